@@ -1,4 +1,4 @@
-"""A reload through the admin of a middleware at work, whose configuration is a file."""
+"""Reloads through the admin of a running middleware whose configuration is a file."""
 
 import json
 import logging
@@ -42,9 +42,9 @@ async def test_an_operator_can_reload_while_all_seats_are_taken(
         with caplog.at_level(logging.INFO, "apf_middleware"):
             answer = await post(protected, tasks)
 
-        told = json.loads(answer.content)
-        assert (answer.status, told["reloaded"], told["seats"]) == (200, True, 2)
-        assert {problem["severity"] for problem in told["problems"]} == {"warning"}
+        report = json.loads(answer.content)
+        assert (answer.status, report["reloaded"], report["seats"]) == (200, True, 2)
+        assert {problem["severity"] for problem in report["problems"]} == {"warning"}
         assert [record.__dict__["event"] for record in caplog.records] == ["apf.reload-asked", "apf.reloaded"]
         assert (await waiting.end()).status == 200, "the second seat is there"
         protected.finish()
@@ -60,9 +60,9 @@ async def test_errors_of_a_reloaded_file_are_shown_with_their_position(tmp_path:
         file.write_text(written(level("crowd", "{shares: many}"), server=server))
         broken = await post(protected, tasks)
 
-        told = json.loads(broken.content)
-        [problem] = told["problems"]
-        assert (broken.status, told["reloaded"], told["seats"]) == (422, False, 1)
+        report = json.loads(broken.content)
+        [problem] = report["problems"]
+        assert (broken.status, report["reloaded"], report["seats"]) == (422, False, 1)
         assert (problem["severity"], problem["file"], problem["line"]) == ("error", str(file), 10)
         assert (problem["field"], problem["value"]) == ("spec.shares", "'many'")
         file.write_text(written(level("crowd"), server=server))

@@ -1,4 +1,4 @@
-"""What an app and its clients see: admitted at once, queued, rejected, gone, cancelled."""
+"""What apps and clients see of requests that are admitted at once, queued, rejected, abandoned or cancelled."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -137,7 +137,7 @@ async def test_a_body_received_while_waiting_reaches_the_app() -> None:
 
 
 async def test_a_message_that_arrives_after_the_wait_reaches_the_app() -> None:
-    """Although it was asked for while the request was queued."""
+    """The pending receive was started while the request was queued."""
     async with anyio.create_task_group() as tasks:
         protected = ProtectedApp(tasks)
         holder = await protected.holder()
@@ -162,14 +162,14 @@ async def test_a_request_that_waits_too_long_is_rejected() -> None:
         assert late.status == 429
         assert 1 <= int(late.headers["retry-after"]) <= 60
         assert late.headers["x-apf-priority-level"] == "crowd"
-        told = problem(late)
-        assert (told["reason"], told["level"], told["schema"], told["status"]) == (
+        details = problem(late)
+        assert (details["reason"], details["level"], details["schema"], details["status"]) == (
             "time-out",
             "crowd",
             "everybody",
             429,
         )
-        assert 0.01 < told["waited"] < 5
+        assert 0.01 < details["waited"] < 5
         assert protected.waiting == 0
         protected.finish()
         await holder.end()
@@ -255,7 +255,7 @@ async def test_a_seat_granted_at_the_instant_of_a_cancellation_is_passed_on(firs
 @pytest.mark.parametrize("first", ["seat", "cancellation"])
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_native_task_cancellation_passes_the_seat_on(first: str) -> None:
-    """A scope of anyio puts off its cancellation when the task has been woken already; Task.cancel() does not."""
+    """A cancel scope of anyio is delayed when the task is scheduled already; `asyncio.Task.cancel` is not."""
     async with anyio.create_task_group() as tasks:
         protected = ProtectedApp(tasks)
         holder = await protected.holder()

@@ -1,4 +1,4 @@
-"""The control socket: who may open it, what is said there, and that nothing about it can end the server."""
+"""The control socket: its permissions and protocol, and that none of its failures ends the server."""
 
 import http.client
 import json
@@ -63,16 +63,16 @@ def contents(directory: Path) -> list[Path]:
     return sorted(directory.iterdir())
 
 
-def told(directory: Path, app: str = "shop") -> Configuration:
+def configuration_with_socket(directory: Path, app: str = "shop") -> Configuration:
     return configuration(server=f", admin: {{socket: {json.dumps(str(directory))}, app: {app}}}")
 
 
 def guarded(directory: Path, app: str = "shop") -> APFMiddleware:
-    return APFMiddleware(quiet, told(directory, app))
+    return APFMiddleware(quiet, configuration_with_socket(directory, app))
 
 
 def said(path: Path, *words: bytes, end: bool = False) -> bytes:
-    """Return what comes back until the other side closes."""
+    """Return the response, read until the other side closes."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(10)
         client.connect(str(path))
@@ -294,7 +294,7 @@ async def test_without_file_descriptors_the_socket_waits(
     failures = [OSError(24, "Too many open files")] * 3
     async with living(guarded(directory)):
         path = contents(directory)[0]
-        control_socket = APFMiddleware(quiet, told(directory)).service.control_socket
+        control_socket = APFMiddleware(quiet, configuration_with_socket(directory)).service.control_socket
         assert control_socket is not None
 
         class Listener:
@@ -334,7 +334,7 @@ async def test_a_file_that_replaced_the_socket_is_not_deleted(directory: Path) -
 async def test_files_of_dead_workers_are_removed(directory: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead, socket.socket(socket.AF_UNIX) as once:
         dead.bind(str(directory / "shop.1.sock"))
-        once.bind(str(directory / f"shop.{os.getpid()}.sock"))  # of one who had our number
+        once.bind(str(directory / f"shop.{os.getpid()}.sock"))  # of an earlier process with the same PID
     async with living(guarded(directory)):
         assert [one.name for one in contents(directory)] == [f"shop.{os.getpid()}.sock"]
         assert (await run_sync(asked, contents(directory)[0], "/flows"))[0] == 200
@@ -350,7 +350,7 @@ async def test_an_error_in_the_lifespan_passes_through(directory: Path) -> None:
     async def send(_message: Message) -> None: ...
 
     with pytest.raises(LookupError):
-        await APFMiddleware(broken, told(directory))({"type": "lifespan"}, receive, send)
+        await APFMiddleware(broken, configuration_with_socket(directory))({"type": "lifespan"}, receive, send)
     assert contents(directory) == []
 
 

@@ -1,4 +1,4 @@
-"""A client that waits to be told to continue is told so by its own request, when that has a seat."""
+"""Requests with ``Expect: 100-continue``: the client gets 100 when its request has a seat."""
 
 import anyio
 import pytest
@@ -16,7 +16,7 @@ def uploader(protected: ProtectedApp, path: str, expect: str) -> Exchange:
 
 
 async def a_hang_up_is_noticed(protected: ProtectedApp) -> None:
-    """So whoever came before is listened to as well, if anybody listens to them."""
+    """Check that a later request's disconnect is noticed; an earlier one's would then have been noticed, too."""
     before = protected.middleware.service.controller.hang_ups
     other = protected.request("/other", user="other")
     await settle()

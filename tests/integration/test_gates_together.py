@@ -1,4 +1,4 @@
-"""Gates beside all else that a server does: queues that are paused and closed, streams, named queues, bills, spans."""
+"""Gates together with other features: paused and closed queues, streams, named queues, charges, spans."""
 
 import json
 
@@ -90,7 +90,7 @@ class GatedQueueApp(GatedApp):
         return self.middleware.service.queues.status("crowd")
 
     async def finish_all(self, *exchanges: Exchange, path: str = "/db/hold") -> None:
-        """Let the holder leave, so that all requests are answered."""
+        """End the holder, so that all requests are answered."""
         self.finish(path)
         with anyio.fail_after(60):
             for exchange in exchanges:
@@ -98,7 +98,7 @@ class GatedQueueApp(GatedApp):
         assert self.is_idle()
 
 
-# Queues that are operated
+# Operations on queues
 
 
 async def test_parked_requests_stay_parked_while_their_queue_is_paused() -> None:
@@ -374,7 +374,7 @@ async def test_leases_of_a_gate_removed_by_a_reload_are_released() -> None:
         service.adopt(service.prepare(anew))
         assert "mail" not in protected.gates
         with anyio.fail_after(60):
-            await waiter.end()  # what it waited for is gone
+            await waiter.end()  # the gate that it waited for is gone
         second = await protected.holder("/db/second")
         assert protected.used("db") == 1
         protected.finish("/db/hold")
@@ -394,7 +394,7 @@ async def test_a_configuration_with_an_undefined_gate_changes_nothing() -> None:
         assert protected.is_idle()
 
 
-# Looking
+# Dumps and spans
 
 
 def rows(text: str) -> list[list[str]]:
@@ -431,13 +431,13 @@ async def test_dumps_show_parked_requests_with_their_gate_and_time() -> None:
         assert by_flow["bob"][3] == "-1"
         assert by_flow["bob"][9] == by_flow["holder"][-1]
 
-        told = {
+        dumped = {
             one["flow"]: one
             for one in json.loads((await shown(protected, "dump_requests?format=json")).content)["requests"]
         }
-        assert told["holder"]["held_by"] is None
-        held = told["bob"]["held_by"]
-        assert (held["gate"], held["stage"], told["bob"]["seated_at"]) == ("db", "parked", None)
+        assert dumped["holder"]["held_by"] is None
+        held = dumped["bob"]["held_by"]
+        assert (held["gate"], held["stage"], dumped["bob"]["seated_at"]) == ("db", "parked", None)
         assert protected.gates.kick("db", held["number"]) == 1
         flows = {one["flow"]: one for one in json.loads((await shown(protected, "flows?format=json")).content)["flows"]}
         assert (flows["bob"]["waiting"], flows["bob"]["executing"], flows["bob"]["seats_in_use"]) == (1, 0, 0)
@@ -467,8 +467,8 @@ async def test_the_span_of_a_wait_names_the_gate(spans: InMemorySpanExporter) ->
         assert isinstance(first, Admission)
         protected.controller.abandon(first, Reason.TIME_OUT)
         await protected.finish_all(holder, *waiters)
-        told = [dict(span.attributes or {}) for span in spans.get_finished_spans() if span.name == "apf wait"]
-        assert sorted((one["apf.outcome"], one.get("apf.gate")) for one in told) == [
+        waits = [dict(span.attributes or {}) for span in spans.get_finished_spans() if span.name == "apf wait"]
+        assert sorted((one["apf.outcome"], one.get("apf.gate")) for one in waits) == [
             ("rejected", "db"),
             ("seated", None),
         ]

@@ -1,4 +1,4 @@
-"""Receiving in an app's place: what is kept, when it ends, and what the app receives afterwards."""
+"""Receiving on behalf of an app: what is buffered, when it ends, and what the app receives afterwards."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 
@@ -26,7 +26,7 @@ START: Message = {"type": "http.response.start", "status": 200, "headers": []}
 
 
 class Server:
-    """Says what it is told to say, and then nothing before the response is complete."""
+    """A server that sends the given messages, and nothing else before the response is complete."""
 
     def __init__(self, messages: Iterable[Message]) -> None:
         self.messages = list(messages)
@@ -49,7 +49,7 @@ class Server:
 
 
 class Client:
-    """The waiter of a request, as its watch knows it."""
+    """The waiter of a request, as `RequestBody` sees it."""
 
     has_gone = False
 
@@ -67,7 +67,7 @@ def bodies_of(total: int = BodySettings().max_buffered) -> IncomingBodies:
 
 
 async def watched(server: Server, client: Client, tasks: anyio.abc.TaskGroup, bodies: IncomingBodies) -> RequestBody:
-    """Return the body that was watched for as long as ``server`` says something."""
+    """Return the body that was watched for as long as ``server`` sends messages."""
     body = RequestBody(bodies, Classification("schema", "level", "flow", 0), server.receive, is_ahead=False)
 
     def start(run: Callable[[], Coroutine[None, None, None]]) -> anyio.CancelScope:
@@ -120,7 +120,7 @@ async def test_messages_are_received_until_a_disconnect_or_a_full_buffer(
 
 
 async def test_all_together_keep_no_more_than_may_be_buffered() -> None:
-    """What comes beyond it stays with the client; a body that is complete needs no more of it."""
+    """What exceeds the limit isn't received; complete bodies fit."""
     bodies, client = bodies_of(60_000), Client()
     long = {**PART, "body": b"x" * 10_000}
     async with anyio.create_task_group() as tasks:
@@ -186,7 +186,7 @@ TRAILER: Message = {"type": "http.response.trailers", "headers": []}
 async def test_after_its_response_an_app_receives_a_disconnect_at_once(
     said: list[Message], answer: list[Message]
 ) -> None:
-    """As the specification says, and so that a single look is enough to see it."""
+    """As the specification says, and so that a single non-blocking receive finds it."""
     server, client, bodies = Server(said), Client(), bodies_of()
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies)
@@ -233,7 +233,7 @@ async def test_an_app_can_receive_until_its_response_ends() -> None:
 
 
 async def test_the_app_receives_a_disconnect_instead_of_an_empty_body() -> None:
-    """An app that looks once whether its client is there sees that it isn't; with a body it has to read that first."""
+    """An app that checks once sees the disconnect; a body that isn't empty has to be read first."""
     async with anyio.create_task_group() as tasks:
         for said in ([EMPTY, GONE], [WHOLE, GONE]):
             server = Server(said)
@@ -243,14 +243,14 @@ async def test_the_app_receives_a_disconnect_instead_of_an_empty_body() -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """On asyncio a request is listened to only after some milliseconds."""
+    """Wait until the condition holds: on asyncio, receiving starts only after some milliseconds."""
     with anyio.fail_after(60):
         while not condition():  # noqa: ASYNC110 - of many kinds
             await anyio.sleep(0.001)
 
 
 async def test_an_upload_that_arrives_while_a_seat_comes_free_is_not_lost() -> None:
-    """A client whose body is an asynchronous generator: a step of it that is cancelled is its last."""
+    """The client's body is an asynchronous generator, which a cancelled step would end."""
     asked, came = anyio.Event(), anyio.Event()
 
     async def body() -> AsyncIterator[bytes]:

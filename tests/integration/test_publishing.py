@@ -1,4 +1,4 @@
-"""What a worker has counted is there for the others to tell, also when nobody comes to it any more."""
+"""A worker's counters are visible to the other workers, also when it gets no more requests."""
 
 from pathlib import Path
 
@@ -16,14 +16,14 @@ SOON_NS = 20_000_000
 
 @pytest.fixture(autouse=True)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where workers publish, much oftener than elsewhere."""
+    """Return the directory where workers publish, much more often than by default."""
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
     monkeypatch.setattr(module, "_HOUSEKEEPING_NS", SOON_NS)
     return tmp_path
 
 
-def told(directory: Path, name: str) -> float | None:
-    """Return the sum that another worker would publish."""
+def published(directory: Path, name: str) -> float | None:
+    """Return the sum of the metric's series that another worker would read."""
     lines = scrape(directory)[0].decode().splitlines()
     found = [float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"apf_{name}{{")]
     return sum(found) if found else None
@@ -31,7 +31,7 @@ def told(directory: Path, name: str) -> float | None:
 
 async def until(directory: Path, name: str, wanted: float) -> None:
     with anyio.fail_after(60):
-        while told(directory, name) != wanted:  # noqa: ASYNC110 - it is in a file
+        while published(directory, name) != wanted:  # noqa: ASYNC110 - it is in a file
             await anyio.sleep(0.005)
 
 
@@ -68,7 +68,7 @@ async def test_a_worker_is_listed_from_its_start_to_its_end(directory: Path) -> 
         await anyio.sleep(3 * SOON_NS / 10**9)
 
         assert "apf_server_seats" not in scrape(directory)[0].decode(), "nothing is published after the end"
-        assert told(directory, "dispatched_requests_total") == 1
+        assert published(directory, "dispatched_requests_total") == 1
 
 
 async def test_a_controller_without_waiting_requests_sets_no_alarm(

@@ -1,4 +1,4 @@
-"""Named queues through the middleware: who names one, how requests end there, and how handlers give way."""
+"""Named queues through the middleware: how requests choose one, how they end there, and how handlers are revoked."""
 
 import json
 from typing import Any
@@ -58,7 +58,7 @@ spec:
 
 
 class NamedQueueApp:
-    """An app that does what the path says, behind the middleware."""
+    """An app behind the middleware whose behaviour depends on the path."""
 
     def __init__(self, tasks: anyio.abc.TaskGroup, text: str = TEXT % "") -> None:
         self.tasks = tasks
@@ -90,12 +90,12 @@ class NamedQueueApp:
 
 
 def problem(found: Exchange) -> dict[str, Any]:
-    told = json.loads(found.content)
-    assert isinstance(told, dict)
-    return told
+    details = json.loads(found.content)
+    assert isinstance(details, dict)
+    return details
 
 
-# Naming a queue
+# Choosing a queue
 
 
 async def test_a_header_names_the_queue_if_its_caller_is_trusted() -> None:
@@ -103,7 +103,7 @@ async def test_a_header_names_the_queue_if_its_caller_is_trusted() -> None:
         protected = NamedQueueApp(tasks)
 
         assert (await protected.answer(x_queue="batch")).content == b"web"
-        for _ in range(2):  # found out, and remembered
+        for _ in range(2):  # computed, and cached
             found = await protected.answer(x_queue="batch", x_group="tenant-admins")
             assert found.content == b"batch"
             assert found.headers["x-apf-priority-level"] == "batch"
@@ -256,7 +256,7 @@ async def test_waiting_requests_of_a_shedding_queue_are_rejected_at_once() -> No
         assert {(await one.end()).status for one in running} == {200}
 
 
-# Giving way
+# Revocation
 
 
 async def test_a_revocable_handler_is_cancelled_and_the_owner_is_served() -> None:

@@ -1,4 +1,4 @@
-"""Another configuration while requests wait and run: all of them keep what they have, and none sees half of it."""
+"""Reloads while requests wait and run: they keep what they have, and none sees a part of a configuration."""
 
 import gc
 import logging
@@ -158,9 +158,9 @@ async def test_a_broken_file_changes_nothing_and_is_reported_with_its_position(
             assert not await protected.becomes(written(level("crowd", "{shares: many}")))
         assert (service.configuration, service.resolver, service.controller.levels["crowd"]) == kept
         [record] = caplog.records
-        told = record.__dict__["apf"]
+        fields = record.__dict__["apf"]
         assert record.__dict__["event"] == "apf.reload-failed"
-        assert (told["file"], told["line"], told["field"]) == (str(file), 10, "spec.shares")
+        assert (fields["file"], fields["line"], fields["field"]) == (str(file), 10, "spec.shares")
         assert protected.loads() == {"success": 1, "failure": 1}
         assert service.last_reload_error is not None
         assert service.problems == (*warnings, *service.last_reload_error.problems)
@@ -459,7 +459,7 @@ async def test_a_reload_with_a_thousand_waiting_requests_hardly_blocks_the_event
 async def gaps_during(tasks: TaskGroup, reload: Callable[[], object]) -> tuple[float, float]:
     """Return the longest time for which the loop was blocked, and the whole duration.
 
-    The former in this thread's own time: what else the machine is busy with doesn't count.
+    The former is measured in this thread's CPU time, so other processes don't count.
     """
     longest, done = 0.0, anyio.Event()
 

@@ -1,4 +1,4 @@
-"""A server that can't be protected as it is told to doesn't start, and one that can't be told answers 503."""
+"""With an invalid configuration a server doesn't start, or, if it can't report the failure, answers 503."""
 
 import logging
 import signal
@@ -57,7 +57,7 @@ spec: {level: crowd, rules: [{httpRules: [{}]}]}
 
 
 class RecordingServer:
-    """The server's side of an exchange: what comes for the app, and what the app has sent."""
+    """The server's side of an exchange: the messages for the app, and those that the app has sent."""
 
     def __init__(self, *messages: str) -> None:
         self.inbox: list[Message] = [{"type": one} for one in messages]
@@ -99,17 +99,17 @@ async def test_the_startup_fails_with_all_problems_of_the_configuration(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "told"),
+    ("arguments", "error", "message"),
     [
         ({"config": "/nonexistent/apf.yaml"}, ConfigurationError, "/nonexistent/apf.yaml: error: it must be readable"),
         ({"confg": "apf.yaml"}, UnknownArgumentError, "'confg'. Its arguments are app, config, authenticators"),
         ({"config": 5}, InvalidValueError, "config is 5, but it must be a Configuration, or the paths"),
-        ({"authenticators": 5}, TypeError, "Traceback"),  # of whatever nobody has thought of
+        ({"authenticators": 5}, TypeError, "Traceback"),  # for errors without a message of their own
     ],
 )
 @pytest.mark.parametrize("way", ["added", "wrapped"])
 def test_any_invalid_setting_fails_the_startup(
-    arguments: dict[str, Any], error: type[Exception], told: str, way: str
+    arguments: dict[str, Any], error: type[Exception], message: str, way: str
 ) -> None:
     app: Any = Starlette()
     if way == "added":
@@ -118,7 +118,7 @@ def test_any_invalid_setting_fails_the_startup(
         app = APFMiddleware(app, **arguments)
     with pytest.raises(error) as caught, TestClient(app):
         raise AssertionError
-    assert told == "Traceback" or told in str(caught.value)
+    assert message == "Traceback" or message in str(caught.value)
 
 
 async def test_without_lifespan_requests_are_answered_503_and_the_log_says_why_once(
@@ -156,7 +156,7 @@ async def test_other_scopes_reach_the_app_after_a_failed_startup(tmp_path: Path)
     assert seen == ["something-new"]
 
 
-# What an app does in its startup
+# The app's own startup
 
 
 @pytest.mark.parametrize("way", ["raises", "fails", "returns"])
@@ -172,7 +172,7 @@ async def test_signal_handlers_are_restored_when_a_startup_fails(way: str, tmp_p
             raise LookupError("no database")
         if way == "fails":
             await send({"type": "lifespan.startup.failed", "message": "no database"})
-            after.extend(map(signal.getsignal, numbers))  # a server may stop right here
+            after.extend(map(signal.getsignal, numbers))  # a server may end the process here
 
     after: list[object] = []
     before = list(map(signal.getsignal, numbers))
@@ -189,7 +189,7 @@ async def test_signal_handlers_are_restored_when_a_startup_fails(way: str, tmp_p
 
 
 def orders(gates: Gates, *, forgets: bool = False) -> tuple[Starlette, list[str]]:
-    """Return an app that makes the object of its gate at startup, as an app with a pool does."""
+    """Return an app that creates its gate at startup, as an app with a connection pool does."""
     happened = []
 
     @asynccontextmanager
@@ -213,7 +213,7 @@ def orders(gates: Gates, *, forgets: bool = False) -> tuple[Starlette, list[str]
 def test_a_gate_defined_at_startup_is_used() -> None:
     gates = Gates()
     app, happened = orders(gates)
-    for _ in range(2):  # again, with another object for the gate
+    for _ in range(2):  # the second start creates the gate anew
         with TestClient(app) as client:
             assert client.get("/orders").text == "/orders"
             assert gates.names == {"quota", "db"}

@@ -1,4 +1,4 @@
-"""Streams on their way: when they give their seats back, when they are refused, what they watch."""
+"""Streams: when they release their seats, when they are refused, and what they watch."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ spec:
 
 
 class StreamingApp:
-    """An app whose responses have the type that the query names, and go on until they are let go."""
+    """An app whose responses have the media type that the query names, and last until a test ends them."""
 
     def __init__(self, tasks: TaskGroup, config: Configuration | None = None) -> None:
         self.tasks = tasks
@@ -90,7 +90,7 @@ class StreamingApp:
 
     @property
     def seats(self) -> int:
-        """Seats in use."""
+        """Return the number of seats in use."""
         level = self.controller.levels["crowd"]
         level.look(self.controller.now())
         return level.shared.queueset.seats_in_use
@@ -181,8 +181,8 @@ async def test_event_stream_requests_count_on_arrival_and_are_limited() -> None:
         third = await streaming.request(f"/4?{EVENTS}", user="carol", accept=EVENTS)
 
         assert [one.status for one in (first, own, second, third)] == [200, 429, 200, 429]
-        told = problem(own)
-        assert (told["reason"], told["type"]) == ("stream-limit", "urn:apf:stream-limit")
+        details = problem(own)
+        assert (details["reason"], details["type"]) == ("stream-limit", "urn:apf:stream-limit")
         assert 1 <= int(own.headers["retry-after"]) <= 60
         counters = streaming.controller.levels["crowd"].schema_counters["everybody"]
         assert {reason.value: n for reason, n in counters.rejected.items() if n} == {"stream-limit": 2}
@@ -239,7 +239,7 @@ async def test_an_undeclared_stream_beyond_the_limit_keeps_its_seat() -> None:
 
 
 async def test_a_permit_is_released_on_every_path() -> None:
-    """Rejected otherwise, gone while waiting, cancelled while waiting or running, an app that raises."""
+    """After another rejection, a disconnect or cancellation in the queue, a cancelled handler, and an error."""
     async with anyio.create_task_group() as tasks:
         streaming = StreamingApp(tasks, configuration("{maxOpen: 9}", seats=1, queues=1, wait="300ms"))
         holder = await streaming.request("/holder")
@@ -278,7 +278,7 @@ async def test_a_rejected_request_leaves_the_queue_before_its_response() -> None
         await settle()
         assert streaming.streams.open == 1
         with anyio.fail_after(60):
-            await slow.is_told.wait()
+            await slow.sending.wait()
         assert not slow.ended.is_set()
         assert streaming.streams.open == 0
         slow.reads.set()
@@ -299,12 +299,12 @@ async def test_a_stream_whose_level_is_removed_is_counted_until_it_ends() -> Non
 
 
 class Reader:
-    """A client that reads when it is told to: until then, a send to it lasts."""
+    """A client that doesn't read before ``reads`` is set; until then, a send to it is blocked."""
 
     def __init__(self, middleware: APFMiddleware, tasks: TaskGroup, path: str = "/download") -> None:
         self.middleware = middleware
         self.scope = http_scope(path, headers={"Accept": EVENTS})
-        self.is_told = anyio.Event()
+        self.sending = anyio.Event()
         self.reads = anyio.Event()
         self.ended = anyio.Event()
         self.messages: list[Message] = []
@@ -319,7 +319,7 @@ class Reader:
         self.ended.set()
 
     async def _send(self, message: Message) -> None:
-        self.is_told.set()
+        self.sending.set()
         if message["type"] == "http.response.body":
             await self.reads.wait()
         self.messages.append(message)

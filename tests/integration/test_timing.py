@@ -1,4 +1,4 @@
-"""``Server-Timing``: on every response, beside the app's own, and only where it is wanted."""
+"""``Server-Timing``: on every response, in addition to the app's own, and only where it is enabled."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.support.protected_app import ProtectedApp, configuration
 pytestmark = pytest.mark.anyio
 
 ON = ", responses: {serverTiming: true}"
-# The grammar of https://www.w3.org/TR/server-timing/, as far as it is used: a token, and parameters with values.
+# The part of the grammar of https://www.w3.org/TR/server-timing/ that is used: a token, and parameters with values.
 METRIC = re.compile(r'[-!#$%&\'*+.^_`|~\w]+(;dur=\d+(\.\d+)?)?(;desc="[^"\\]*")?')
 
 
@@ -40,10 +40,10 @@ async def test_the_wait_is_reported_in_milliseconds() -> None:
         protected.finish()
         await holder.end()
 
-        [told] = timings(await second.end())
-        assert METRIC.fullmatch(told)
-        assert told.endswith(';desc="queued"')
-        assert told.startswith(f"apf;dur={second.scope['apf'].waited * 1000:.1f};")
+        [timing] = timings(await second.end())
+        assert METRIC.fullmatch(timing)
+        assert timing.endswith(';desc="queued"')
+        assert timing.startswith(f"apf;dur={second.scope['apf'].waited * 1000:.1f};")
         assert second.scope["apf"].waited >= 0.02
 
 
@@ -57,8 +57,8 @@ async def test_a_rejection_reports_its_wait_and_reason(response: str, reason: st
         await holder.end()
 
         assert refused.status == 429
-        [told] = timings(refused)
-        found = re.fullmatch(rf'apf;dur=([\d.]+);desc="{reason}"', told)
+        [timing] = timings(refused)
+        found = re.fullmatch(rf'apf;dur=([\d.]+);desc="{reason}"', timing)
         assert found
         assert (float(found[1]) >= 20) is (reason == "time-out")
 

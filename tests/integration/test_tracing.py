@@ -1,4 +1,4 @@
-"""Spans for waits, in real exchanges: whose child they are, what they tell, and that nothing is told otherwise."""
+"""Spans of waits in real exchanges: their parents and attributes, and that disabled tracing records none."""
 
 import subprocess
 import sys
@@ -51,7 +51,7 @@ def waits(exporter: InMemorySpanExporter) -> list[ReadableSpan]:
 
 
 async def queue_behind(protected: ProtectedApp, exchange: Exchange) -> None:
-    """Let it come while the only seat is taken, and then have it."""
+    """Queue the request while the only seat is taken, and then seat it."""
     holder = await protected.holder()
     exchange.body().start()
     await settle()
@@ -97,9 +97,9 @@ async def test_the_span_belongs_to_that_of_outer_instrumentation(
         assert outer.parent is None, "this instrumentation doesn't look at headers"
         assert wait.parent is not None
         assert wait.parent.span_id == outer.context.span_id
-        told = facts(outer)
-        assert told.pop("apf.waited") > 0
-        assert told == facts(wait)
+        attributes = facts(outer)
+        assert attributes.pop("apf.waited") > 0
+        assert attributes == facts(wait)
 
 
 async def test_without_instrumentation_the_span_belongs_to_that_of_the_client(spans: InMemorySpanExporter) -> None:
@@ -233,7 +233,7 @@ async def test_a_seat_granted_at_the_instant_of_a_cancellation_is_released(spans
         holder = await protected.holder()
         other = protected.request("/second")
         await settle()
-        holder.scope["apf"].release()  # which seats the other, whose task hasn't run yet
+        holder.scope["apf"].release()  # which seats the other one, whose task hasn't run yet
         other.cancel_scope.cancel()
         await other.end()
 

@@ -1,6 +1,6 @@
 """Apps behind the middleware exchange the same messages with their server as without it.
 
-Each case runs bare, admitted at once and queued, on asyncio and trio, over a server that notes what reaches it.
+Each case runs bare, admitted at once and queued, on asyncio and trio, with a server that records what it receives.
 Rejected requests are answered without the app.
 """
 
@@ -36,13 +36,13 @@ ENDS = {f"http.response.{name}" for name in ("body", "pathsend", "zerocopysend")
 
 
 class Server:
-    """Sends ``messages`` to an app, and notes what the app sends as a server reads it."""
+    """Sends ``messages`` to an app, and records what the app sends as a server reads it."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
         self.messages = list(messages)
         self.sent: list[Message] = []
         self.answered = anyio.Event()
-        self.emptied = anyio.Event()  # all messages have been received, and more is asked for
+        self.emptied = anyio.Event()  # all messages have been received, and the app waits for more
         self.gone: Message = {"type": "http.disconnect"}
 
     async def receive(self) -> Message:
@@ -65,7 +65,7 @@ class Server:
 
 
 class Guard:
-    """The middleware, and a request that has its only seat."""
+    """The middleware, and a request that holds its only seat."""
 
     def __init__(self, app: ASGIApp, server: str, wait: str = "10s") -> None:
         self._app = app
@@ -98,7 +98,7 @@ async def run(
         return
     async with guard.full() as free, anyio.create_task_group() as tasks:
         tasks.start_soon(guard.middleware, scope, server.receive, server.send)
-        await anyio.sleep(0.02)  # until its client is listened to
+        await anyio.sleep(0.02)  # until the middleware receives from its client
         with anyio.move_on_after(10 if is_emptied else 0):
             await server.emptied.wait()
         free()
@@ -205,7 +205,7 @@ REQUESTS: dict[str, list[Message]] = {
 @pytest.mark.parametrize("reads", ["all", "some", "nothing"])
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_an_app_receives_the_messages_of_the_server(name: str, reads: str, way: Way, settings: str) -> None:
-    """Before its response, and after it: then that the client has gone."""
+    """Before its response the request, and after it the disconnect."""
 
     def app_with(received: list[Message]) -> ASGIApp:
         async def app(_scope: Scope, receive: Receive, send: Send) -> None:
@@ -258,7 +258,7 @@ class Outer(BaseHTTPMiddleware):
 
 @pytest.mark.parametrize("place", ["outside", "inside"])
 async def test_a_client_that_hangs_up_while_queued_ends_quietly(place: str) -> None:
-    """Also where Starlette's own middleware wants a response to pass on."""
+    """Also when Starlette's own middleware expects a response to pass on."""
     ran: list[str] = []
 
     async def app(scope: Scope, _receive: Receive, send: Send) -> None:
@@ -296,7 +296,7 @@ WHO = [(b"accept", b"text/event-stream"), (b"x-user", b"bob"), (b"x-remote-user"
 @pytest.mark.parametrize("who", ["tokens", "proxy", "header"])
 @pytest.mark.parametrize("form", HEADERS)
 async def test_headers_in_any_legal_form_are_accepted(form: str, who: str, way: Way, tmp_path: Path) -> None:
-    """They mean the same to us, and the app has them as they came."""
+    """The middleware reads them alike, and the app gets them unchanged."""
     keys = tmp_path / "keys.csv"
     keys.write_text("s3cret,dora,1\n")
     authenticators = {
@@ -316,7 +316,7 @@ async def test_headers_in_any_legal_form_are_accepted(form: str, who: str, way: 
 
     settings = f"{NONE}, authentication: [{authenticators[who]}]"
     guard = Guard(app, settings)
-    for _ in range(2):  # the second one is remembered
+    for _ in range(2):  # the second one is cached
         scope = http_scope(client=("127.0.0.1", 5))
         scope["headers"] = HEADERS[form](WHO)
         if way == "admitted":
@@ -481,9 +481,9 @@ async def test_a_scope_can_be_copied_and_pickled(way: Way) -> None:
         assert copies[0]["apf"] is scope["apf"], "the seats are the request's, however many copies of its scope"
         assert copy.copy(scope["apf"]) is scope["apf"]
         assert {**copies[0], "apf": 0} == {**scope, "apf": 0} == {**copies[1], "apf": 0}
-        told = copies[1]["apf"]
-        assert (told.level, told.schema, told.flow, told.seats) == ("crowd", "everybody", "", 1)
-        assert told.waited == pytest.approx(scope["apf"].waited)
+        unpickled = copies[1]["apf"]
+        assert (unpickled.level, unpickled.schema, unpickled.flow, unpickled.seats) == ("crowd", "everybody", "", 1)
+        assert unpickled.waited == pytest.approx(scope["apf"].waited)
         await send(START)
         await send(BODY)
 

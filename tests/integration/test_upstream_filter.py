@@ -1,4 +1,4 @@
-"""What the tests of Kubernetes' own filter ask, of a middleware: seats and answers, whatever an app or a time-out does.
+"""The tests of Kubernetes' own filter, for a middleware: seats and responses, whatever an app or a time-out does.
 
 Where Kubernetes has a watch there is a stream here that has given its seats back; where it has a panic, an exception;
 where its time-out filter answers in place of a handler, a middleware outside of ours that calls the app away.
@@ -34,7 +34,7 @@ def number_of(service: Service, what: str) -> int:
 
 
 class Timeout:
-    """Answers 504 in place of an app that takes too long, as such middleware does; after its time none may send."""
+    """Time-out middleware: answers 504 in place of an app that takes too long, and refuses what it sends afterwards."""
 
     def __init__(self, app: ASGIApp, seconds: float = 0.03) -> None:
         self._app = app
@@ -62,7 +62,7 @@ class Timeout:
 
 
 class Guarded:
-    """Requests to handlers by path behind a level with one seat, within a time-out."""
+    """Handlers by path, behind a level with one seat and a time-out."""
 
     def __init__(
         self, tasks: anyio.abc.TaskGroup, level: dict[str, Any], *, seconds: float = 0.03, **handlers: Handler
@@ -167,7 +167,7 @@ async def test_an_error_of_a_stream_that_has_begun_passes_through_and_frees_noth
 
 
 def costs(digest: RequestDigest, _classification: Classification) -> int:
-    """Fails for one path; otherwise what it is asked is what it answers."""
+    """Raise for one path; otherwise return the number that the path contains."""
     if digest.path == "/broken":
         raise LookupError("the estimate")
     return int(digest.path.strip("/"))
@@ -199,8 +199,8 @@ async def test_a_request_holds_its_estimated_seats() -> None:
 
 
 def estimated() -> Configuration:
-    told = json.dumps({"source": "callable", "callable": f"{__name__}:costs"})
-    return configuration(seats=100, server=f", estimation: {{default: {told}, cap: false}}")
+    estimator = json.dumps({"source": "callable", "callable": f"{__name__}:costs"})
+    return configuration(seats=100, server=f", estimation: {{default: {estimator}, cap: false}}")
 
 
 @both_kinds_of_level

@@ -1,4 +1,4 @@
-"""Circuit breakers of both libraries: open keeps waiting or rejects, half-open lets a few try, closed lets all go."""
+"""Circuit breakers of both libraries: open ones park or reject requests, half-open ones admit some, closed ones all."""
 
 import asyncio
 import contextlib
@@ -50,7 +50,7 @@ class Purgatory:
 
 
 class Pybreaker:
-    """Its breakers hold a lock while a call lasts, so calls are made in threads."""
+    """pybreaker holds a lock during a call, so calls are made in threads."""
 
     def __init__(self, gates: Gates, threshold: int, ttl: float, probes: int) -> None:
         self.breaker = pybreaker.CircuitBreaker(fail_max=threshold, reset_timeout=ttl)
@@ -65,7 +65,7 @@ class Pybreaker:
 
 @dataclass
 class Dependency:
-    """Counts who comes; while it is down everybody fails, and who comes stays until ``door`` is open."""
+    """A dependency that counts its calls; they last until ``door`` is open, and fail while it is down."""
 
     is_down: bool = True
     now: int = 0
@@ -92,7 +92,7 @@ def library(request: pytest.FixtureRequest) -> Library:
 
 
 async def open_up(guarded: Guarded, times: int) -> None:
-    """Let it fail."""
+    """Open the breaker by failing calls."""
 
     async def fail() -> None:
         raise ConnectionError("down")
@@ -124,7 +124,7 @@ async def test_a_half_open_breaker_admits_one_probe_and_a_closed_one_all_request
 
 
 async def test_the_number_of_simultaneous_probes_is_configurable() -> None:
-    """Purgatory's breakers let everybody through when they are half-open; the gate doesn't."""
+    """A half-open breaker of Purgatory admits all calls; the gate doesn't."""
     async with anyio.create_task_group() as tasks:
         gates, dependency = Gates(flush=60), Dependency(is_down=False)
         guarded = Purgatory(gates, 2, 0.05, 3)
@@ -154,7 +154,7 @@ async def test_a_failed_probe_opens_the_breaker_again(library: Library) -> None:
         protected = HandlerApp(tasks, gates, quietly)
         waiters = protected.request_many(5)
         await wait_until(lambda: dependency.came == 1 and protected.parked == 4)
-        assert guarded.circuit.state != "closed"  # on a slow machine its time may be up already
+        assert guarded.circuit.state != "closed"  # on a slow machine its time may have passed already
         dependency.is_down = False
         for waiter in waiters:
             await waiter.end()
@@ -190,7 +190,7 @@ async def test_closing_a_breaker_by_hand_admits_all_parked_requests() -> None:
 
 
 async def test_pybreaker_notifies_before_the_state_changes() -> None:
-    """Why the state is taken from what is told."""
+    """This is why the adapter takes the state from the notification and not from the breaker."""
     seen = []
 
     class Listener(pybreaker.CircuitBreakerListener):

@@ -1,4 +1,4 @@
-"""What isn't installed isn't needed by who doesn't ask for it, and who does is told how to get it."""
+"""Optional libraries: they aren't imported unneeded, and the error for a missing one names its extra."""
 
 import importlib
 import subprocess
