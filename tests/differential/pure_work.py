@@ -29,7 +29,7 @@ _SOMEWHERE = Classification("schema", "level", "", 0)
 
 
 def replay_list_work(case: Case) -> str | None:
-    """Seats of a list or a watch."""
+    """Compare the seats of a list or a watch."""
     usual = ListSettings(
         by_size=case["size_based"],
         watch_list=case["watch_list"],
@@ -51,7 +51,7 @@ def replay_list_work(case: Case) -> str | None:
 
 
 def replay_mutating_work(case: Case) -> str | None:
-    """Seats of a write, then and afterwards."""
+    """Compare the seats of a write, initial and final."""
     usual = MutatingSettings(
         enabled=case["enabled"],
         watches_per_seat=case["watches_per_seat"],
@@ -74,11 +74,11 @@ def _nobody(*_: object) -> int:
 def _differs(
     case: Case, limit_name: str, limit: int, estimator: Callable[[int], KubernetesEstimator], digest: RequestDigest
 ) -> str | None:
-    """First the estimator alone, which is told the level's cap as its own; then, as on the server, cut by the level."""
+    """Compare the estimator alone, with the level's cap as its own; then, as on the server, limited by the level."""
     cap = case["max_seats"]
     expected = [case[key] for key in (limit_name, "initial_seats", "final_seats", "additional_latency_ns")]
     got = [limit, *_numbers(estimator(min(cap or limit, limit))(digest, _SOMEWHERE))]
-    # Where upstream's least exceeds the cap, which of the two wins is a matter of luck there; here the cap does.
+    # Where upstream's minimum exceeds the cap, either can win there; here the cap does.
     if got == expected and not 0 < cap < case.get("min_seats", 1):
         estimate = Estimation(estimator(limit), caps={"level": cap}).estimate(digest, _SOMEWHERE)
         got = [limit, *_numbers(estimate.work)] if isinstance(estimate, Estimate) else []

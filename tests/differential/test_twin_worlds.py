@@ -1,7 +1,7 @@
-"""Long random worlds, drawn like the golden traces, in which our queue set and its twin are driven side by side.
+"""Long random worlds, drawn like the golden traces, in which our queue set and its twin get the same calls.
 
-A world keeps its own heap of what happens next. Lingers that end are told by a tick, or by whatever is called next:
-then the call comes late, and the seats have been free since a moment that lies in the past.
+A world has its own heap of future events. The end of a linger is noticed by a tick or by the next call: then the call
+is late, and the seats have been free since a time in the past.
 """
 
 import random
@@ -17,26 +17,26 @@ from tests.differential.twin import HIGH_R, Twins
 from tests.support.examples import seeds
 
 STEPS = 1500
-THOROUGH = 10  # everything is compared at every so many steps, and the meters at each
+THOROUGH = 10  # the steps between full comparisons; meters are compared at each step
 
 
 @dataclass(frozen=True)
 class Climate:
-    """What a world is like; times in nanoseconds."""
+    """The parameters of a world; times in nanoseconds."""
 
     settings: QueueSetSettings
     guess_ns: int
     initial_r: int
-    flows: list[int]  # by entropy; an elephant is in it many times
+    flows: list[int]  # by entropy; an elephant occurs many times
     widths: list[int]
     final_seats: list[int]
     lingers: list[int]
     pause: int  # between arrivals, on average
     service: int  # on average
     grain: int  # times are multiples of this: a coarse grain makes ties and instants where much happens
-    patience: int  # how long one waits before giving up, on average; 0 is for ever
-    reconfigurations: float  # how likely one is, instead of an arrival
-    promptness: float  # how likely a linger's end is told in time
+    patience: int  # how long a request waits before it is abandoned, on average; 0 is forever
+    reconfigurations: float  # the probability of one instead of an arrival
+    promptness: float  # the probability that a linger's end is noticed in time
 
 
 def drawn_settings(rng: random.Random, concurrency: int) -> QueueSetSettings:
@@ -73,7 +73,7 @@ def drawn_climate(rng: random.Random) -> Climate:
 
 
 class World:
-    """One climate, and all that happens in it."""
+    """A world with one set of parameters, and its events."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -91,7 +91,7 @@ class World:
         self.twins.compare()
 
     def _about(self, mean: int) -> int:
-        """Exponentially distributed, in grains."""
+        """Return an exponentially distributed time, in grains."""
         return round(self.rng.expovariate(1 / mean) / self.climate.grain) * self.climate.grain
 
     def _after(self, delay: int, step: Callable[[], list[int]]) -> None:

@@ -1,4 +1,4 @@
-"""Laws of estimates: bounds, monotony, and tables against plain twins that keep everything."""
+"""Properties of estimates: bounds, monotonicity, and tables compared with unbounded reference implementations."""
 
 from collections import Counter
 
@@ -39,7 +39,7 @@ def test_a_cut_keeps_within_the_cap_and_keeps_the_final_work(work: Work, cap: in
     assert found.width <= (cap or work.width)
     assert found.seats == min(work.seats, cap or work.seats)
     assert found.final_seats == min(work.final_seats, cap or work.final_seats)
-    # What a whole number of nanoseconds can't say is lost.
+    # A remainder smaller than a nanosecond is lost.
     assert 0 <= work.final_work - found.final_work <= found.final_seats
     assert cut(found, cap) == found
 
@@ -158,9 +158,9 @@ def test_route_keys_are_short(path: str, method: str) -> None:
 
 
 @given(st.text(max_size=30) | st.integers(-(10**30), 10**30).map(str), st.integers(1, 100), st.integers(1, 10**6))
-def test_a_declared_estimate_is_always_within_bounds(told: str, most: int, per_seat: int) -> None:
+def test_a_declared_estimate_is_always_within_bounds(value: str, most: int, per_seat: int) -> None:
     estimator = Declared("query", "n", Trust(frozenset({"*"})), per_seat=per_seat, most_seats=most)
-    work = estimator(RequestDigest(ANONYMOUS, "get", "/", query={"n": told}), SOMEWHERE)
+    work = estimator(RequestDigest(ANONYMOUS, "get", "/", query={"n": value}), SOMEWHERE)
 
     assert 1 <= work.seats <= most
     estimator.check()

@@ -1,7 +1,7 @@
-"""Nobody waits longer than they may, whatever gates do, and nothing is lost when tasks are cancelled.
+"""No request waits beyond its limit, whatever gates do, and cancelled tasks leak nothing.
 
-With the event loops' own timers and tasks, on asyncio and on trio; but their clocks don't wait: when nothing else is to
-be done, it is the time of the next timer.
+The tests use the event loops' own timers and tasks, on asyncio and on trio, with virtual clocks: when all tasks wait,
+the clock jumps to the next timer.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ def _begin_to_watch(_client: None) -> "_Silence":
 
 
 class _Silence(ClientWatch):
-    """The watch of a client that stays and sends nothing."""
+    """The watch of a client that stays connected and sends nothing."""
 
     task: Cancellable | None = None
 
@@ -73,7 +73,7 @@ class _Silence(ClientWatch):
 
 
 class _Destination(Destination):
-    """With gates."""
+    """A destination with gates."""
 
     def __init__(self, controller: Controller, place: Classification, gates: tuple[str, ...]) -> None:
         super().__init__(controller, place, Work())
@@ -91,12 +91,12 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """The dependency is well or not; if it isn't, perhaps it knows until when; and perhaps that is told."""
+    """A change of the dependency's state, perhaps with a retry time, and perhaps announced by an event."""
 
     at: float
     is_well: bool
     retry_in: float | None
-    is_told: bool
+    is_announced: bool
 
 
 _times = st.sampled_from((0.0, 0.0, 0.01, 0.05, 0.1, 0.19, 0.2, 0.21, 0.3, 0.5))
@@ -118,7 +118,7 @@ _turns = st.lists(
 
 
 class _Scene:
-    """A server with gates: a capacity, a token bucket, and a dependency that is asked here or from afar."""
+    """A server with gates: a capacity, a token bucket, and a synchronous and an asynchronous condition."""
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
@@ -152,7 +152,7 @@ class _Scene:
     async def _turn(self, turn: _Turn) -> None:
         await anyio.sleep(turn.at)
         self.is_well, self.retry_in = turn.is_well, turn.retry_in
-        if turn.is_told:
+        if turn.is_announced:
             self.gates.emit("turned")
 
     async def _serve(self, request: _Request) -> None:
@@ -164,7 +164,7 @@ class _Scene:
             if admission.is_waiting:
                 await wait_for_seat(
                     admission, int(_LIMIT * 1e9), _begin_to_watch, None
-                )  # cancelled, it gives back all by itself
+                )  # if it is cancelled, it gives back everything itself
             try:
                 self._check_waited(request, admission, anyio.current_time() - came_at)
                 if admission.is_seated:
@@ -204,15 +204,15 @@ _CONFIGURATION = load_text(_FILE)
 def test_no_request_waits_beyond_its_limit_and_none_is_lost(
     backend: str, requests: list[_Request], turns: list[_Turn]
 ) -> None:
-    """Kept waiting for seats, or parked at any gate, or while one is asked, or cancelled in the very instant of being
-    seated: each has an end in time, and gives back what it had.
+    """Each request ends in time and gives back what it had: whether it waits for seats, is parked at a gate, is being
+    evaluated, or is cancelled at the instant at which it is seated.
     """
 
     async def live(time: Callable[[], float]) -> None:
         scene = _Scene(time)
         with anyio.fail_after(60):
             await scene.live_through(requests, turns)
-            await anyio.sleep(1)  # whatever was asked from afar has been answered
+            await anyio.sleep(1)  # all asynchronous evaluations have ended
         scene.check_that_nobody_is_left()
 
     _run(backend, live)

@@ -1,10 +1,10 @@
-"""Whatever happens at gates: nobody is left standing, no lease is lost or given twice, and each has one end.
+"""Invariants of gates: no request waits forever, no lease is lost or given twice, and each request ends once.
 
-Hypothesis draws requests of two levels with five gates (a capacity, a capacity of sizes, a breaker, a token bucket, one
-that is asked asynchronously), and what happens to them: they finish, time out, hang up; events come, come for nothing,
-or are lost; operators open, close, kick and resize. Queues are exact or shared, let narrow requests pass wide ones or
-don't, are paused, closed, shed and reloaded. After each step the world is looked at from the outside; how often gates
-are asked, order, bypasses and deadlines are looked after by `WatchedWorld`.
+Hypothesis draws requests of two levels with five gates (a capacity, a capacity of sizes, a breaker, a token bucket,
+and an asynchronous one), and the steps: requests finish, time out or are cancelled; events arrive, arrive without a
+cause, or are lost; operators open, close, kick and resize. Queues are exact or shared, with or without backfill, and
+they are paused, closed, shed and reloaded. After each step the state is checked from the outside; `WatchedWorld` checks
+how often gates are asked, order, bypasses and deadlines.
 """
 
 from typing import Any
@@ -105,7 +105,7 @@ class _Machine(RuleBasedStateMachine):
         return self.is_well or Park(retry_at=None if self.retry_ns is None else (self.world.now + self.retry_ns) / 1e9)
 
     def _note(self) -> None:
-        """Where everybody is after a step."""
+        """Update the lists of waiting and running requests after a step."""
         for name in self.waiting.copy():
             ticket = self.world.tickets[name]
             if ticket.is_waiting:
@@ -116,7 +116,7 @@ class _Machine(RuleBasedStateMachine):
                 assert not ticket.level.is_held, f"{name} was seated in a paused queue"
             else:
                 assert ticket.reason is Reason.GATE
-                assert name in self.world.refused, f"{name} was refused and nobody was told"
+                assert name in self.world.refused, f"{name} was refused without a notification"
                 self.ended += 1
 
     # Requests
@@ -145,7 +145,7 @@ class _Machine(RuleBasedStateMachine):
         elif ticket.is_waiting:
             self.waiting.append(name)
         else:
-            assert name not in self.world.refused, f"{name} was told by its arrival already"
+            assert name not in self.world.refused, f"{name} was refused by its arrival already"
             self.ended += 1
         self._note()
 
@@ -161,7 +161,7 @@ class _Machine(RuleBasedStateMachine):
     def come_together(
         self, to: str, flows: list[str], widths: list[int], gates: tuple[str, ...], sizes: list[int]
     ) -> None:
-        """Many, so that seats, places and gates are short."""
+        """Let many requests arrive, so that seats, queues and gates fill up."""
         for flow, width, size in zip(flows, widths, sizes, strict=False):
             self.arrive(flow=flow, to=to, gates=gates, width=width, size=size, shard=0, limit=60 * SECOND)
 
@@ -220,23 +220,23 @@ class _Machine(RuleBasedStateMachine):
 
     @rule(
         answer=st.sampled_from(("lease", "lease", ParkDecision(), ParkDecision(), Reject(), RuntimeError("away"))),
-        is_told=st.sampled_from((True, True, False)),
+        is_announced=st.sampled_from((True, True, False)),
     )
-    def turn_remote(self, answer: object, is_told: bool) -> None:  # noqa: FBT001
+    def turn_remote(self, answer: object, is_announced: bool) -> None:  # noqa: FBT001
         self.remote.answer = answer
-        self.remote.was_lost = not is_told
-        if is_told:
+        self.remote.was_lost = not is_announced
+        if is_announced:
             self.world.emit("remote")
         self._note()
 
     @rule(
         well=st.booleans(),
-        is_told=st.sampled_from((True, True, False)),
+        is_announced=st.sampled_from((True, True, False)),
         retry_ns=st.sampled_from((None, None, 60 * MS, 5 * SECOND)),
     )
-    def turn(self, well: bool, is_told: bool, retry_ns: int | None) -> None:  # noqa: FBT001
+    def turn(self, well: bool, is_announced: bool, retry_ns: int | None) -> None:  # noqa: FBT001
         self.is_well, self.retry_ns = well, retry_ns
-        if is_told:
+        if is_announced:
             self.world.emit("breaker.state")
             self.was_lost = False
         else:
@@ -244,7 +244,7 @@ class _Machine(RuleBasedStateMachine):
         self._note()
 
     @rule(event=st.sampled_from((*_GATES, "breaker.state", "nobody")), key=st.sampled_from((None, 0, "x")))
-    def tell_for_nothing(self, event: str, key: object) -> None:
+    def emit_for_nothing(self, event: str, key: object) -> None:
         self.world.emit(event, key)
         self._note()
 
@@ -279,10 +279,10 @@ class _Machine(RuleBasedStateMachine):
     def wait(self, ns: int) -> None:
         self.world.wait(ns)
         if ns > SECOND:
-            self.was_lost = self.remote.was_lost = False  # all have been rescued
+            self.was_lost = self.remote.was_lost = False  # all missed events have been made up for
         self._note()
 
-    # What must hold
+    # Invariants
 
     @invariant()
     def all_adds_up(self) -> None:
@@ -344,7 +344,7 @@ class _Machine(RuleBasedStateMachine):
             return
         levels = self.world.plain.levels.values()
         if any(level.queueset.waiting for level in levels):
-            return  # seats are saved up for somebody, or the queue sets' own tests say why
+            return  # seats are saved for a wide request, or for a reason that the queue sets' own tests cover
         for name in self.waiting:
             acquisition = self.world.acquisition(name)
             if acquisition.stage in {AcquisitionStage.BEHIND, AcquisitionStage.CHECKING} or acquisition.level.is_held:
@@ -357,7 +357,7 @@ class _Machine(RuleBasedStateMachine):
         return level.queueset.seats_in_use + width <= self.world.sharing.sharing.limit_of(level)
 
     def _would_pass(self, acquisition: Acquisition) -> bool:
-        """Ask without a trace, and without what may rightly keep it: the turn of a bigger one, an event not told."""
+        """Ask without side effects; a larger request's turn and a lost event are valid reasons to wait."""
         taken = []
         would = True
         for need in acquisition.needs:
@@ -386,8 +386,8 @@ class _Machine(RuleBasedStateMachine):
             return
         for name in "ab":
             self.operate_queue(name, "open")
-        self.turn(well=True, is_told=True, retry_ns=None)
-        self.turn_remote(answer="lease", is_told=True)
+        self.turn(well=True, is_announced=True, retry_ns=None)
+        self.turn_remote(answer="lease", is_announced=True)
         for gate in _GATES:
             self.open_again(gate)
         self.resize(4)

@@ -1,7 +1,7 @@
-"""Gates cost nothing where there are none, and what is told for nothing changes nothing: worlds and their twins.
+"""Unused gates and events without a cause change nothing: pairs of worlds are compared.
 
-Two worlds live through the same arrivals, ends and hang-ups. After each step they are compared, row by row: who has
-been seated, refused or kept waiting, in which queue, and what the meters of all queues say.
+Both worlds of a pair get the same arrivals, ends and cancellations. After each step they are compared: which requests
+have been seated, refused or queued, in which queue, and the meters of all queues.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -74,14 +74,14 @@ class _Operate:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """The dependency is well or not, and that is told."""
+    """A change of the dependency's state, with an event."""
 
     is_well: bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Tell:
-    """An event, though nothing has happened."""
+class _Emit:
+    """An event without a cause."""
 
     event: str
     key: Hashable
@@ -99,7 +99,7 @@ _operations = st.builds(_Operate, st.sampled_from("ab"), st.sampled_from(("open"
 
 
 class _World(GateWorld):
-    """Lives through steps, and tells what the world is like after each."""
+    """A world that executes steps and can be compared after each."""
 
     def __init__(self, *gates: Gate, **more: Any) -> None:  # noqa: ANN401 - see GateWorld
         super().__init__(*gates, careful=False, **more)
@@ -128,12 +128,12 @@ class _World(GateWorld):
             case _Turn(is_well):
                 self.is_well = is_well
                 self.emit("breaker")
-            case _Tell(event, key):
+            case _Emit(event, key):
                 self.emit(event, key)
         self.note(self.sharing.tick(self.now))
 
     def row(self) -> object:
-        """Who is where, and in which order all have been served so far."""
+        """Return the state and queue of each request, and the order in which they have been served so far."""
         where = [
             (name, ticket.state, ticket.reason, None if ticket.queue is None else ticket.queue.index)
             for name, ticket in self.everybody.items()
@@ -141,11 +141,11 @@ class _World(GateWorld):
         return self.now, tuple(self.served), where
 
     def meters(self) -> list[_Level]:
-        """Return all that is known of levels and queues, up to now."""
+        """Return the snapshots of all levels and queues, up to now."""
         return _meters(self.sharing.sharing, self.now)
 
     def held(self) -> object:
-        """Who waits at which slot, and what is taken."""
+        """Return which request waits at which slot, and how much of each gate is used."""
         used = [(gate.name, key, gate.used(key)) for gate in self.scheduler.gates.values() for key in ("", *"xyz")]
         acquisitions = [(name, self.scheduler.acquisition(ticket)) for name, ticket in self.tickets.items()]
         return used, [
@@ -163,7 +163,7 @@ def _meters(sharing: Sharing, now: int) -> list[_Level]:
     for one in sharing.levels.values():
         one.settle_alone()
         if one.queueset.is_steered:
-            one.queueset.concurrency = 0  # to advance its meters is not to dispatch
+            one.queueset.concurrency = 0  # so that advancing its meters dispatches nothing
         one.queueset.tick(now)
     shown = sharing.snapshot().levels
     return [
@@ -173,7 +173,7 @@ def _meters(sharing: Sharing, now: int) -> list[_Level]:
 
 
 class _Plain(_World):
-    """The same with nobody who knows of gates."""
+    """The same without a gatekeeper."""
 
     def __init__(self, **more: Any) -> None:  # noqa: ANN401 - see GateWorld
         super().__init__(**more)
@@ -227,7 +227,7 @@ def test_open_gates_change_neither_order_nor_meters(  # noqa: PLR0917 - hypothes
     backfill: int,
     steps: list[object],
 ) -> None:
-    """Levels don't rest while somebody has gates to pass, which takes longer and comes to the same; so none does."""
+    """Levels with gated requests don't rest, which only takes longer; so in this test no level rests."""
     shape = {
         "levels": _levels(exact, length, backfill=backfill),
         "share": partial(share, may_rest=False),
@@ -243,7 +243,7 @@ def test_open_gates_change_neither_order_nor_meters(  # noqa: PLR0917 - hypothes
 
 
 def _but_for_steering(levels: list[_Level]) -> list[object]:
-    """Without the limit that was set for the last call, and how often somebody was passed over in vain."""
+    """Leave out the limit that was set for the last call, and the count of requests that found no accommodation."""
     return [(one, replace(queueset, concurrency=0, no_accommodation=0), waiting) for one, queueset, waiting in levels]
 
 
@@ -252,13 +252,13 @@ _gated_ways = st.sampled_from(
 )
 _one_gate = st.sampled_from(((), ("db",), ("memory",), ("breaker",), ("quota",)))
 _answered = st.builds(
-    _Tell, st.sampled_from(("db", "memory", "breaker", "quota")), st.sampled_from((None, "", "x", "nowhere"))
+    _Emit, st.sampled_from(("db", "memory", "breaker", "quota")), st.sampled_from((None, "", "x", "nowhere"))
 )
-_unheard = st.sampled_from((_Tell("nobody", None), _Tell("db", "nowhere"), _Tell("quota", "nowhere")))
+_unheard = st.sampled_from((_Emit("nobody", None), _Emit("db", "nowhere"), _Emit("quota", "nowhere")))
 
 
 def _steps_and(
-    events: st.SearchStrategy[_Tell], ways: st.SearchStrategy[tuple[str, ...]] = _gated_ways
+    events: st.SearchStrategy[_Emit], ways: st.SearchStrategy[tuple[str, ...]] = _gated_ways
 ) -> st.SearchStrategy[list[object]]:
     arrivals = _arrivals(ways, (1, 1, 2, 8))
     turns = st.builds(_Turn, st.booleans())
@@ -274,17 +274,17 @@ def _gated(*, most_bypasses: int = 3, **shape: Any) -> _World:  # noqa: ANN401 -
     return world
 
 
-def _compare_calm_and_told(steps: list[object], **shape: Any) -> Iterator[tuple[_World, _World]]:  # noqa: ANN401
-    calm, told = _gated(**shape), _gated(**shape)
+def _compare_with_and_without_events(steps: list[object], **shape: Any) -> Iterator[tuple[_World, _World]]:  # noqa: ANN401
+    calm, notified = _gated(**shape), _gated(**shape)
     for step in steps:
-        told.live(step)
-        calm.live(None if isinstance(step, _Tell) else step)
-        assert told.row() == calm.row()
-        yield calm, told
+        notified.live(step)
+        calm.live(None if isinstance(step, _Emit) else step)
+        assert notified.row() == calm.row()
+        yield calm, notified
 
 
 def _crowded(seed: int) -> list[object]:
-    """Play requests of different work and size that a gate, which always gets events, keeps waiting."""
+    """Return steps in which a gate that gets many events parks requests of different widths and sizes."""
     chance = Random(seed)
     gate = chance.choice(("db", "db", "memory"))
 
@@ -295,7 +295,7 @@ def _crowded(seed: int) -> list[object]:
                 return _Arrive("a", chance.choice("xyz"), chance.choice((1, 3, 8)), size, (gate,))
             case 2 | 3:
                 return _Finish(chance.randrange(50))
-        return _Tell(gate, chance.choice((None, "")))
+        return _Emit(gate, chance.choice((None, "")))
 
     return [step() for _ in range(80)]
 
@@ -308,15 +308,15 @@ def test_events_without_listeners_change_counters_only(
     exact: int,
     steps: list[object],
 ) -> None:
-    """Where gates are short and not seats: there, whoever may try waits for his seat first, among all others.
+    """Here gates are the bottleneck, not seats: otherwise a request that may try would first wait for a seat.
 
-    And without the bound to how many may pass one: it counts from when that one is told to wait, and so it is when it
-    tries in vain. Who has several gates to pass may stand at another one afterwards, of those that are shut. Of the
-    meters not all stay as they were, for who is let try has arrived in his queue.
+    The number of bypasses is not bounded: it is counted from the time when a request is parked, and a vain attempt
+    parks it again. A request has at most one gate: with several it could be parked at another one afterwards. Meters
+    are not compared: some differ, for a request that may try has arrived in its queue.
     """
     shape = {"levels": _levels(exact, 100, seats=200), "share": share, "discipline": discipline}
-    for calm, told in _compare_calm_and_told(steps, most_bypasses=100_000, **shape):
-        assert told.held() == calm.held()
+    for calm, notified in _compare_with_and_without_events(steps, most_bypasses=100_000, **shape):
+        assert notified.held() == calm.held()
 
 
 @given(_shares, _disciplines, _exact, _steps_and(_unheard))
@@ -328,6 +328,6 @@ def test_events_without_listeners_change_nothing_when_seats_are_short(
     steps: list[object],
 ) -> None:
     shape = {"levels": _levels(exact, 100), "share": share, "discipline": discipline}
-    for calm, told in _compare_calm_and_told(steps, **shape):
-        assert told.held() == calm.held()
-        assert told.meters() == calm.meters()
+    for calm, notified in _compare_with_and_without_events(steps, **shape):
+        assert notified.held() == calm.held()
+        assert notified.meters() == calm.meters()

@@ -1,7 +1,7 @@
-"""Whatever happens to levels that lend and borrow: the plain twin agrees, and unmet mins are never lent.
+"""Invariants of levels that lend and borrow: the reference implementation agrees, and unmet mins are never lent.
 
-Hypothesis draws levels and steps. After each step every ticket is where the twin has it, those that were seated by the
-step were seated in the same order, limits are the same, and the promises below are checked from the outside.
+Hypothesis draws levels and steps. After each step the states of all tickets, the order in which the step seated them,
+and all limits equal those of the reference implementation, and the invariants below are checked from the outside.
 """
 
 from functools import partial
@@ -62,7 +62,7 @@ def _level(draw: st.DrawFn) -> tuple[QueueSetSettings, LevelLimits]:
 
 @st.composite
 def _kinships(draw: st.DrawFn) -> Hierarchy:
-    """Any two of the names may be children, whether there are such levels or not; exempt levels have no parents."""
+    """Draw a hierarchy: any of the names may be children, also without such levels; exempt levels have no parents."""
     shares = draw(st.dictionaries(st.sampled_from((*_NAMES, "p")), _shares))
     if draw(st.booleans()):
         return Hierarchy(shares=shares)
@@ -98,7 +98,7 @@ class _Machine(RuleBasedStateMachine):
         self.plain.refresh()
 
     def _pair(self, wanted: dict[str, tuple[QueueSetSettings, LevelLimits]]) -> None:
-        """Every level has its plain one, and the plain ones are told what is new."""
+        """Pair each level with one of the reference implementation, and pass on the new settings."""
         drained = not any(plain.is_draining for plain in self.plain.levels)
         had = {one.name: one.limits.min if drained else one.kept for one in self.plain.parents}
         parents = {
@@ -220,7 +220,7 @@ class _Machine(RuleBasedStateMachine):
         self._compare(seated, expected)
         assert set(expected) <= before.keys()
 
-    # Promises
+    # Invariants
 
     @invariant()
     def the_twin_agrees(self) -> None:
@@ -255,7 +255,7 @@ class _Machine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_gets_lost(self) -> None:
-        self.lending.snapshot()  # those who were alone are told
+        self.lending.snapshot()  # so that lone tickets are recorded
         for level in self.pairs:
             states = [ticket.state for ticket, _, its_level in self.tickets if its_level is level]
             rejected = states.count(TicketState.REJECTED)

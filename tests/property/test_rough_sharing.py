@@ -1,8 +1,8 @@
-"""All that levels can be at once, in random worlds: parents, priorities, exact queues, back-fill, lingers, states.
+"""All features of levels combined, in random worlds: parents, priorities, exact queues, backfill, lingers, states.
 
-The machines beside this one compare with plain twins, a feature or two at a time. Here everything meets, with each way
-of sharing and each discipline, and what must be true of any world is looked at: sums add up, who is seated is told so,
-and in the end nobody is left who could have been served.
+The other state machines compare one or two features at a time with reference implementations. This test combines all,
+with each way of sharing and each discipline, and checks general invariants: sums add up, each seated ticket is
+reported, and in the end no ticket waits that could have been served.
 """
 
 import random
@@ -39,7 +39,7 @@ class World:
         self.now = 0
         self.has_parents = share is Lending
         self.live: dict[Ticket, SharedLevel] = {}
-        self.told: set[Ticket] = set()
+        self.notified: set[Ticket] = set()
         seats, wanted, hierarchy = self.wanted()
         self.sharing = share(seats, wanted, discipline=DISCIPLINES[discipline], hierarchy=hierarchy)
 
@@ -75,41 +75,43 @@ class World:
             work = Work(chance.choice([1, 1, 1, 2, 5, 9]), chance.choice([0, 1, 3]), chance.choice([0, 0, 10 * MS]))
             ticket = Ticket("flow", chance.randrange(6) * 7919, work)
             self.live[ticket] = level = chance.choice([*sharing.levels.values()])
-            self.told.update(sharing.arrive(self.now, level, ticket))
+            self.notified.update(sharing.arrive(self.now, level, ticket))
         elif what < 0.7 and seated:
             self.release(chance.choice(seated))
         elif what < 0.8 and waiting:
             ticket = chance.choice(waiting)
-            self.told.update(sharing.abandon(self.now, self.live[ticket], ticket))
+            self.notified.update(sharing.abandon(self.now, self.live[ticket], ticket))
         elif what < 0.88:
-            self.told.update(sharing.tick(self.now))
+            self.notified.update(sharing.tick(self.now))
         elif what < 0.94:
             level, held, closing = (
                 chance.choice([*sharing.levels.values()]),
                 chance.random() < 0.4,
                 chance.random() < 0.3,
             )
-            self.told.update(sharing.operate(self.now, level, held=held, closing=closing))
+            self.notified.update(sharing.operate(self.now, level, held=held, closing=closing))
         else:
-            self.told.update(sharing.reconfigure(self.now, *self.wanted()))
+            self.notified.update(sharing.reconfigure(self.now, *self.wanted()))
         self.check()
 
     def release(self, ticket: Ticket) -> None:
-        self.told.update(self.sharing.release(self.now, self.live.pop(ticket), ticket))
+        self.notified.update(self.sharing.release(self.now, self.live.pop(ticket), ticket))
 
     def check(self) -> None:
         self.sharing.check()
-        assert all(ticket in self.told for ticket in self.those(TicketState.SEATED)), "somebody is seated and not told"
+        assert all(ticket in self.notified for ticket in self.those(TicketState.SEATED)), (
+            "a ticket was seated but not reported"
+        )
 
     def end(self) -> None:
-        """Everything is opened, and whoever runs ends."""
+        """Open all levels, and release all tickets."""
         for level in [*self.sharing.levels.values()]:
-            self.told.update(self.sharing.operate(self.now, level))
+            self.notified.update(self.sharing.operate(self.now, level))
         for _ in range(len(self.live) + 3):
             for ticket in self.those(TicketState.SEATED):
                 self.release(ticket)
             self.now += PERIOD
-            self.told.update(self.sharing.tick(self.now))
+            self.notified.update(self.sharing.tick(self.now))
             self.check()
         left = [ticket for ticket in self.those(TicketState.WAITING) if self.live[ticket].most]
         assert not left, "they could have been served"

@@ -77,7 +77,7 @@ class DetailedDestination(Destination):
 
 
 class AdminWorld:
-    """A controller under a clock of our own, with its running requests recorded as in a server; it is a `View`, too."""
+    """A controller with a clock that tests set and a record of running requests as in a server; it is a `View`, too."""
 
     def __init__(self, discipline: str = "equal-serial") -> None:
         self.time = 100 * SECOND
@@ -154,7 +154,7 @@ class AdminWorld:
 
 
 def busy(world: AdminWorld) -> list[Admission]:
-    """Two run, three wait and one is rejected; one exempt runs with a linger to come."""
+    """Let two requests run, three wait and one be rejected; let an exempt one run, whose seats will linger."""
     admissions = [world.request("alice"), world.request("bob")]
     world.time += SECOND // 2
     admissions += [world.request("alice", seats=2), world.request("carol\n"), world.request("alice")]
@@ -163,7 +163,7 @@ def busy(world: AdminWorld) -> list[Admission]:
 
 
 class DescribedAdmin(AdminWorld):
-    """A world whose operators may change its queues, and whose lookers may look."""
+    """A world whose operators may change its queues, and whose readers may read them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -201,19 +201,19 @@ class DescribedAdmin(AdminWorld):
         return start["status"], json.loads(content["body"])
 
     @staticmethod
-    def described(method: str, page: str, status: int, told: object) -> None:
-        """Every answer is one that the description has for this."""
+    def described(method: str, page: str, status: int, answer: object) -> None:
+        """Check that the answer matches the description of this operation."""
         description = json.loads(json.dumps(describe("", "")))
         first, *rest = page.partition("?")[0].split("/")
         item = description["paths"].get("/".join(("", first, "{name}", *rest[1:])) if rest else f"/{first}")
         if item is None or status == 405:
             return
         [schema] = [one["schema"] for one in item[method.lower()]["responses"][str(status)]["content"].values()]
-        assert list(wrong(told, schema, description)) == []
+        assert list(wrong(answer, schema, description)) == []
 
 
 def wrong(value: object, schema: dict[str, Any], whole: dict[str, Any], place: str = "$") -> Iterator[str]:
-    """Where a value isn't what a schema says; of JSON Schema only as much as is used, and all else is an error."""
+    """Yield where a value violates a schema; only the keywords that are used are supported, others are errors."""
     known = {"$ref", "type", "properties", "required", "additionalProperties", "items", "minimum", "pattern", "enum"}
     known |= {"format", "default", "description", "anyOf"}
     assert set(schema) <= known, f"the test doesn't know all of {schema}"

@@ -1,4 +1,4 @@
-"""A real PostgreSQL and a real Redis as processes of their own, each with its data in a folder that is gone after use.
+"""Real PostgreSQL and Redis servers in processes of their own, each with its data in a temporary folder.
 
 Debian's packages have them: ``apt-get install postgresql redis-server``. PostgreSQL refuses to work for root; started
 by root, it runs as ``postgres``, or as ``nobody``. It listens on a Unix socket in its folder, and on no port.
@@ -41,26 +41,26 @@ def postgres_programs() -> Path | None:
 
 
 def redis_program() -> str | None:
-    """Where ``redis-server`` is; None where it isn't."""
+    """Return the path of ``redis-server``, or None."""
     return shutil.which("redis-server")
 
 
 class _Database:
-    """A process that can be paused, so that it answers nobody, and doesn't even hang up."""
+    """A process that can be paused, so that it neither answers nor closes connections."""
 
     def __init__(self, process: subprocess.Popen[bytes], folder: Path) -> None:
         self.process = process
         self.folder = folder
 
     def pause(self) -> None:
-        self._tell_all(signal.SIGSTOP)
+        self._signal_all(signal.SIGSTOP)
         _await(self, lambda: _state(self.process.pid) == "T")
 
     def resume(self) -> None:
-        self._tell_all(signal.SIGCONT)
+        self._signal_all(signal.SIGCONT)
 
-    def _tell_all(self, number: int) -> None:
-        """Return the process and those that it has started, itself first."""
+    def _signal_all(self, number: int) -> None:
+        """Send a signal to the process and its children, itself first."""
         for pid in (self.process.pid, *_children(self.process.pid)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -79,7 +79,7 @@ class _Database:
 
 
 def _state(pid: int) -> str:
-    """Return the letter by which the system describes what a process does: T if it is stopped."""
+    """Return the letter of a process's state in ``/proc``: T if it is stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
@@ -103,11 +103,11 @@ class Postgres(_Database):
 
     def await_ready(self) -> None:
         _await(self, lambda: _connects(self.folder / ".s.PGSQL.5432"))
-        told = self.folder / "data" / "postmaster.pid"
-        _await(self, lambda: told.read_text().rstrip().endswith("ready"))
+        pid_file = self.folder / "data" / "postmaster.pid"
+        _await(self, lambda: pid_file.read_text().rstrip().endswith("ready"))
 
     def halt(self) -> None:
-        """Shut it down, hanging up on everybody; `restart` begins it again."""
+        """Shut it down, closing all connections; `restart` starts it again."""
         self.stop()
 
     def restart(self) -> None:
@@ -116,7 +116,7 @@ class Postgres(_Database):
 
     @property
     def url(self) -> str:
-        """For asyncpg; SQLAlchemy's begin with postgresql+asyncpg or postgresql+psycopg."""
+        """Return the URL for asyncpg; SQLAlchemy's begin with postgresql+asyncpg or postgresql+psycopg."""
         return f"postgresql://{_USER}@/postgres?host={self.folder}"
 
     def sqlalchemy_url(self, driver: str) -> str:
@@ -177,7 +177,7 @@ def redis(port: int | None = None) -> Iterator[Redis]:
 
 
 def _unprivileged() -> tuple[int, int] | None:
-    """Whom to be instead of root."""
+    """Return the user to run as instead of root."""
     if os.geteuid():
         return None
     for name in ("postgres", "nobody"):

@@ -1,8 +1,8 @@
-"""A world of gates that is watched from the outside: what gates were asked, who passed whom, and who had to wait.
+"""A world of gates with checks from the outside: what gates were asked, who bypassed whom, and who had to wait.
 
-What gates answer is heard at the gates themselves, and what may have opened them is told by the steps of the world. The
-engine is believed only where it says at which slot a request stands, how often that slot has been opened, and whose
-turn there is next.
+Answers are recorded at the gates themselves, and causes of openings by the steps of the world. Of the engine's own
+state the checks use only at which slot a request stands, how often that slot has been opened, and which request is
+next there.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ class _Answered:
 
 @dataclass(slots=True)
 class _Refused:
-    """The last one that didn't pass a slot: at which of its openings, and how much it takes."""
+    """The last request that didn't pass a slot: at which of its openings, and its cost."""
 
     slot: Slot | None
     opening: int
@@ -43,14 +43,14 @@ class _Refused:
 
 @dataclass(frozen=True, slots=True)
 class _ParkedAt:
-    """Where one was kept waiting at the end of a step."""
+    """Where a request was parked at the end of a step."""
 
     slot: Slot
     since: int
 
 
 class Remote(Gate):
-    """A gate that is asked asynchronously: its answer was true when it was asked, and arrives later."""
+    """An asynchronous gate: its answer is that of the time when it was asked, and arrives later."""
 
     is_async = True
 
@@ -94,7 +94,7 @@ class WatchedWorld(GateWorld):
         self._refused_at: dict[Place, _Refused] = {}
         self._openings: dict[Place, tuple[Slot, int, int | None]] = {}  # how often it was opened, and when it is due
         self._causes: Counter[Place] = Counter()
-        self._told_all: Counter[str] = Counter()
+        self._notified: Counter[str] = Counter()
         self._standing: dict[str, _ParkedAt] = {}
         self._first: dict[Place, tuple[Acquisition, int]] = {}  # whose turn is next, and how many have passed it
         for gate in gates:
@@ -103,7 +103,7 @@ class WatchedWorld(GateWorld):
             gate.undo = partial(self._taken_back, gate.undo)  # type: ignore[method-assign]
             gate.release = partial(self._given_back, gate, gate.release)  # type: ignore[method-assign]
 
-    # What happens
+    # Steps
 
     def _asked(  # noqa: PLR0917 - as gates are asked
         self, gate: Gate, acquire: Callable[..., object], now: int, request: GateRequest, key: Hashable, cost: int
@@ -116,12 +116,12 @@ class WatchedWorld(GateWorld):
         return answer
 
     def _count_refused(self, gate: Gate, key: Hashable, cost: int) -> None:
-        """Each time that a slot opens, only those who take less than the last one that didn't pass may be asked."""
+        """Check that until a slot opens again, only costs below that of the last refused request are tried."""
         slot = self.scheduler.slots.find(gate, key)
         opening = 0 if slot is None else slot.opening
         last = self._refused_at.get((gate.name, key))
         if last is not None and last.slot in {None, slot} and last.opening == opening and cost >= last.cost:
-            # Not an AssertionError: the engine would take that for one of the gate's own.
+            # Not an AssertionError, which the engine would take for an error of the gate.
             pytest.fail(f"{gate!r} was asked again for {cost} of {key!r}, and nothing had happened")
         self._refused_at[gate.name, key] = _Refused(slot, opening, cost)
 
@@ -130,7 +130,7 @@ class WatchedWorld(GateWorld):
         release(key, lease)
 
     def _taken_back(self, undo: Callable[[Hashable, object], None], key: Hashable, lease: object) -> None:
-        """In the step in which it was given: nothing has happened."""
+        """Don't count a lease that is undone in the step in which it was given as a cause."""
         causes = self._causes.copy()
         undo(key, lease)
         self._causes = causes
@@ -143,11 +143,11 @@ class WatchedWorld(GateWorld):
         return super().arrive(name, *gates, me=name, **more)
 
     def emit(self, event: str, key: Hashable = None, payload: object = None) -> list[str]:
-        self._told_all.update(gate.name for gate in self.scheduler.gates.values() if event in {gate.name, *gate.events})
+        self._notified.update(gate.name for gate in self.scheduler.gates.values() if event in {gate.name, *gate.events})
         return super().emit(event, key, payload)
 
     def open(self, gate: str) -> list[str]:
-        self._told_all[gate] += 1
+        self._notified[gate] += 1
         return super().open(gate)
 
     def kick(self, name: str) -> list[str]:
@@ -178,7 +178,7 @@ class WatchedWorld(GateWorld):
         )
         return [(name, acquisition) for name, acquisition in found if acquisition is not None]
 
-    # What must hold
+    # Checks
 
     def _check_openings(self) -> None:
         """Check that a slot opens once for each lease given back, event or operation, and when due."""
@@ -189,38 +189,38 @@ class WatchedWorld(GateWorld):
                 known, before, due_at = self._openings.get(place, (None, 0, None))
                 if known is not slot:
                     before, due_at = 0, None
-                causes = self._causes[place] + self._told_all[gate.name] + (due_at is not None and due_at <= self.now)
+                causes = self._causes[place] + self._notified[gate.name] + (due_at is not None and due_at <= self.now)
                 assert gate.is_async or slot.opening - before <= causes, f"{slot!r} was opened for nothing"
                 now[place] = slot, slot.opening, slot.due_at
         self._openings = now
         for place, refused in list(self._refused_at.items()):
             slot_now = self.scheduler.slots.find(self.scheduler.gates[place[0]], place[1])
             if slot_now is None or refused.slot not in {None, slot_now}:
-                del self._refused_at[place]  # nobody is there any more, and nothing is known of it
+                del self._refused_at[place]  # no request waits there any more, so nothing is known about it
             else:
                 refused.slot = slot_now
         self._causes.clear()
-        self._told_all.clear()
+        self._notified.clear()
 
     def _check_deadlines(self, heard: list[_Answered]) -> None:
-        """Whom a gate can't let pass in time is told so, and doesn't wait."""
-        for told in heard:
-            ticket = self._tickets[told.name]
+        """Check that a request that a gate can't admit in time is rejected and doesn't wait."""
+        for answered in heard:
+            ticket = self._tickets[answered.name]
             late = (
-                isinstance(told.answer, ParkDecision)
-                and (told.answer.retry_at or 0) > ticket.arrived_at + ticket.limit_ns
+                isinstance(answered.answer, ParkDecision)
+                and (answered.answer.retry_at or 0) > ticket.arrived_at + ticket.limit_ns
             )
-            if late or isinstance(told.answer, Reject):
-                assert ticket.reason is Reason.GATE, f"{told.name} waits, although it can't pass in time"
+            if late or isinstance(answered.answer, Reject):
+                assert ticket.reason is Reason.GATE, f"{answered.name} waits, although it can't pass in time"
 
     def _check_order(self, names: list[str]) -> None:
-        """Nobody passes a slot where an earlier one of its flow, level and cost stands."""
+        """Check that no request passes a slot where an earlier one of its flow, level and cost waits."""
         standing = [
             (name, acquisition, acquisition.slot)
             for name, acquisition in self._waiting()
             if acquisition.slot is not None
             and self._standing.get(name) == _ParkedAt(acquisition.slot, acquisition.parked_at)
-            if not acquisition.slot.gate.is_async  # whose answers come in an order of their own
+            if not acquisition.slot.gate.is_async  # their answers arrive in any order
         ]
         for name in names:
             acquisition = self.scheduler.acquisition(self._tickets[name])

@@ -1,4 +1,4 @@
-"""Apps and configurations for exchanges: a level with few seats, and an app that keeps them for as long as told."""
+"""Apps and configurations for exchanges: a level with few seats, and an app that holds them until a test ends it."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,7 @@ __all__ = ["ProtectedApp", "configuration", "problem", "settle", "with_admin"]
 def configuration(
     *, seats: int = 1, wait: str = "10s", length: int = 5, queues: int = 2, server: str = "", response: str = "Queue"
 ) -> Configuration:
-    """One level for everybody, flows by the header X-User."""
+    """Return a configuration with one level for all requests, and flows by the header X-User."""
     queuing = (
         f"waitLimit: {wait}\n  queuing: {{queues: {queues}, handSize: {queues}, queueLengthLimit: {length}}}"
         if response == "Queue"
