@@ -1,15 +1,15 @@
-"""What the simulator says beside what a real server does: ``python -m benchmarks.fidelity [--json]``.
+"""The simulator's results compared with a real server's: ``python -m benchmarks.fidelity [--json]``.
 
-The load of `benchmarks.overload` (elephants that never rest, mice at random times) before uvicorn with our middleware,
-and the same as a scenario. Rows differ in who comes and in the configuration. What the machine adds is measured on the
-real server first and told to the simulator: ``service``, the latency of a single caller who is alone, for timers and
-sockets take their part of it; and ``overhead``, the server's processor time for a request.
+The load of `benchmarks.overload` (elephants without pauses, mice at random times) on uvicorn with our middleware, and
+the same as a scenario. Rows differ in the load and in the configuration. The machine's own cost is measured on the real
+server first and passed to the simulator: ``service``, the latency of a single caller, which includes timers and
+sockets; and ``overhead``, the server's processor time for a request.
 
-Of several rounds that one counts in which other processes took the least of the cores: a server that is kept from its
-core has a tail that no model of it knows. ``others_cpu`` is how many cores those others had, also then.
+Of several rounds the one counts in which other processes used the least processor time: a server that has to share its
+core has tail latencies that the model doesn't include. ``others_cpu`` is how many cores the others used in that round.
 
 ``error_pct`` is how far the simulation is off: of the mice's p50 and p99, of the goodput, and of rejections a second.
-Of rejections, fewer than one in a hundred answers are none.
+Fewer rejections than one in a hundred responses count as none.
 """
 
 import argparse
@@ -38,7 +38,7 @@ _FEW: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class FidelityRow:
-    """Who comes, and before which configuration."""
+    """A load and a configuration."""
 
     name: str
     config: str = "overload"
@@ -131,19 +131,19 @@ def _real(row: FidelityRow, plan: Mapping[str, Any], rounds: int) -> dict[str, A
 
 
 def _own_seconds() -> float:
-    """Of processor time, for this process and those that it started."""
+    """Return the processor time of this process and its children, in seconds."""
     used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def _simulated(row: FidelityRow, plan: Mapping[str, Any], service_us: int, overhead_us: int) -> Result:
-    """Ten times as long: here nothing disturbs, and a p99 of few is a matter of luck."""
+    """Simulate ten times as long: there is no noise, and a p99 of few requests would be random."""
     text = scenario_of(row, {**plan, "seconds": 10 * plan["seconds"]}, service_us, overhead_us)
     return simulate(*read_scenario_text(text).unwrap())
 
 
 def compare(rows: Sequence[FidelityRow], rounds: int, plan: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Print a line for each row."""
+    """Yield a comparison for each row."""
     alone = _real(_ALONE, plan, rounds)
     service_us = round(1000 * (alone["mice_p50_ms"] or 20.0))
     for row in rows:

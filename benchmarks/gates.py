@@ -1,14 +1,14 @@
-"""What gates cost: ``python -m benchmarks.gates [--json]``.
+"""The cost of gates: ``python -m benchmarks.gates [--json]``.
 
 Microseconds and evaluations of the gate in the core, in one thread and under virtual time; the median of several
 repetitions.
 
-release   so many wait for one key of a capacity of 1; its holder ends, and the next one is let in
+release   so many wait for one key of a capacity of 1; its holder ends, and the next one is admitted
 event     so many wait for a condition of 1,000 keys that stays shut; an event comes for one of them
-nobody    an event that no gate listens to, while so many wait
-park      a request arrives at a slot where so many wait already, and gives up
-pass      a request has a gate to pass, which lets it; it is seated and ends
-plain     the same without a gate, on a server that has some
+nobody    an event without listeners, while so many wait
+park      a request arrives at a slot where so many wait already, and is abandoned
+pass      a request passes a gate at once, is seated and ends
+plain     the same without a gate, on a server with gates
 """
 
 import argparse
@@ -40,7 +40,7 @@ Row = dict[str, Any]
 
 
 class _Asker(Ticket):
-    """A request with a number, which decides its key."""
+    """A request with a number, which determines its key."""
 
     __slots__ = ("gates", "number")
 
@@ -49,7 +49,7 @@ class _Asker(Ticket):
 
 
 class _World:
-    """One level with 10 seats, a capacity of 1, and a condition of many keys that is shut."""
+    """One level with 10 seats, a capacity of 1, and a condition of many keys that blocks."""
 
     def __init__(self, waiting: int, gate: str) -> None:
         terms = Terms(max_parked=10**6)
@@ -101,13 +101,13 @@ class _World:
 
 
 def measure(crowds: Sequence[int], repetitions: int) -> Iterator[Row]:
-    """All cases."""
+    """Measure all cases."""
     for waiting in crowds:
-        world = _World(waiting + BATCH * (repetitions + 1), "capacity")  # as many are let in
+        world = _World(waiting + BATCH * (repetitions + 1), "capacity")  # as many are admitted
         yield _row("release", waiting, world.capacity, world.release, repetitions)
         world = _World(waiting, "condition")
         keys = count()
-        yield _row("event", waiting, world.condition, partial(_tell, world, keys), repetitions)
+        yield _row("event", waiting, world.condition, partial(_emit, world, keys), repetitions)
         yield _row("nobody", waiting, world.condition, partial(world.emit, "nobody"), repetitions)
         world = _World(waiting, "capacity")
         yield _row("park", waiting, world.capacity, world.park, repetitions)
@@ -116,7 +116,7 @@ def measure(crowds: Sequence[int], repetitions: int) -> Iterator[Row]:
     yield _row("plain", 0, world.free, world.serve, repetitions)
 
 
-def _tell(world: _World, keys: Iterator[int]) -> None:
+def _emit(world: _World, keys: Iterator[int]) -> None:
     world.emit("condition", next(keys) % KEYS)
 
 

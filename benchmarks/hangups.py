@@ -1,14 +1,14 @@
 """Requests that run although their clients have gone: ``python -m benchmarks.hangups [--json] [--clients 200]``.
 
 For each server: two requests take both seats, then clients of each shape send their requests, which are queued, and
-hang up. When the server has had time to notice, the seats are freed; once nothing waits, the app says how many of those
-requests it ran. None should, but for those of which the server doesn't report the hang-up:
+disconnect. When the server has had time to notice, the seats are freed; once nothing waits, the app reports how many of
+those requests it ran. There should be none, except where the server doesn't report the disconnect:
 
 get        no body
 post       a small body, in the segment that the head comes in
 parts      a body in five chunks, each a segment of its own
 long       a body of 48 KiB
-huge       a body of 1 MiB: nobody reads all of it before there is a seat, so its end is not seen
+huge       a body of 1 MiB: it isn't read to its end before there is a seat, so the disconnect is not seen
 pipelined  two requests in one segment: while the second is unread, servers don't report that the client has gone
 """
 
@@ -35,7 +35,7 @@ SERVERS: Final[dict[str, tuple[Kind, tuple[str, ...]]]] = {
     "granian": ("granian", ("--workers", "1", "--backlog", "2048")),
 }
 
-_STILL_S: Final = 0.7  # what hasn't changed for so long won't change
+_STILL_S: Final = 0.7  # a value that hasn't changed for so long is final
 _PATIENCE_S: Final = 30.0
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ SHAPES: Final[dict[str, Callable[[str], Segments]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Hangups:
-    """Of the requests of ``hung_up`` clients, ``ran`` ran."""
+    """The result for one shape: of ``hung_up`` requests whose clients disconnected, ``ran`` were run."""
 
     server: str
     shape: str
@@ -79,7 +79,7 @@ class Hangups:
 def count_hangups(
     clients: int, servers: Iterable[str] = tuple(SERVERS), shapes: Sequence[str] = tuple(SHAPES)
 ) -> list[Hangups]:
-    """Run each server, and have ``clients`` clients hang up for each shape of request."""
+    """Run each server, and let ``clients`` clients disconnect for each shape of request."""
     found = []
     for name in servers:
         kind, options = SERVERS[name]
@@ -90,9 +90,9 @@ def count_hangups(
 
 
 async def _hang_up(server: Server, shapes: Sequence[str], clients: int) -> dict[str, int]:
-    """Return how many requests of clients that have gone have run, by shape."""
+    """Return how many requests of disconnected clients have run, by shape."""
     holders = [asyncio.create_task(_hold(server)) for _ in range(SEATS)]
-    await _become(lambda: _told(server).get("held", 0) == SEATS)
+    await _become(lambda: _counts(server).get("held", 0) == SEATS)
     writers = [await _send(server, SHAPES[shape](shape)) for _ in range(clients) for shape in shapes]
     await _become(lambda: _waiting(server) == len(writers))
     for writer in writers:
@@ -101,7 +101,7 @@ async def _hang_up(server: Server, shapes: Sequence[str], clients: int) -> dict[
     await asyncio.to_thread(_asked, server, "/free")
     await asyncio.gather(*holders)
     await _become(lambda: _waiting(server) == 0)
-    return await _settle(lambda: _told(server))  # a second request of the same connection may run yet
+    return await _settle(lambda: _counts(server))  # a second request of the same connection may run yet
 
 
 async def _hold(server: Server) -> None:
@@ -126,7 +126,7 @@ async def _become(condition: Callable[[], bool]) -> None:
 
 
 async def _settle(look: Callable[[], T]) -> T:
-    """Return what is seen when it doesn't change any more."""
+    """Return the value once it has stopped changing."""
     seen, since = await asyncio.to_thread(look), time.monotonic()
     while time.monotonic() - since < _STILL_S:
         await asyncio.sleep(0.05)
@@ -142,9 +142,9 @@ def _asked(server: Server, path: str) -> bytes:
     return body
 
 
-def _told(server: Server) -> dict[str, int]:
-    told: dict[str, int] = json.loads(_asked(server, "/tell"))
-    return told
+def _counts(server: Server) -> dict[str, int]:
+    counts: dict[str, int] = json.loads(_asked(server, "/tell"))
+    return counts
 
 
 def _waiting(server: Server) -> int:

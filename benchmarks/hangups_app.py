@@ -1,6 +1,6 @@
 """An app that counts the requests that it runs; servers import it as ``benchmarks.hangups_app:app``.
 
-It works on asyncio and trio. ``/hold`` keeps its seat until ``/free`` is asked for; every other path is counted under
+It works on asyncio and trio. ``/hold`` keeps its seat until ``/free`` is requested; every other path is counted under
 its ``mark``. ``/tell`` returns the counts. It and ``/free`` take no seats.
 """
 
@@ -56,7 +56,7 @@ _held: list[anyio.Event] = []
 
 async def _count(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] != "http":
-        raise NotImplementedError  # which servers take for an app without a lifespan
+        raise NotImplementedError  # servers take this for an app without a lifespan
     if scope["path"] == "/free":
         for held in _held:
             held.set()

@@ -1,11 +1,11 @@
-"""Who is served through an outage of the database: ``python -m benchmarks.outage [--json] [--seconds 10]``.
+"""Fairness during an outage of the database: ``python -m benchmarks.outage [--json] [--seconds 10]``.
 
-A real PostgreSQL, an app on uvicorn whose pool has 5 connections, and 500 clients that ask again as soon as they are
-answered: 300 are one tenant's, four others have 50 each. In the middle the database is away: *paused*, it answers
-nobody and hangs up on nobody; *stopped*, it shuts down and starts again. A request may wait for 10 s.
+A real PostgreSQL, an app on uvicorn whose pool has 5 connections, and 500 clients that send the next request as soon as
+they are answered: 300 are one tenant's, four others have 50 each. In the middle the database is away: *paused*, it
+neither answers nor closes connections; *stopped*, it shuts down and starts again. A request may wait for 10 s.
 
 gates    requests wait for a connection, and for the breaker, in their queues
-pool     the same without gates: who has a seat waits in the pool, for a second at most
+pool     the same without gates: requests with seats wait in the pool, for a second at most
 """
 
 import argparse
@@ -71,7 +71,7 @@ spec:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Seconds before, in and after the outage; ``limit`` is how long a request may wait."""
+    """Seconds before, during and after the outage; ``limit`` is how long a request may wait."""
 
     before: float = 5
     outage: float = 10
@@ -83,7 +83,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Times are in seconds from the beginning."""
+    """A response; times are in seconds from the start."""
 
     tenant: str
     asked: float
@@ -97,7 +97,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Answers that came in a part of the time. ``refused`` are ours (429 and 503), ``failed`` the app's."""
+    """The responses in one part of the run: ``refused`` by the middleware (429 and 503), ``failed`` in the app."""
 
     name: str
     seconds: float
@@ -114,17 +114,17 @@ class Phase:
 
 @dataclass(slots=True)
 class Outage:
-    """What became of it. ``told`` is what the app says, ``lost`` whom nobody answered."""
+    """The result: ``counts`` are the app's counters, ``lost`` is the number of requests without a response."""
 
     plan: Plan
     phases: list[Phase] = field(default_factory=list)
-    told: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
     lost: int = 0
     answers: list[Answer] = field(default_factory=list)
 
 
 def endure(plan: Plan) -> Outage:
-    """Begin a database and a server, ask, and take the database away for a while."""
+    """Start a database and a server, send requests, and interrupt the database for a while."""
     gates = "[breaker, db]" if plan.has_gates else "[]"
     with tempfile.TemporaryDirectory(prefix="apf-outage-") as folder, postgres() as database:
         config = Path(folder) / "apf.yaml"
@@ -132,13 +132,13 @@ def endure(plan: Plan) -> Outage:
         environment = {"APF_DATABASE": database.sqlalchemy_url("asyncpg"), "APF_CONFIG": str(config)}
         with serve("benchmarks.outage_app:app", environment=environment, ready="/free") as server:
             outage = asyncio.run(_Crowd(plan, server).run(database))
-            with urllib.request.urlopen(f"{server.url}/tell", timeout=60) as told:  # noqa: S310 - it is ours
-                outage.told.update(json.load(told))
+            with urllib.request.urlopen(f"{server.url}/tell", timeout=60) as response:  # noqa: S310 - it is ours
+                outage.counts.update(json.load(response))
     return outage
 
 
 class _Crowd:
-    """Clients that ask again as soon as they are answered."""
+    """Clients that send the next request as soon as they are answered."""
 
     def __init__(self, plan: Plan, server: Server) -> None:
         self.plan = plan
@@ -213,7 +213,7 @@ class _Crowd:
 
 
 async def _answer(reader: asyncio.StreamReader) -> tuple[int, float]:
-    """Its status, and its Retry-After or 0."""
+    """Return the response's status, and its Retry-After or 0."""
     head = await reader.readuntil(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").rstrip().split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
@@ -234,7 +234,7 @@ def _rows(outage: Outage) -> list[dict[str, Any]]:
             "failed": phase.failed,
             "slowest_s": round(phase.slowest, 2),
             "free_slowest_ms": round(phase.free_slowest * 1000, 1),
-            "pool_time_outs": outage.told["pool time-outs"],
+            "pool_time_outs": outage.counts["pool time-outs"],
             "lost": outage.lost,
         }
         for phase in outage.phases

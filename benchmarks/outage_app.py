@@ -1,7 +1,7 @@
 """An app in front of a database with five connections; uvicorn imports it as ``benchmarks.outage_app:app``.
 
 ``APF_DATABASE`` is SQLAlchemy's URL, ``APF_CONFIG`` the configuration.
-Rows come from the database, ``/free`` doesn't need it, and ``/tell`` says what has happened.
+``/rows`` queries the database, ``/free`` doesn't, and ``/tell`` returns the counters.
 """
 
 import os
@@ -57,13 +57,13 @@ async def free(_request: Request) -> Response:
     return PlainTextResponse("free")
 
 
-async def tell(_request: Request) -> Response:
+async def show_counts(_request: Request) -> Response:
     rescues = max(status.rescues for status in gates.list())
     return JSONResponse({**happened, "rescues": rescues})
 
 
 app = APFMiddleware(
-    Starlette(routes=[Route("/rows", rows), Route("/free", free), Route("/tell", tell)]),
+    Starlette(routes=[Route("/rows", rows), Route("/free", free), Route("/tell", show_counts)]),
     os.environ.get("APF_CONFIG"),
     gates=gates,
 )

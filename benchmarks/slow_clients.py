@@ -1,14 +1,14 @@
-"""Who is served beside slow clients: ``python -m benchmarks.slow_clients [--json] [--seconds 8]``.
+"""Service of other clients during slow-client attacks: ``python -m benchmarks.slow_clients [--json] [--seconds 8]``.
 
 A server with the web defaults on uvicorn, 100 connections of one /24 that are slow in one way, and ten clients of ten
-other networks that ask for 20 ms of work again and again. They come from loopback addresses of their own. The same
-once more with slow clients holding their seats, as without these settings.
+other networks that request 20 ms of work again and again. Each has its own loopback address. Each attack is repeated
+with slow clients that hold their seats, as without these settings.
 
 trickle   a body of which a byte comes each second
 burst     a body of 10 MB of which 128 KiB come at once, and then a byte each second
-expect    a body that the client sends when it is told to continue, and then a byte each second
+expect    a body that the client starts to send after the response 100, a byte each second
 get       a body of a GET, of which a byte comes each second; the server has `anyMethod: true`
-reader    a download that nobody reads
+reader    a download that the client doesn't read
 """
 
 import argparse
@@ -48,7 +48,7 @@ _ASK: Final = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
 
 @dataclass(slots=True)
 class Outcome:
-    """What the ten other clients got. ``slow`` are the statuses that slow ones were given."""
+    """The results of the ten other clients; ``slow`` counts the statuses of the slow ones."""
 
     attack: str
     holds_seats: bool
@@ -61,7 +61,7 @@ class Outcome:
 
 
 def attack(kind: str, seconds: float, *, holds_seats: bool) -> Outcome:
-    """Start a server, and let slow and other clients come."""
+    """Start a server, and let slow and other clients connect."""
     outcome = Outcome(kind, holds_seats, seconds)
     environment = {}
     with tempfile.TemporaryDirectory(prefix="apf-slow-") as folder:
@@ -92,7 +92,7 @@ async def _run(port: int, outcome: Outcome) -> None:
 
 
 async def _be_slow(port: int, number: int, outcome: Outcome, end: float) -> None:
-    """Be slow, and come again whenever that ends."""
+    """Act as a slow client, and reconnect whenever the connection ends."""
     while time.monotonic() < end:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             reader, writer = await _connect(port, f"127.0.1.{number + 1}", buffer=4096)
@@ -121,7 +121,7 @@ async def _trickle(writer: asyncio.StreamWriter, end: float) -> None:
 
 
 async def _ask(port: int, number: int, outcome: Outcome, end: float) -> int:
-    """Ask again and again; how often it was served."""
+    """Send requests one after another, and return how many were served."""
     served = 0
     while time.monotonic() < end:
         begin = time.monotonic()

@@ -1,8 +1,8 @@
-"""What the benchmarks on the wire serve: three small apps, and what is put around them, each a row.
+"""The apps of the benchmarks on the wire: three small ones, and the wrappers around them, each a row.
 
-A row's wrapper is a function from an ASGI app to one. What there is without a library is written as plainly as somebody
-would write it who needs it today: that is what a library has to be worth. Servers make their app with `make_app`,
-from the environment variable ``APF_BENCHMARK``: the app's name, the wrapper's, and a configuration if it takes one.
+A row's wrapper is a function from an ASGI app to one. Wrappers that need no library are written as plainly as a user
+would write them: they are what a library is compared with. Servers make their app with `make_app`, from the environment
+variable ``APF_BENCHMARK``: the app's name, the wrapper's, and a configuration if it takes one.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ Wrapper = Callable[[ASGIApp], ASGIApp]
 _START: Final = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
 _BODY: Final = {"type": "http.response.body", "body": b"ok"}
 _REFUSAL: Final = {"type": "http.response.start", "status": 503, "headers": [(b"content-length", b"0")]}
-_TOLD: Final = [(b"x-apf-flow-schema", b"anonymous"), (b"x-apf-priority-level", b"anonymous")]
+_HEADERS: Final = [(b"x-apf-flow-schema", b"anonymous"), (b"x-apf-priority-level", b"anonymous")]
 _NOTHING: Final = {"type": "http.response.body", "body": b""}
 
 
@@ -105,7 +105,7 @@ def semaphore(app: ASGIApp, seats: int = SEATS) -> ASGIApp:
 
 
 def semaphore_reject(app: ASGIApp, seats: int = SEATS) -> ASGIApp:
-    """Who finds no seat free is refused."""
+    """Refuse requests while no seat is free."""
     limit = asyncio.Semaphore(seats)
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,7 +130,7 @@ def capacity_limiter(app: ASGIApp, seats: int = SEATS) -> ASGIApp:
 
 
 def prometheus(app: ASGIApp) -> ASGIApp:
-    """One counter and one histogram with their labels resolved beforehand: the least that metrics cost."""
+    """One counter and one histogram with their labels resolved beforehand: the minimum cost of metrics."""
     registry = prometheus_client.CollectorRegistry()
     counter = prometheus_client.Counter("requests", "Requests", ["level"], registry=registry).labels("all")
     histogram = prometheus_client.Histogram("seconds", "Durations", ["level"], registry=registry).labels("all")
@@ -147,15 +147,15 @@ def prometheus(app: ASGIApp) -> ASGIApp:
 
 
 def headers(app: ASGIApp) -> ASGIApp:
-    """Two headers more on each response, and nothing else: the least that it costs to tell schema and level."""
+    """Add two headers to each response and do nothing else: the minimum cost of reporting schema and level."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        def tell(message: Message) -> Awaitable[None]:
+        def send_with_headers(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], *_TOLD]}
+                message = {**message, "headers": [*message["headers"], *_HEADERS]}
             return send(message)
 
-        await app(scope, receive, tell)
+        await app(scope, receive, send_with_headers)
 
     return call
 

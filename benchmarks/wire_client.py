@@ -1,7 +1,7 @@
-"""As much of an HTTP/1.1 client as a load generator needs: keep-alive connections that take next to no time.
+"""The part of an HTTP/1.1 client that a load generator needs: keep-alive connections with little overhead.
 
-What a client library takes per request would be taken from the server's budget, or make the load late. Here nothing is
-awaited: a connection tells its owner by a call what came, and one request is under way at a time. Bodies are skipped.
+A client library's time per request would be missing for the server, or delay the load. Here nothing is awaited: a
+connection reports each response to its owner by a call, and has one request at a time. Bodies are skipped.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ _HEAD_END: Final = b"\r\n\r\n"
 
 
 class Owner(Protocol):
-    """Who is told what becomes of a connection."""
+    """The receiver of a connection's events."""
 
     def answered(self, connection: "Connection", status: int) -> None:
         """Take a complete response; when ``connection.reusable``, the connection takes the next request."""
@@ -28,28 +28,28 @@ class Connection(asyncio.Protocol):
     __slots__ = ("_buffer", "_living", "_owner", "_transport", "is_waiting", "reusable", "since")
 
     def __init__(self, living: "set[Connection]") -> None:
-        """``living`` has those that are connected."""
+        """``living`` is the set of open connections."""
         self._living = living
         self._owner: Owner | None = None
         self._transport: asyncio.Transport | None = None
         self._buffer = b""
         self.is_waiting = False
         self.reusable = True
-        self.since = 0.0  # its owner's to use
+        self.since = 0.0  # for the owner's use
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is one without inheriting from it
         self._living.add(self)
 
     def ask(self, request: bytes, owner: Owner) -> None:
-        """Send a request; ``owner`` is told what comes of it."""
+        """Send a request, whose outcome is reported to ``owner``."""
         self._owner = owner
         self.is_waiting = True
         if self._transport is not None:
             self._transport.write(request)
 
     def abandon(self) -> None:
-        """Leave at once, as a client does that has waited too long. The owner hears nothing more."""
+        """Abort the connection, as a client does that has waited too long; the owner gets no more calls."""
         self._owner = None
         self.is_waiting = self.reusable = False
         if self._transport is not None:
@@ -63,7 +63,7 @@ class Connection(asyncio.Protocol):
             self._buffer = data
             return
         self._buffer = b""
-        self._tell(status)
+        self._report(status)
 
     def connection_lost(self, _error: Exception | None) -> None:
         self._living.discard(self)
@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
             owner.answered(self, int(self._buffer[9:12]))
         owner.lost(self)
 
-    def _tell(self, status: int) -> None:
+    def _report(self, status: int) -> None:
         self.is_waiting = False
         if self._owner is None:
             return
@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
 
     @staticmethod
     def _ends_here(data: bytes) -> bool:
-        """Whether this is a response whose end is that of the connection."""
+        """Return whether this is a response that ends with the connection."""
         head, separator, _ = data.partition(_HEAD_END)
         head = head.lower()
         return bool(separator) and not any(_header(head, name) for name in (b"content-length", b"transfer-encoding"))

@@ -1,4 +1,4 @@
-"""The configurations that our middleware is measured with on the wire, as the YAML that a user would write."""
+"""The configurations of our middleware in the benchmarks on the wire, as a user would write them in YAML."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ kind: Server
 spec: {bodies: {holdSeats: true}}
 """
 
-# Requests are few and their flow is known; what costs is finding out whose token that is.
+# Few requests of one known flow: the cost is that of the authentication by token.
 _TOKENS: Final = """
 apiVersion: apf/v1
 kind: Server
@@ -29,7 +29,7 @@ spec:
   - {type: tokens, file: "{folder}/tokens.csv"}
 """
 
-# The catch-all level has shares too: with that many for this one, they come to its own single seat beside all ten.
+# The catch-all level has shares too: beside so many for this one, they amount to a single seat in addition to the ten.
 _SEATS: Final = """
 apiVersion: apf/v1
 kind: Server
@@ -60,7 +60,7 @@ CONFIGS: Final[Mapping[str, str]] = {
     "on-seats": _ON_SEATS,
     "contended": _SEATS.format(wait_limit="10m", queues=64, hand=8, length=50),
     "memory": _SEATS.format(wait_limit="10m", queues=64, hand=8, length=10_000),
-    # Callers give up after a second: whoever can't be served by then had better be told so before.
+    # Callers give up after a second: requests that can't be served by then should be rejected before.
     "overload": _SEATS.format(wait_limit="800ms", queues="exact", hand=6, length=50),
     "overload-sharded": _SEATS.format(wait_limit="800ms", queues=128, hand=6, length=50),
     "overload-small-hand": _SEATS.format(wait_limit="800ms", queues=128, hand=2, length=150),
@@ -69,7 +69,7 @@ CONFIGS: Final[Mapping[str, str]] = {
 
 
 def write_config(name: str, folder: Path) -> Path:
-    """One of them as a file in ``folder``, with what it refers to."""
+    """Write one of them, and the files that it refers to, to ``folder``."""
     (folder / "tokens.csv").write_text(f'{TOKEN},alice,1001,"staff,customers"\n')
     path = folder / f"{name}.yaml"
     path.write_text(CONFIGS[name].replace("{folder}", str(folder)))

@@ -1,4 +1,4 @@
-"""An app whose users sign in at the proxy in front of it. It tells how a request was classified."""
+"""An app whose users sign in at the proxy in front of it. It reports how a request was classified."""
 
 from starlette.applications import Starlette
 from starlette.requests import Request

@@ -1,8 +1,8 @@
-"""A reverse proxy in a few lines, to try the example without nginx: ``python -m examples.behind_proxy.proxy``.
+"""A minimal reverse proxy, to try the example without nginx: ``python -m examples.behind_proxy.proxy``.
 
-It does what a proxy in front of the middleware must do: sign users in, remove from requests what only it may say, add
-what it knows. It connects to the app from an address of its own, 127.0.0.2, as if it were another machine (Linux takes
-that as it is; macOS wants ``ifconfig lo0 alias 127.0.0.2`` before). It passes on no bodies.
+It does what a proxy in front of the middleware must do: authenticate users, remove the headers that only it may set,
+and set them itself. It connects to the app from its own address, 127.0.0.2, as if it were another machine (this works
+on Linux; macOS needs ``ifconfig lo0 alias 127.0.0.2`` before). It doesn't forward bodies.
 """
 
 import argparse
@@ -18,7 +18,7 @@ _OURS = (b"x-remote-", b"authorization", b"connection", b"content-length", b"tra
 
 
 async def serve(port: int, app_port: int) -> None:
-    """Until it is cancelled."""
+    """Serve until the task is cancelled."""
 
     async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
@@ -41,10 +41,10 @@ def rewritten(head: bytes, client: str) -> bytes:
     request, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     if any(b"\r" in line or b"\n" in line for line in (request, *lines)):
         raise ValueError("a line must end with CR and LF")
-    told = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
     kept = [line for line in lines if not line.lower().startswith(_OURS)]
     added = [f"X-Forwarded-For: {client}".encode(), b"Connection: close"]
-    user = _USERS.get(told.get(b"authorization", b""))
+    user = _USERS.get(headers.get(b"authorization", b""))
     if user:
         added += [b"X-Remote-User: " + user, b"X-Remote-Group: staff"]
     return b"\r\n".join([request, *kept, *added, b"", b""])

@@ -1,4 +1,4 @@
-"""The command: both runs with their progress, the picture, and how to go on by hand."""
+"""The command: both runs with their progress, the results, and the next steps."""
 
 import asyncio
 import codecs
@@ -35,11 +35,11 @@ _TERMINATED = 143  # 128 and SIGTERM's number
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    told = _parse(arguments)
+    options = _parse(arguments)
     ended: list[int] = []
 
     def end(number: int, _: object) -> None:
-        """End as Ctrl-C does, so that servers are stopped too: asyncio cancels its tasks then."""
+        """End as on Ctrl-C, so that servers are stopped too: asyncio then cancels its tasks."""
         ended.append(number)
         if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background
             raise KeyboardInterrupt
@@ -52,19 +52,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="sketch")
-    console = Console(stderr=told.json, highlight=False)
-    load = Load(seconds=told.seconds)
+    console = Console(stderr=options.json, highlight=False)
+    load = Load(seconds=options.seconds)
     _print(console, _opening(load))
     try:
         without, protected = _play(console, load)
     except KeyboardInterrupt:
-        console.show_cursor()  # whoever is interrupted in the very moment of hiding it would leave it hidden
+        console.show_cursor()  # an interrupt while the cursor is being hidden would leave it hidden
         if ended:
             sys.exit(_TERMINATED)
         raise
     except ServerStartError as error:
         sys.exit(f"the demonstration needs two servers, and one didn't start: {error}")
-    if told.json:
+    if options.json:
         runs = {"without": summarise(without).as_json(), "with": summarise(protected).as_json()}
         print(json.dumps({"seconds": load.seconds, "deadline_ms": 1000 * load.deadline, **runs}, indent=2))
 
@@ -97,12 +97,12 @@ def _raise_file_limit() -> None:
 
 
 def register_sketch() -> None:
-    """Make known the way to write on streams that can't write everything: ``errors="sketch"``."""
+    """Register the error handler ``sketch``, for streams that can't encode all characters."""
     codecs.register_error("sketch", _sketch)
 
 
 def _sketch(error: UnicodeError) -> tuple[str, int]:
-    """Replace characters that can't be written by letters and signs."""
+    """Replace characters that can't be encoded by ASCII ones."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     drawn = error.object[error.start : error.end].translate(_SIGNS)
@@ -145,7 +145,7 @@ def _play(console: Console, load: Load) -> tuple[Run, Run]:
     with serve("examples.demo.app:unprotected", "examples.demo.app:app") as servers:
         runs = [Run(load, server.port) for server in servers]
         with progress, contextlib.ExitStack() as stack:
-            with delayed_signals():  # a loop that is half made can't be closed
+            with delayed_signals():  # a partly initialized loop can't be closed
                 runner = stack.enter_context(asyncio.Runner())
             for run, task in zip(runs, tasks, strict=True):
                 runner.run(_watched(run, progress, task))
@@ -196,7 +196,7 @@ def _ending(server: Server) -> RenderableType:
 
 
 def _shortened(lines: Sequence[str]) -> list[str]:
-    """Without the labels that are the same in all of them."""
+    """Return the lines without the labels that are the same in all of them."""
     labels = ('flow_schema="customers",', 'priority_level="customers",', ',priority_level="customers"')
     for label in labels:
         lines = [line.replace(label, "") for line in lines]

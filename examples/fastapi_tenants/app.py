@@ -8,7 +8,7 @@ from fastapi import Depends, FastAPI, HTTPException
 from apf_middleware import Admission, APFMiddleware, get_admission
 from examples.fastapi_tenants.issue import ensure_keys
 
-ensure_keys()  # so that the example starts at once; elsewhere the login service's public key is simply there
+ensure_keys()  # so that the example starts at once; elsewhere the login service's public key is deployed
 
 app = FastAPI(title="Orders of many tenants")
 app.add_middleware(APFMiddleware, config="examples/fastapi_tenants/apf.yaml")
@@ -17,7 +17,7 @@ Admitted = Annotated[Admission, Depends(get_admission)]
 
 
 async def tenant_of(admission: Admitted) -> str:
-    """Return the tenant of the caller's credentials: flows are told apart by the groups tenant:…."""
+    """Return the tenant of the caller's credentials: the groups tenant:… distinguish flows."""
     if not admission.flow.startswith("tenant:"):
         raise HTTPException(401, "Come with a token or an API key", {"www-authenticate": "Bearer"})
     return admission.flow.removeprefix("tenant:")

@@ -1,9 +1,9 @@
-"""A stand-in for a login service, for trying out only: it signs tokens for whomever you name.
+"""A stand-in for a login service, for experiments only: it signs a token for any user.
 
 python -m examples.fastapi_tenants.issue alice --tenant acme --plan gold
 
-The key pair is made when it is first needed, in ``keys/`` beside this file. The app has use for the public one alone; a
-real private key would be elsewhere, with the service that asks people for their passwords.
+The key pair is created when it is first needed, in ``keys/`` beside this file. The app only needs the public key; a
+real private key would be elsewhere, with the service that authenticates users.
 """
 
 import argparse
@@ -26,7 +26,7 @@ _PUBLIC = _FOLDER / "public.pem"
 
 
 def ensure_keys() -> None:
-    """Make the key pair unless it is there."""
+    """Create the key pair unless it exists."""
     if _PUBLIC.exists():
         return
     _FOLDER.mkdir(mode=0o700, exist_ok=True)
@@ -57,9 +57,9 @@ def _main() -> None:
     parser.add_argument("--tenant", required=True)
     parser.add_argument("--plan", choices=("gold", "free"), required=True)
     parser.add_argument("--seconds", type=int, default=3600, help="how long it is valid; less than 0: it has expired")
-    told = parser.parse_args()
+    options = parser.parse_args()
     ensure_keys()
-    print(issue(told.user, told.tenant, told.plan, told.seconds))
+    print(issue(options.user, options.tenant, options.plan, options.seconds))
 
 
 if __name__ == "__main__":

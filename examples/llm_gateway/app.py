@@ -1,7 +1,7 @@
-"""A gateway to a language model: seats by the tokens that are asked for, charged by those that came.
+"""A gateway to a language model: seats by the requested tokens, charges by the produced ones.
 
-The model is made up. What matters is around it: a request holds the seats of all that it may produce, for nobody knows
-beforehand how much that will be; and its team is billed for what it did produce.
+The model is a stub. A request holds seats for the maximum that it may produce, for the actual number is unknown
+beforehand; and its team is charged for what it has produced.
 """
 
 import asyncio
@@ -33,15 +33,17 @@ async def complete(
     admission: Annotated[Admission, Depends(get_admission)],
     x_max_tokens: Annotated[int, Header(ge=1, le=8000)] = 1000,
 ) -> StreamingResponse:
-    """Whoever understates gets less, for the same number ends the answer: so everybody's word can be believed."""
+    """The declared maximum also limits the response, so clients gain nothing by understating it."""
 
     async def events() -> AsyncIterator[str]:
         produced = 0
         async for word in generate(prompt, x_max_tokens):
             produced += 1
-            admission.charge(produced / TOKENS_PER_SEAT)  # each time: who leaves in between is charged up to there
+            admission.charge(
+                produced / TOKENS_PER_SEAT
+            )  # after each word, so that a client that disconnects is charged for what it got
             yield f"data: {word}\n\n"
-        told = {"tokens": produced, "held": admission.seats, "charged": produced / TOKENS_PER_SEAT}
-        yield f"data: {json.dumps(told)}\n\n"
+        usage = {"tokens": produced, "held": admission.seats, "charged": produced / TOKENS_PER_SEAT}
+        yield f"data: {json.dumps(usage)}\n\n"
 
     return StreamingResponse(events(), media_type="text/event-stream")

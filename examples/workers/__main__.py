@@ -1,4 +1,4 @@
-"""Two workers of uvicorn, with an empty directory in which they tell each other what they count.
+"""Two workers of uvicorn, with an empty directory through which they share their metrics.
 
 What `PROMETHEUS_MULTIPROC_DIR=… uvicorn examples.workers.app:app --workers 2` does in a shell, and the directory is
 removed afterwards. uvicorn's variables count (UVICORN_PORT), and its options may be added.

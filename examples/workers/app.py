@@ -1,4 +1,4 @@
-"""What each worker runs. It tells which of them answers, and how many seats this one has."""
+"""What each worker runs. It reports which of them answers, and how many seats that one has."""
 
 import os
 

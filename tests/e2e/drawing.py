@@ -1,4 +1,4 @@
-"""A picture of a dashboard from what its queries returned, as far as matplotlib can draw what Grafana would."""
+"""A picture of a dashboard with the results of its queries, drawn by matplotlib in place of Grafana."""
 
 import importlib
 import math
@@ -19,7 +19,7 @@ def legend(target: Mapping[str, Any], labels: Mapping[str, str]) -> str:
 
 
 def draw(data: Sequence[tuple[Mapping[str, Any], Sequence[Series]]], path: Path) -> None:
-    """One little graph per panel, with the series of each of its queries."""
+    """Draw a small graph per panel, with the series of each of its queries."""
     matplotlib = importlib.import_module("matplotlib")
     matplotlib.use("Agg")
     plots = importlib.import_module("matplotlib.pyplot")
@@ -54,7 +54,7 @@ def draw_lines(place: Any, panel: Mapping[str, Any], answers: Sequence[Series]) 
 
 
 def draw_heat(place: Any, answer: Series) -> None:  # noqa: ANN401 (matplotlib)
-    """Buckets are told with all below them; a cell is what a bucket has alone."""
+    """Draw a heatmap: buckets are cumulative, so a cell is the difference from the bucket below."""
     rows = sorted(answer, key=lambda one: float(one["labels"]["le"]))
     times = sorted({at for one in rows for at, _ in one["points"]})
     sums = [[dict(one["points"]).get(at, 0.0) for at in times] for one in rows]

@@ -1,4 +1,4 @@
-"""An app that does what a test asks for, behind the middleware; servers import it as ``tests.e2e.playground:app``.
+"""An app behind the middleware, controlled by its requests; servers import it as ``tests.e2e.playground:app``.
 
 ``APF_TEST_CONFIG`` names the configuration. It works on asyncio and trio.
 """
@@ -23,7 +23,7 @@ held: dict[str, anyio.Event] = {}
 
 
 async def hold(request: Request) -> Response:
-    """Keep a seat for ``ms``, or until ``mark`` is let go; ``mark`` is counted when it begins."""
+    """Keep a seat for ``ms``, or until ``mark`` is released; ``mark`` is counted at the start."""
     mark = request.query_params.get("mark", "hold")
     happened[mark] += 1
     with anyio.move_on_after(int(request.query_params.get("ms", "100")) / 1000):
@@ -38,7 +38,7 @@ async def let_go(request: Request) -> Response:
 
 
 async def echo(request: Request) -> Response:
-    """Tell how much came, in how many parts, and its hash."""
+    """Return the size of the body, the number of its parts, and its hash."""
     digest, size, parts = hashlib.sha256(), 0, 0
     async for part in request.stream():
         digest.update(part)
@@ -60,8 +60,8 @@ async def who(request: Request) -> Response:
     )
 
 
-async def tell(_request: Request) -> Response:
-    """Return what has happened so far."""
+async def show_counts(_request: Request) -> Response:
+    """Return the counts so far, by mark."""
     return JSONResponse(happened)
 
 
@@ -75,7 +75,7 @@ async def boom(_request: Request) -> Response:
 
 
 async def stream(request: Request) -> Response:
-    """``n`` parts of ``size`` bytes, ``ms`` between them, of the media type ``type``."""
+    """Return ``n`` parts of ``size`` bytes, ``ms`` between them, of the media type ``type``."""
     n, ms = int(request.query_params.get("n", "3")), int(request.query_params.get("ms", "10"))
     size = int(request.query_params.get("size", "5"))
 
@@ -111,12 +111,12 @@ bare = Starlette(
         Route("/let-go", let_go),
         Route("/echo", echo, methods=["POST"]),
         Route("/who", who),
-        Route("/tell", tell),
+        Route("/tell", show_counts),
         Route("/pid", pid),
         Route("/boom", boom),
         Route("/stream", stream),
         Route("/after", after),
-        Route("/health", tell),
+        Route("/health", show_counts),
         WebSocketRoute("/talk", talk),
     ]
 )

@@ -1,4 +1,4 @@
-"""``make demo`` as a person starts it: what it measures, what it draws, and that nothing of it stays behind."""
+"""``make demo`` as a user starts it: what it measures and draws, and that it leaves no processes behind."""
 
 import asyncio
 import io
@@ -59,7 +59,7 @@ def mark() -> str:
 def done() -> tuple[subprocess.CompletedProcess[str], list[int]]:
     """Run a short demonstration into pipes, and return it with the processes that it left.
 
-    A run whose load was late shows how busy the machine is, and nothing else: then there is another one.
+    A run whose load was late says nothing but that the machine was busy: then it is repeated.
     """
     runs = 0
     while True:
@@ -68,8 +68,8 @@ def done() -> tuple[subprocess.CompletedProcess[str], list[int]]:
         left, runs = marked(mark), runs + 1
         if done.returncode or left or runs == MOST_RUNS:
             return done, left
-        told = json.loads(done.stdout)
-        if max(told["without"]["late_ms"], told["with"]["late_ms"]) < MOST_LATE_MS:
+        summary = json.loads(done.stdout)
+        if max(summary["without"]["late_ms"], summary["with"]["late_ms"]) < MOST_LATE_MS:
             return done, left
 
 
@@ -119,8 +119,8 @@ def test_the_demo_imports_nothing_but_what_make_installs_for_it() -> None:
         name = canonicalize_name(needed.pop())
         if name not in seen:
             seen.add(name)
-            told = map(Requirement, metadata.requires(name) or ())
-            needed += [one.name for one in told if one.marker is None or one.marker.evaluate({"extra": ""})]
+            requirements = map(Requirement, metadata.requires(name) or ())
+            needed += [one.name for one in requirements if one.marker is None or one.marker.evaluate({"extra": ""})]
     modules = ", ".join(f"examples.demo.{name}" for name in ("app", "show", "load", "servers", "report"))
     allowed = {path.parts[0].removesuffix(".py") for name in seen for path in metadata.files(name) or ()}
     installed = {path.name.partition(".")[0] for path in Path(rich.__file__).parents[1].iterdir()}
@@ -199,7 +199,7 @@ def test_make_demo_runs_it() -> None:
 
 
 class Answering(asyncio.Protocol):
-    """A server's side of a connection, which always answers so, in two parts."""
+    """A server's side of a connection: it answers each request with the given bytes, in two parts."""
 
     def __init__(self, answer: bytes, transports: list[asyncio.Transport]) -> None:
         self.answer = answer

@@ -1,4 +1,4 @@
-"""``apf dump`` as a person runs it, against a real server; and against all that isn't one."""
+"""``apf dump`` as a user runs it, against a real server, and against other and broken ones."""
 
 import json
 import os
@@ -56,7 +56,7 @@ over = threading.Event()
 
 
 async def hold(scope: Scope, receive: Receive, send: Send) -> None:
-    """Keep the seats until it is over."""
+    """Keep the seats until ``over`` is set."""
     while not over.is_set():  # noqa: ASYNC110 - another thread says so
         await anyio.sleep(0.02)
     await PlainTextResponse("held")(scope, receive, send)
@@ -70,8 +70,8 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def guarded(tokens: Path, header: str = "authorization", path: str = DEFAULT_PATH) -> APFMiddleware:
-    told = f", authentication: [{{type: tokens, file: {json.dumps(str(tokens))}, header: {header}}}]"
-    return with_admin(hold, configuration(server=told, wait="60s"), AdminSettings(path, ("operators",)))
+    authentication = f", authentication: [{{type: tokens, file: {json.dumps(str(tokens))}, header: {header}}}]"
+    return with_admin(hold, configuration(server=authentication, wait="60s"), AdminSettings(path, ("operators",)))
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def server(tokens: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def busy(server: str) -> Iterator[str]:
-    """One request runs and two wait, for as long as the tests take. Which, is for the threads to find out."""
+    """Keep one request running and two waiting during the tests; which one runs is random."""
     over.clear()
     with httpx.Client(trust_env=False, timeout=60) as client:
         threads = []
@@ -114,11 +114,11 @@ def test_levels_are_shown_by_default(busy: str) -> None:
 
 
 def test_requests_with_details_name_the_caller(busy: str) -> None:
-    plain, told = apf(busy, "requests", *OLGA), apf(busy, "requests", *OLGA, "--details")
+    plain, detailed = apf(busy, "requests", *OLGA), apf(busy, "requests", *OLGA, "--details")
 
     assert sorted(row[4] for row in cells(plain.stdout)[1:]) == ["elephant", "mouse", "mouse"]
     assert "system:anonymous" not in plain.stdout
-    assert [row[10] for row in cells(told.stdout)[1:]] == ["system:anonymous"] * 3
+    assert [row[10] for row in cells(detailed.stdout)[1:]] == ["system:anonymous"] * 3
 
 
 @pytest.mark.parametrize("what", ["levels", "queues", "requests", "configuration", "flows"])
@@ -215,7 +215,7 @@ def test_credentials_do_not_follow_a_redirect() -> None:
 
 def test_a_refused_connection_is_reported() -> None:
     with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))  # and doesn't listen
+        listener.bind(("127.0.0.1", 0))  # but doesn't listen
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         result = apf(url)
 
@@ -224,7 +224,7 @@ def test_a_refused_connection_is_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("says", "told"),
+    ("says", "message"),
     [
         (b"SSH-2.0-OpenSSH_9.2\r\n", "doesn't answer as a web server does"),
         (b"", "can't be asked"),
@@ -236,7 +236,7 @@ def test_a_refused_connection_is_reported() -> None:
     ],
     ids=["ssh", "closes", "stops", "silent"],
 )
-def test_another_protocol_is_reported(says: bytes | None, told: str) -> None:
+def test_another_protocol_is_reported(says: bytes | None, message: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         heard = threading.Event()
 
@@ -257,7 +257,7 @@ def test_another_protocol_is_reported(says: bytes | None, told: str) -> None:
         thread.join()
 
     assert (result.returncode, result.stdout) == (1, "")
-    assert told in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.stderr
 
 

@@ -1,4 +1,4 @@
-"""The examples are what their pages say: started by the documented commands, they answer what is documented.
+"""The examples match their pages: started by the documented commands, they give the documented output.
 
 Each page is run from a copy, so that what an example writes (keys) isn't left in the repository. Its servers are
 started by the page's own commands, on ports that are free; its other commands run in a shell, and what they print is
@@ -34,7 +34,7 @@ VOLATILE = (r"(?m)^(date): .*$", r'"(retry_after|waited)": [\d.]+')
 
 
 class Shown(NamedTuple):
-    """A command on a page, and what the page says that it prints."""
+    """A command on a page, and its documented output."""
 
     command: str
     output: str
@@ -57,7 +57,7 @@ def shown_on(page: Path) -> list[Shown]:
     return found
 
 
-def told(output: str) -> list[str]:
+def stable_lines(output: str) -> list[str]:
     """Return the lines that are the same in each run, without the alignment of columns."""
     for pattern in VOLATILE:
         output = re.sub(pattern, r"\1", output)
@@ -65,7 +65,7 @@ def told(output: str) -> list[str]:
 
 
 def require_curl() -> None:
-    """Without it there is nothing to test here, which may not happen unnoticed in CI."""
+    """Skip the tests without curl, but fail in CI."""
     if shutil.which("curl") is None:
         if os.environ.get("CI"):
             pytest.fail("curl is not installed")
@@ -74,7 +74,7 @@ def require_curl() -> None:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Return a folder that has the examples and nothing else of the repository."""
+    """Return a folder with a copy of the examples and nothing else of the repository."""
     ignored = shutil.ignore_patterns("__pycache__", "keys")
     shutil.copytree(EXAMPLES, tmp_path / "examples", ignore=ignored)
     return tmp_path
@@ -89,7 +89,7 @@ class Stage:
         binaries = Path(sys.executable).parent
         path = f"{binaries}{os.pathsep}{os.environ['PATH']}"
         self.environment = {"PATH": path, "LC_ALL": "C.UTF-8", "UVICORN_PORT": str(self.app)}
-        if "PYTHONPATH" in os.environ:  # where the package is, if it isn't installed
+        if "PYTHONPATH" in os.environ:  # for the package, if it isn't installed
             self.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
 
     @contextlib.contextmanager
@@ -132,7 +132,7 @@ class Stage:
             time.sleep(0.02)
 
     def run(self, commands: list[str]) -> list[str]:
-        """All of them in one shell; what each prints."""
+        """Run all commands in one shell, and return the output of each."""
         script = "".join(f"{command}\nprintf '{END}'\n" for command in commands)
         script = script.replace(":8000/", f":{self.app}/").replace(":8080/", f":{self.proxy}/")
         done = subprocess.run(
@@ -150,7 +150,7 @@ class Stage:
     def repeat(self, one: Shown, output: str) -> str:
         """Return the output of a command, of a later run if it asks for metrics that a busy machine shows late."""
         deadline = time.monotonic() + 30
-        while "/metrics" in one.command and told(output) != told(one.output) and time.monotonic() < deadline:
+        while "/metrics" in one.command and stable_lines(output) != stable_lines(one.output) and time.monotonic() < deadline:
             time.sleep(0.2)
             [output] = self.run([one.command])
         return output
@@ -175,7 +175,7 @@ def test_an_example_answers_what_its_page_says(page: Path, place: Path) -> None:
         asked = [one for one in shown if not one.is_server]
         printed = stage.run([one.command for one in asked])
         for one, output in zip(asked, printed, strict=True):
-            assert told(stage.repeat(one, output)) == told(one.output), one.command
+            assert stable_lines(stage.repeat(one, output)) == stable_lines(one.output), one.command
     for written in outputs:
         assert not re.search("Traceback|ERROR|WARNING", text := written.read_text()), text
 

@@ -3,8 +3,8 @@
 Three servers: two of one job with levels that lend at each dispatch and periodically, and one whose metrics have
 Kubernetes' prefix. Every query that a panel asks must have an answer.
 
-The load makes each event happen: it holds seats until the server's own metrics show what it waits for, and starts
-again. It goes on until Prometheus has seen everything, however long that takes on a busy machine.
+The load causes each event: it holds seats until the server's own metrics show the expected value, and starts again. It
+continues until Prometheus has scraped everything, however long that takes on a busy machine.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @dataclass(frozen=True)
 class Callers:
-    """All clients of one server. They ask again and again until the load is ``over``."""
+    """All clients of one server, which send requests until the load is ``over``."""
 
     server: Server
     prefix: str
@@ -60,7 +60,7 @@ class Callers:
         return (await self.client.get(self.server.url + path, headers=named)).text
 
     async def look(self) -> None:
-        """Read the server's metrics every now and then, for all that wait for them."""
+        """Read the server's metrics periodically, for all tasks that wait for them."""
         while True:
             waiting, self.waiting[:] = list(self.waiting), []
             lines = (await self.get("/metrics")).splitlines()
@@ -70,7 +70,7 @@ class Callers:
                     one.set_result(metrics)
             await asyncio.sleep(0.1)
 
-    async def told(self, name: str, *labels: str) -> float:
+    async def total(self, name: str, *labels: str) -> float:
         """Return the sum of the series of a name with labels like ``name="value"``, as of the next scrape."""
         self.waiting.append(asyncio.get_running_loop().create_future())
         metrics, series = await self.waiting[-1], f"{self.prefix}_{name}{{"
@@ -81,13 +81,13 @@ class Callers:
         )
 
     async def until(self, least: float, name: str, *labels: str) -> None:
-        """Wait until the server's metrics say ``least`` or more."""
-        while not self.over.is_set() and await self.told(name, *labels) < least:
+        """Wait until the sum in the server's metrics is ``least`` or more."""
+        while not self.over.is_set() and await self.total(name, *labels) < least:
             pass
 
     @contextlib.asynccontextmanager
     async def holding(self, callers: int, mark: str, **headers: str) -> AsyncIterator[None]:
-        """So many requests that keep their seats until the end of the block."""
+        """Keep so many requests in their seats until the end of the block."""
         async with asyncio.TaskGroup() as group:
             path = f"/hold?ms=600000&mark={mark}"
             held = [group.create_task(self.get(path, **headers)) for _ in range(callers)]
@@ -99,18 +99,18 @@ class Callers:
                     await asyncio.sleep(0.05)
 
     async def crowd(self) -> None:
-        """Ask for more seats than bronze has or can borrow, until requests have waited in vain."""
+        """Request more seats than bronze has or can borrow, until requests have timed out."""
         late = ("rejected_requests_total", BRONZE, 'reason="time-out"')
         while not self.over.is_set():
-            so_far = await self.told(*late)
+            so_far = await self.total(*late)
             async with self.holding(ELEPHANTS, "elephant", X_User="elephant"):
                 await self.until(so_far + 1, *late)
 
     async def leave(self) -> None:
-        """Hold the one seat of silver: one caller waits and hangs up; of four, two find the queue full."""
+        """Hold the only seat of silver: one caller waits and disconnects; of four, two find the queue full."""
         left = ("rejected_requests_total", SILVER, 'reason="cancelled"')
         while not self.over.is_set():
-            so_far = await self.told(*left)
+            so_far = await self.total(*left)
             async with asyncio.TaskGroup() as staying, self.holding(1, "silver", X_Plan="silver"):
                 await self.until(1, "current_executing_requests", SILVER)
                 leaving = asyncio.create_task(self.get("/who", X_Plan="silver"))
@@ -124,7 +124,7 @@ class Callers:
                 await asyncio.sleep(0.1)
 
     async def wait_at_gate(self) -> None:
-        """Keep the one place of the gate while another request waits for it."""
+        """Hold the gate's capacity of 1 while another request waits for it."""
         while not self.over.is_set():
             async with self.holding(2, "report", X_Plan="report"):
                 await self.until(1, "parked_requests", 'gate="reports"')
@@ -166,7 +166,7 @@ class Callers:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A Prometheus that has seen servers under load from ``begin`` to ``end``, and all that it scraped till then."""
+    """A Prometheus with what it scraped from servers under load from ``begin`` to ``end``."""
 
     prometheus: Prometheus
     begin: float
@@ -196,7 +196,7 @@ class Loaded:
         return found
 
     def shows_events(self) -> bool:
-        """Whether each server was up at the end, and everything had happened that tests ask for."""
+        """Return whether each server was up at the end, and all events that the tests expect had happened."""
         up = self.prometheus.ask("query", query="up == 1", time=self.end)["result"]
         return (
             len(up) == sum(map(len, self.instances.values()))
@@ -211,7 +211,7 @@ class Loaded:
 
 
 class Wanted:
-    """What Prometheus must have seen before the load ends."""
+    """The queries that must have results before the load ends."""
 
     def __init__(self) -> None:
         queries = [
@@ -220,7 +220,7 @@ class Wanted:
             for panel, repeated in panels(board)
             for target in panel["targets"]
         ]
-        self.courses = [query for query in queries if not query[0]["instant"]]  # a course that has data keeps it
+        self.courses = [query for query in queries if not query[0]["instant"]]  # a range query that has data keeps it
         self.instants = [query for query in queries if query[0]["instant"]]
 
     def is_seen(self, loaded: Loaded) -> bool:
@@ -229,7 +229,7 @@ class Wanted:
 
 
 async def load(servers: Mapping[Server, str], prometheus: Prometheus, instances: Mapping[str, list[str]]) -> Loaded:
-    """Let clients ask all servers until Prometheus has seen everything."""
+    """Let clients send requests to all servers until all expected data have been scraped."""
     # A connection for each request: on a busy machine httpx closes idle ones that another request is about to use.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     wanted, over, begin = Wanted(), asyncio.Event(), time.time()
@@ -416,7 +416,7 @@ def test_a_heat_map_has_buckets_that_rise(loaded: Loaded) -> None:
 
 
 def test_a_picture_can_be_drawn_of_it(loaded: Loaded, tmp_path: Path) -> None:
-    """For somebody to look at: where, says APF_TEST_PICTURES. Otherwise nobody does, and some panels are enough."""
+    """Draw the dashboard to the folder APF_TEST_PICTURES; without that variable, only some panels as a test."""
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     shown = [panel for panel, _ in panels(BOARDS[PREFIX]) if panel["type"] != "table"]
     data = [
@@ -474,6 +474,6 @@ def test_alerts_are_pending_for_what_happened_and_for_nothing_else(loaded: Loade
     assert happened <= found
     assert {level for _, level in found} <= {"silver", "bronze", "jail", "gold", None}
     assert not wrong & {name for name, _ in found}
-    for level in {level for name, level in found if name == "APFWaitsLong"}:  # a busy machine makes them long
+    for level in {level for name, level in found if name == "APFWaitsLong"}:  # a busy machine makes them longer
         label, now = f'priority_level="{level}"', time.time()
         assert any(bounds(loaded, WAITS.replace(PREFIX, job), label, now)[1] > 5 for job in BOARDS)

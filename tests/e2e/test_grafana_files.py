@@ -1,4 +1,4 @@
-"""The files of `grafana/`: what the script makes, what promtool says, and whether Grafana's own schema accepts it."""
+"""The files of `grafana/`: the script's output, promtool's checks, and validation by Grafana's own schema."""
 
 import json
 import re
@@ -80,7 +80,7 @@ def test_files_are_what_the_script_makes(name: str) -> None:
 
 
 def texts(prefix: str) -> dict[str, str]:
-    """All queries of the dashboard and the rules, by where they stand."""
+    """Return all queries of the dashboard and the rules, by their place."""
     found = {
         f"{panel['title']} {target['refId']}": target["expr"]
         for panel, _ in panels(BOARDS[prefix])
@@ -112,8 +112,8 @@ def test_the_dashboard_asks_for_all_metrics_but_a_few() -> None:
 
     strict_mode = {"dispatch_r", "epoch_advance_total", "latest_s", "next_discounted_s_bounds"}
     kubernetes_estimates = {"watch_count_samples"}
-    told_by_others = {"read_vs_write_current_requests", "request_concurrency_in_use", "request_concurrency_limit"}
-    assert SUFFIXES - shown == strict_mode | kubernetes_estimates | told_by_others
+    covered_by_others = {"read_vs_write_current_requests", "request_concurrency_in_use", "request_concurrency_limit"}
+    assert SUFFIXES - shown == strict_mode | kubernetes_estimates | covered_by_others
 
 
 def test_panels_have_distinct_numbers_and_titles_and_a_word_of_explanation() -> None:
@@ -170,7 +170,7 @@ def test_compose_mounts_files_that_there_are_at_the_places_where_they_are_looked
 
 
 def faults(value: object, schema: Mapping[str, Any], root: Mapping[str, Any], where: str = "") -> Iterator[str]:
-    """Where ``value`` isn't as the schema wants it; of JSON Schema, what the published one uses."""
+    """Yield where ``value`` violates the schema; only the keywords that the published one uses are supported."""
     if "$ref" in schema:
         schema = root["definitions"][schema["$ref"].rpartition("/")[2]]
     if "anyOf" in schema:

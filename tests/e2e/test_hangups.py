@@ -1,4 +1,4 @@
-"""Clients that hang up while their requests are queued, on every server: none of those requests runs."""
+"""Clients that disconnect while their requests are queued, on every server: none of those requests runs."""
 
 import json
 from collections import Counter
@@ -12,7 +12,7 @@ CLIENTS = 15
 
 @pytest.fixture(scope="module", params=SERVERS)
 def ran(request: pytest.FixtureRequest) -> Counter[str]:
-    """How many requests ran for nobody, by their shape."""
+    """Return how many requests of disconnected clients ran, by their shape."""
     return Counter({row.shape: row.ran for row in count_hangups(CLIENTS, [request.param])})
 
 
@@ -23,7 +23,7 @@ def test_no_request_runs_whose_client_has_gone(ran: Counter[str], shape: str) ->
 
 
 def test_a_second_request_of_the_connection_is_not_run_when_a_server_reports_the_hang_up(ran: Counter[str]) -> None:
-    """The first one is, where the server reports nothing while the second is unread."""
+    """The first one runs where the server doesn't report the disconnect while the second is unread."""
     assert ran["pipelined"] < 2 * CLIENTS
 
 
@@ -35,7 +35,7 @@ def test_the_command_counts_by_server_and_shape(
 
     monkeypatch.setattr("benchmarks.hangups.count_hangups", count)
     main(["--json", "--clients", "3", "--servers", "granian", "--shapes", "post", "parts"])
-    told = json.loads(capsys.readouterr().out)
-    assert told == [{"server": "granian", "shape": shape, "hung_up": 3, "ran": 1} for shape in ("post", "parts")]
+    report = json.loads(capsys.readouterr().out)
+    assert report == [{"server": "granian", "shape": shape, "hung_up": 3, "ran": 1} for shape in ("post", "parts")]
     main([])
     assert len(capsys.readouterr().out.splitlines()) == 1 + len(SERVERS) * len(SHAPES)

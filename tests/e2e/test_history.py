@@ -1,4 +1,4 @@
-"""A client that had many seats while no other wanted them has its share when others come, on a real server."""
+"""On a real server, a client that used seats nobody else wanted still gets its share when others come."""
 
 import json
 
@@ -35,11 +35,11 @@ def test_the_command_reports_each_discipline(capsys: pytest.CaptureFixture[str])
         return History(discipline, before, [[300, 30, 0]] * 2, [[100, 50, 120], [60, 50, 140]])
 
     main(["--json", "--strict", "--before", "10", "20"], run)
-    told = json.loads(capsys.readouterr().out)
-    assert [(one["discipline"], one["seconds_before"]) for one in told] == [
+    report = json.loads(capsys.readouterr().out)
+    assert [(one["discipline"], one["seconds_before"]) for one in report] == [
         (discipline, before) for before in (10, 20) for discipline in (*DISCIPLINES, "equal-serial, strict")
     ]
-    assert {(one["least"], one["is_starving"]) for one in told} == {(0.59, False)}
+    assert {(one["least"], one["is_starving"]) for one in report} == {(0.59, False)}
     main(["--discipline", "max-min-serial"], run)
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[-2:] for line in lines[1:]] == [["100", "60"], ["50", "50"], ["120", "140"]]

@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes a real server, in both text formats, and answers what an operator asks."""
+"""A real Prometheus scrapes a real server, in both text formats, and answers typical queries."""
 
 import asyncio
 import subprocess
@@ -37,7 +37,7 @@ def served() -> ASGIApp:
 
 
 async def load(url: str) -> Counter[int]:
-    """In each round one request is dispatched at once, one after 130 ms, and one is rejected after 190 ms."""
+    """Send requests: in each round one is dispatched at once, one after 130 ms, and one is rejected after 190 ms."""
     statuses: Counter[int] = Counter()
     async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
         for _ in range(ROUNDS):
@@ -147,16 +147,16 @@ KUBERNETES_NAMES = ("latest_s", "next_discounted_s_bounds", "next_s_bounds")
 @pytest.mark.parametrize("prefix", ["apf", "apiserver_flowcontrol"])
 def test_prometheus_lint_finds_no_fault_but_with_names_of_kubernetes(prefix: str) -> None:
     body, _ = render("", Metrics(FULL, prefix).collector)
-    _, told = lint(body)
+    _, output = lint(body)
 
     assert body.count(b"# TYPE") == len(FAMILIES)
-    assert told.splitlines() == [
+    assert output.splitlines() == [
         f"{prefix}_{name} metric names should not contain abbreviated units" for name in KUBERNETES_NAMES
     ]
 
 
 def test_prometheus_lint_would_find_others() -> None:
-    status, told = lint(b"# TYPE apf_requests counter\napf_requests 1\n")
+    status, output = lint(b"# TYPE apf_requests counter\napf_requests 1\n")
 
     assert status != 0
-    assert "apf_requests" in told
+    assert "apf_requests" in output

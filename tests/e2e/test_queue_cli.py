@@ -1,4 +1,4 @@
-"""``apf queue`` as an operator runs it, against a server of two workers with requests under way."""
+"""``apf queue`` as an operator runs it, against a server with two workers under load."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ def shop() -> Iterator[Shop]:
 
 @pytest.fixture
 def batch(shop: Shop) -> Iterator[Shop]:
-    """With a queue ``batch`` in both workers."""
+    """Return the shop with a queue ``batch`` in both workers."""
     assert shop.apf("create", "batch", "--weight", 2, "--max", 3).returncode == DONE
     yield shop
     shop.apf("delete", "batch", "--cascade")
@@ -63,7 +63,7 @@ def alone(shop: Shop, method: str, *steps: str, order: dict[str, object] | None 
 
 @dataclass
 class Load:
-    """Clients that never stop asking; each answer is kept with the times of the request and of the answer."""
+    """Clients that send requests all the time; each response is recorded with the times of request and response."""
 
     client: httpx.AsyncClient
     queue: str
@@ -79,10 +79,10 @@ class Load:
             await asyncio.sleep(0.03)
 
     async def hears(self, *, level: str = "", status: int = 200) -> None:
-        """Until somebody who asks from now on is told this by both workers, as far as chance has it."""
+        """Wait until eight later requests, probably of both workers, have this level and status."""
         since = time.monotonic()
         async with asyncio.timeout(60):
-            while sum(at[0] > since and code == status and level in {"", on} for at, code, _, on in self.heard) < 8:  # noqa: ASYNC110 - clients don't tell
+            while sum(at[0] > since and code == status and level in {"", on} for at, code, _, on in self.heard) < 8:  # noqa: ASYNC110 - clients set no event
                 await asyncio.sleep(0.02)
 
 
@@ -92,11 +92,11 @@ async def test_operating_a_queue_under_load_causes_only_the_rejections_of_its_st
         result = await asyncio.to_thread(run, *arguments)
         assert (result.returncode, result.stderr) == (DONE, "")
 
-    limits = httpx.Limits(max_keepalive_connections=0)  # so that both workers have some of them
+    limits = httpx.Limits(max_keepalive_connections=0)  # so that both workers get some of them
     async with httpx.AsyncClient(base_url=shop.server.url, limits=limits, timeout=60, trust_env=False) as client:
         web, adhoc = Load(client, "web"), Load(client, "adhoc")
         tasks = [asyncio.create_task(load.ask()) for load in (web, adhoc) for _ in range(4)]
-        await adhoc.hears(level="web")  # there is no such queue, so they go to the default
+        await adhoc.hears(level="web")  # there is no such queue, so the requests use the default
         await apf("create", "adhoc", "--weight", "4", "--max", "1")  # so that some wait
         await adhoc.hears(level="adhoc")
         await apf("operate", "adhoc", "--action", "pause")
@@ -120,7 +120,7 @@ async def test_operating_a_queue_under_load_causes_only_the_rejections_of_its_st
         ended = await asyncio.gather(*tasks, return_exceptions=True)
 
     assert all(isinstance(one, asyncio.CancelledError) for one in ended)
-    assert {status for _, status, _, _ in web.heard} == {200}, "nobody else has noticed anything"
+    assert {status for _, status, _, _ in web.heard} == {200}, "other queues are unaffected"
     assert json.loads(waiting.stdout)["queue"]["state"] == "Paused"
     refused = [(*times, reason) for times, status, reason, _ in adhoc.heard if status != 200]
     assert {reason for _, _, reason in refused} <= {"queue-closing", "queue-closed"}
@@ -130,7 +130,7 @@ async def test_operating_a_queue_under_load_causes_only_the_rejections_of_its_st
         assert any(asked < end and answered > begin for begin, end in closed), "refused although the queue was open"
 
 
-# What is told
+# Output
 
 
 def test_a_queue_is_shown_with_the_sums_of_both_workers(batch: Shop) -> None:
@@ -141,9 +141,9 @@ def test_a_queue_is_shown_with_the_sums_of_both_workers(batch: Shop) -> None:
     assert (row["PARENT"], row["STATE"], row["WEIGHT"], row["MAX"], row["REJECTED"]) == ("root", "Open", "2", "6", "0")
     assert got.stdout == viewed.stdout
     assert f"workers:   {batch.pids[0]} Open, {batch.pids[1]} Open" in got.stdout
-    told = json.loads(batch.apf("list", "-o", "json").stdout)
-    assert [one["answered"] for one in told["workers"]] == [True, True]
-    assert {one["name"] for one in told["queues"]} == {"batch", "catch-all", "exempt", "web"}
+    listing = json.loads(batch.apf("list", "-o", "json").stdout)
+    assert [one["answered"] for one in listing["workers"]] == [True, True]
+    assert {one["name"] for one in listing["queues"]} == {"batch", "catch-all", "exempt", "web"}
 
 
 def test_what_is_listed_as_yaml_can_be_committed_and_then_nothing_differs(batch: Shop) -> None:
@@ -283,7 +283,7 @@ async def test_a_closed_gate_keeps_requests_waiting(shop: Shop) -> None:
     assert gates("open", "nobody").returncode == REFUSED
 
 
-# By an address
+# By URL
 
 
 def test_over_http_a_token_has_the_rights_of_its_groups(batch: Shop) -> None:
@@ -359,13 +359,13 @@ def test_the_list_fits_into_a_terminal_of_80_columns(batch: Shop) -> None:
     assert {"NAME", "STATE", "USED", "MAX", "INQUEUE", "REJECTED"} <= set(lines[0].split())
 
 
-# Who may
+# Permissions
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
 def test_only_the_owner_can_open_the_socket(shop: Shop) -> None:
     [path, _] = [one.path for one in find_sockets(shop.sockets)]
-    for directory in (shop.folder, shop.sockets):  # as they are, nobody else comes even so far
+    for directory in (shop.folder, shop.sockets):  # with their own modes, other users couldn't even reach the socket
         directory.chmod(0o755)
     with socket.socket(socket.AF_UNIX) as stranger, socket.socket(socket.AF_UNIX) as owner:
         owner.connect(str(path))

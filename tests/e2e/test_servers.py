@@ -1,4 +1,4 @@
-"""The middleware on real servers, over real sockets: what a client sees must not depend on who serves."""
+"""The middleware on real servers, over real sockets: what clients see must not depend on the server."""
 
 import asyncio
 import hashlib
@@ -47,13 +47,13 @@ async def client(server: Server) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def tell(client: httpx.AsyncClient, mark: str) -> int:
+async def count_of(client: httpx.AsyncClient, mark: str) -> int:
     happened: dict[str, int] = (await client.get("/tell")).json()
     return happened.get(mark, 0)
 
 
 async def until(condition: Callable[[], Awaitable[bool]], patience: float = 20) -> None:
-    """Until ``condition``, asked again and again, holds."""
+    """Wait until ``condition`` holds."""
     deadline = time.monotonic() + patience
     while not await condition():
         assert time.monotonic() < deadline, "it didn't happen in time"
@@ -67,13 +67,13 @@ async def waiting(client: httpx.AsyncClient) -> int:
 
 
 async def fill_seats(client: httpx.AsyncClient) -> list[asyncio.Task[httpx.Response]]:
-    """Take both seats until they are freed."""
-    before = await tell(client, "filler")
+    """Occupy both seats until they are freed."""
+    before = await count_of(client, "filler")
     params: dict[str, str] = {"ms": "60000", "mark": "filler"}
     tasks = [asyncio.create_task(client.get("/hold", params=params, headers={"X-User": "filler"})) for _ in range(2)]
 
     async def both() -> bool:
-        return await tell(client, "filler") == before + 2
+        return await count_of(client, "filler") == before + 2
 
     await until(both)
     return tasks
@@ -124,7 +124,7 @@ async def test_a_client_that_hangs_up_while_queued_is_not_served(server: Server,
     assert await cancelled(client) == before + 1, "it left because its client did, and not after its time"
     await free_seats(client, fillers)
 
-    assert await tell(client, "gone") == 0
+    assert await count_of(client, "gone") == 0
 
 
 async def test_an_upload_survives_the_waiting(client: httpx.AsyncClient) -> None:
@@ -155,17 +155,17 @@ async def test_a_stream_is_not_touched(client: httpx.AsyncClient) -> None:
 
 
 async def test_an_error_is_answered_by_the_server_and_releases_the_seat(client: httpx.AsyncClient) -> None:
-    for _ in range(4):  # each on a connection of its own, which servers close after an error
+    for _ in range(4):  # each on its own connection, which servers close after an error
         assert (await client.get("/boom", headers={"Connection": "close"})).status_code == 500
     assert (await client.get("/who")).status_code == 200
 
 
 async def test_background_work_is_done(client: httpx.AsyncClient) -> None:
-    before = await tell(client, "background")
+    before = await count_of(client, "background")
     assert (await client.get("/after")).text == "done"
 
     async def done() -> bool:
-        return await tell(client, "background") == before + 1
+        return await count_of(client, "background") == before + 1
 
     await until(done)
 
@@ -210,18 +210,18 @@ async def test_a_websocket_that_finds_no_seat_is_denied(server: Server, client: 
 
 
 async def test_a_slow_reader_keeps_its_own_seat_and_no_more(server: Server, client: httpx.AsyncClient) -> None:
-    before = await tell(client, "stream-left")
+    before = await count_of(client, "stream-left")
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=2048)
     writer.write(b"GET /stream?n=40&ms=0&size=250000 HTTP/1.1\r\nHost: x\r\nX-User: slow\r\n\r\n")
     await reader.readexactly(1000)
     served = [(await client.get("/who")).json()["waited"] for _ in range(5)]
 
     assert max(served) < 0.5
-    assert await tell(client, "stream-left") == before, "it is still being sent"
+    assert await count_of(client, "stream-left") == before, "it is still being sent"
     writer.close()
 
     async def left() -> bool:
-        return await tell(client, "stream-left") == before + 1
+        return await count_of(client, "stream-left") == before + 1
 
     await until(left)
 

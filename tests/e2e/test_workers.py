@@ -1,4 +1,4 @@
-"""Several workers on one port: whichever is scraped answers for all, also when one of them has been killed."""
+"""Several workers on one port: each reports the metrics of all, also after one of them has been killed."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ def anyio_backend() -> str:
 
 
 async def ask(url: str, path: str) -> httpx.Response:
-    """On a connection of its own, so that any worker may get it."""
+    """Send a request on its own connection, so that any worker may get it."""
     async with httpx.AsyncClient(base_url=url, timeout=60, trust_env=False) as client:
         return await client.get(path, headers={"Connection": "close"})
 
@@ -47,14 +47,14 @@ def workers_of(pid: int) -> set[int]:
 
 
 async def become(url: str, pattern: re.Pattern[str], wanted: float) -> None:
-    """Until all workers tell ``wanted``: they publish what they have twice a second."""
-    told: set[float] = set()
+    """Wait until all workers report ``wanted``: they publish their values twice a second."""
+    values: set[float] = set()
     for _ in range(60):
-        told = await numbers(url, pattern)
-        if told == {wanted}:
+        values = await numbers(url, pattern)
+        if values == {wanted}:
             return
         await asyncio.sleep(0.1)
-    raise AssertionError(f"all should tell {wanted}, but they tell {sorted(told)}")
+    raise AssertionError(f"all should report {wanted}, but they report {sorted(values)}")
 
 
 async def test_all_workers_tell_the_sum_and_one_that_was_killed_leaves_its_counters(tmp_path: Path) -> None:
@@ -68,7 +68,9 @@ async def test_all_workers_tell_the_sum_and_one_that_was_killed_leaves_its_count
         holding = [asyncio.create_task(ask(server.url, "/hold?ms=20000")) for _ in range(6)]
         running = {0.0}
         async with asyncio.timeout(10):
-            while max(running) < 1:  # some wait at workers whose seats are taken, so how many run is a matter of luck
+            while (
+                max(running) < 1
+            ):  # some wait at workers whose seats are taken, so the number of running ones is random
                 running = await numbers(server.url, EXECUTING)
         before = workers_of(server.pid)
         assert len(before) == 3
@@ -84,5 +86,5 @@ async def test_all_workers_tell_the_sum_and_one_that_was_killed_leaves_its_count
         assert {answer.status_code for answer in answers} == {200}
         assert max(running) >= 1, "there was something that had to be forgotten"
         await become(server.url, EXECUTING, 0)
-        told = await numbers(server.url, DISPATCHED)
-        assert min(told) >= 50, "what dead workers counted isn't lost"
+        values = await numbers(server.url, DISPATCHED)
+        assert min(values) >= 50, "what dead workers counted isn't lost"
