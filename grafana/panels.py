@@ -1,7 +1,6 @@
-"""The shapes of panels: a query or a few in, Grafana's JSON out.
+"""The kinds of panels: Grafana's JSON, made from one or more queries.
 
-All that a kind of panel looks like is said once here, so that panels differ in what they ask and in nothing else. What
-they ask stands in `board`.
+The look of each kind is defined once here, so that panels differ only in their queries, which are in `board`.
 """
 
 from collections.abc import Sequence
@@ -49,7 +48,7 @@ class Row:
 
 def timeseries(
     title: str,
-    told: str,
+    description: str,
     *queries: Query,
     unit: str = "short",
     stack: bool = False,
@@ -70,13 +69,19 @@ def timeseries(
         "tooltip": {"mode": "multi", "sort": "desc"},
     }
     return _panel(
-        "timeseries", title, told, _targets(queries), fields=_fields(unit, most, custom), options=options, width=width
+        "timeseries",
+        title,
+        description,
+        _targets(queries),
+        fields=_fields(unit, most, custom),
+        options=options,
+        width=width,
     )
 
 
 def stat(
     title: str,
-    told: str,
+    description: str,
     query: Query,
     *,
     unit: str = "short",
@@ -101,10 +106,10 @@ def stat(
         "steps": [{"color": "green", "value": None}, *({"color": color, "value": value} for value, color in steps)],
     }
     fields["defaults"]["color"] = {"mode": "thresholds"}
-    return _panel("stat", title, told, _targets([query]), fields=fields, options=options, width=width, height=4)
+    return _panel("stat", title, description, _targets([query]), fields=fields, options=options, width=width, height=4)
 
 
-def heatmap(title: str, told: str, query: Query, *, unit: str = "s", width: int = 8) -> Json:
+def heatmap(title: str, description: str, query: Query, *, unit: str = "s", width: int = 8) -> Json:
     """How many had which value when: a column per moment, darker where there were more."""
     options = {
         "calculate": False,
@@ -129,10 +134,10 @@ def heatmap(title: str, told: str, query: Query, *, unit: str = "s", width: int 
     custom = {"scaleDistribution": {"type": "linear"}}
     fields: Json = {"defaults": {"custom": custom}, "overrides": []}
     targets = [query.target("A", shape="heatmap")]
-    return _panel("heatmap", title, told, targets, fields=fields, options=options, width=width)
+    return _panel("heatmap", title, description, targets, fields=fields, options=options, width=width)
 
 
-def bars(title: str, told: str, query: Query, *, unit: str = "short", width: int = 8) -> Json:
+def bars(title: str, description: str, query: Query, *, unit: str = "short", width: int = 8) -> Json:
     """Who has how much now, the most first as the query sorts them."""
     options = {
         "displayMode": "basic",
@@ -148,17 +153,17 @@ def bars(title: str, told: str, query: Query, *, unit: str = "short", width: int
         "valueMode": "color",
     }
     targets = [query.target("A", instant=True)]
-    return _panel("bargauge", title, told, targets, fields=_fields(unit, None, {}), options=options, width=width)
+    return _panel("bargauge", title, description, targets, fields=_fields(unit, None, {}), options=options, width=width)
 
 
-def table(title: str, told: str, columns: Sequence[tuple[str, Query]], *, width: int = WIDTH) -> Json:
+def table(title: str, description: str, columns: Sequence[tuple[str, Query]], *, width: int = WIDTH) -> Json:
     """Return a table with a row for each set of labels and a named column for each query."""
     targets = [query.target(_ref(n), instant=True, shape="table") for n, (_, query) in enumerate(columns)]
     renamed = {f"Value #{_ref(n)}" if len(columns) > 1 else "Value": name for n, (name, _) in enumerate(columns)}
     fields = _fields("short", None, {"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False})
     fields["defaults"]["decimals"] = 1
     options = {"showHeader": True, "cellHeight": "sm", "frameIndex": 0}
-    panel = _panel("table", title, told, targets, fields=fields, options=options, width=width)
+    panel = _panel("table", title, description, targets, fields=fields, options=options, width=width)
     panel["transformations"] = [
         {"id": "merge", "options": {}},
         {"id": "organize", "options": {"excludeByName": {"Time": True}, "indexByName": {}, "renameByName": renamed}},
@@ -184,7 +189,7 @@ def _fields(unit: str, most: float | None, custom: Json) -> Json:
 def _panel(
     kind: Literal["timeseries", "stat", "heatmap", "bargauge", "table"],
     title: str,
-    told: str,
+    description: str,
     targets: list[Json],
     *,
     fields: Json,
@@ -195,7 +200,7 @@ def _panel(
     return {
         "type": kind,
         "title": title,
-        "description": told,
+        "description": description,
         "datasource": DATASOURCE,
         "gridPos": {"x": 0, "y": 0, "w": width, "h": height},
         "targets": targets,

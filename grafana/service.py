@@ -1,4 +1,4 @@
-"""The rows that tell what service requests have: all at a glance, level by level, and how long they wait."""
+"""The rows about the service of requests: an overview, level by level, and how long they wait."""
 
 from grafana.panels import Json, Query, Row, heatmap, stat, table, timeseries
 from grafana.queries import (
@@ -109,10 +109,10 @@ def _level_seats() -> list[Json]:
         Query(part_of_time_above("0.9"), "time with more than 0.9 of the seats"),
         Query(average("priority_level_request_utilization", where=', phase="waiting"'), "queues"),
     ]
-    told = "Averages over time: seats in use divided by the limit, and waiting requests by the room in the queues."
+    description = "Averages over time: seats in use divided by the limit, and waiting requests by the room in the queues."
     return [
         timeseries("Seats", "In use above nominal: borrowed. Limit now below nominal: lent.", *limits),
-        timeseries("How full", told, *parts, unit="percentunit"),
+        timeseries("How full", description, *parts, unit="percentunit"),
     ]
 
 
