@@ -109,7 +109,7 @@ def _level_seats() -> list[Json]:
         Query(part_of_time_above("0.9"), "time with more than 0.9 of the seats"),
         Query(average("priority_level_request_utilization", where=', phase="waiting"'), "queues"),
     ]
-    description = "Averages over time: seats in use divided by the limit, and waiting requests by the room in the queues."
+    description = "Averages over time: seats in use divided by the limit, waiting requests by the room in the queues."
     return [
         timeseries("Seats", "In use above nominal: borrowed. Limit now below nominal: lent.", *limits),
         timeseries("How full", description, *parts, unit="percentunit"),

@@ -121,12 +121,12 @@ def prepare_directory(directory: Path) -> None:
 def _require_kept(directory: Path, real: Path, trusted: set[int]) -> None:
     """Raise an error if users beside the ``trusted`` can replace this directory, or write into it."""
     for one in (real, *real.parents):
-        told = one.stat()
+        found = one.stat()
         # In a sticky directory users can't rename files of others, but they can take names that are still free.
-        is_sticky = bool(told.st_mode & stat.S_ISVTX)
-        if told.st_uid not in trusted:
+        is_sticky = bool(found.st_mode & stat.S_ISVTX)
+        if found.st_uid not in trusted:
             raise _unsafe(directory, f"{one} must belong to root or to the owner of the sockets")
-        if told.st_mode & _OTHERS_WRITE and (one == real or not is_sticky):
+        if found.st_mode & _OTHERS_WRITE and (one == real or not is_sticky):
             hint = f"Take a directory in it, like {one / 'apf'}" if is_sticky else f"chmod go-w {one}"
             raise _unsafe(directory, f"nobody else may be able to write to {one}", hint)
 

@@ -150,7 +150,11 @@ class Stage:
     def repeat(self, one: Shown, output: str) -> str:
         """Return the output of a command, of a later run if it asks for metrics that a busy machine shows late."""
         deadline = time.monotonic() + 30
-        while "/metrics" in one.command and stable_lines(output) != stable_lines(one.output) and time.monotonic() < deadline:
+        while (
+            "/metrics" in one.command
+            and stable_lines(output) != stable_lines(one.output)
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.2)
             [output] = self.run([one.command])
         return output
