@@ -13,6 +13,7 @@ from collections.abc import Callable
 from copy import copy
 from enum import Enum
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
@@ -383,7 +384,7 @@ class RequestResolver:
 
     def _until(self, verdict: Authenticated, now: int) -> int:
         """Return the time at which a credential expires, on the monotonic clock."""
-        if verdict.valid_until is None:
+        if verdict.valid_until is None or verdict.valid_until == inf:
             return _FOREVER
         # If the authenticator was awaited, ``now`` is older than the wall clock. The result is then too early, never
         # too late.

@@ -96,14 +96,19 @@ class Tokens(Gate):
         super().__init__(name, terms, key, cost)
         self._full_at: dict[Hashable, int] = {}
         self._most = _MOST_FULL
-        self.set_rate(rate, burst)
+        self._per_token = 1
+        self.set_rate(0, rate, burst)
 
-    def set_rate(self, rate: float, burst: int) -> None:
+    def set_rate(self, now: int, rate: float, burst: int) -> None:
         """Set another rate. Tokens that have been taken stay taken."""
         if require_amount("rate", rate) <= 0:
             raise InvalidValueError("rate", rate, "it must be more than 0 a second")
         self._burst = require_integer("burst", burst, least=1)
-        self._per_token = max(1, int(_SECOND / rate))
+        before, self._per_token = self._per_token, max(1, int(_SECOND / rate))
+        # What a bucket lacks is kept as the time that it needs to refill, which depends on the rate.
+        for key, full_at in self._full_at.items():
+            if full_at > now:
+                self._full_at[key] = now + (full_at - now) * self._per_token // before
 
     @property
     def limit(self) -> int:

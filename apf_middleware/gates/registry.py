@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, Unpack
 
-from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.exceptions import InvalidValueError, require_amount
 from apf_middleware.gates.gate import (
     CostOf,
     Gate,
@@ -186,7 +186,7 @@ class Gates:
     def close(self, name: str, for_: float | None = None) -> None:
         """Close a gate: requests wait until it is opened, or until so many seconds have passed."""
         gate = self._gate(name)
-        if for_ is not None and not for_ > 0:
+        if for_ is not None and not require_amount("for_", for_) > 0:
             raise InvalidValueError(
                 "for_", for_, "it must be more than 0 seconds", "Leave it out to close until opened"
             )

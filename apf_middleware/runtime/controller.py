@@ -223,6 +223,8 @@ class Controller:
 
     def record(self, running: "RunningRequests | None") -> None:
         """Record running requests in ``running`` from now on; None stops recording."""
+        if running is None and self.running is not None:
+            self.running.admissions.clear()  # their ends won't be recorded, also if recording begins again
         self.running = running
 
     def charge(self, admission: Admission, seats: float) -> None:

@@ -1,6 +1,7 @@
 """Who is let in as whom: what is remembered of callers, for how long, and who can't pretend to be whom."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,6 +136,12 @@ async def test_cached_requests_expire_with_the_credential(monkeypatch: pytest.Mo
     assert await protected.flow_of(authorization="a") == 401
     assert await protected.flow_of("/else", authorization="a") == 401
     assert await protected.flow_of("/new", authorization="a") == 401
+
+
+async def test_an_identity_may_be_valid_for_ever() -> None:
+    authenticator = CountingAuthenticator()
+    authenticator.answers = {b"a": known("alice", valid_until=math.inf)}
+    assert await AuthenticatedApp(configured(), authenticator).flow_of(authorization="a") == "alice"
 
 
 async def test_bad_credentials_are_refused_and_counted_but_not_cached() -> None:

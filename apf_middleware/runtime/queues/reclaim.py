@@ -39,13 +39,13 @@ class Reclaimer:
 
     def __init__(self, levels: "LevelRegistry") -> None:
         self._levels = levels
-        self._known: list[Admission] = []
+        self._known: dict[Admission, None] = {}  # in the order of their opting in; a handler may opt in again
         self._limit = 64
         self.asked: dict[str, int] = {}
 
     def enter(self, admission: "Admission") -> None:
         """Allow ``admission`` to be asked, at once if a queue waits already."""
-        self._known.append(admission)
+        self._known[admission] = None
         # The limit grows with what is left, so that forgetting costs O(1) for each request, amortised.
         if len(self._known) > self._limit:
             self._forget()
@@ -55,7 +55,7 @@ class Reclaimer:
                 self.claim(runtime)
 
     def _forget(self) -> None:
-        self._known = [one for one in self._known if one.state is TicketState.SEATED]
+        self._known = {one: None for one in self._known if one.state is TicketState.SEATED}
         self.asked = {name: number for name, number in self.asked.items() if name in self._levels.levels}
 
     def claim(self, runtime: "LevelRuntime") -> None:

@@ -88,6 +88,19 @@ def test_requests_that_cannot_be_served_in_time_are_rejected_only_behind_their_o
     assert world.arrive("mouse", "quota", flow="mouse").is_waiting
 
 
+def test_tokens_that_were_taken_stay_taken_at_another_rate() -> None:
+    gate = Tokens("quota", 10, 10, terms=Terms(), key=lambda request: request.flow)
+    for _ in range(10):
+        assert gate.acquire(0, GateRequest("level", "schema", "flow"), "flow", 1) == 1
+    assert gate.opens_at(0, "flow", 1) == SECOND // 10
+
+    gate.set_rate(0, 1, 10)
+    assert gate.opens_at(0, "flow", 1) == SECOND
+
+    gate.set_rate(SECOND // 2, 10, 10)
+    assert gate.opens_at(SECOND // 2, "flow", 1) == SECOND // 2 + SECOND // 20
+
+
 def test_of_many_flows_at_low_rates_those_nearest_to_full_are_forgotten() -> None:
     most = kinds._MOST_BUCKETS
     gate = Tokens("quota", 0.001, 2, terms=Terms(), key=lambda request: request.flow)

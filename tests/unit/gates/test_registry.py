@@ -6,6 +6,7 @@ import pytest
 
 from apf_middleware import Gates
 from apf_middleware.adapters.breakers import Circuit
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import Gate, GateRequest, Park, Reject
 from tests.support.gate_world import GateWorld
 
@@ -89,3 +90,11 @@ def test_one_key_that_is_full_says_nothing_of_the_others() -> None:
     assert shown(world, gates) == "passing"
     world.arrive("b", "db", flow="x")
     assert [(status.key, status.state) for status in gates.list()] == [("x", "blocking")]
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan"), "30"])
+def test_a_gate_is_closed_for_a_time_that_can_be_counted(seconds: Any) -> None:  # noqa: ANN401
+    gates = Gates()
+    gates.capacity("db", limit=1)
+    with pytest.raises(InvalidValueError, match="for_"):
+        gates.close("db", for_=seconds)

@@ -28,3 +28,18 @@ def test_running_requests_and_the_amounts_of_their_flows_are_recorded() -> None:
     running.age(HALF_LIFE_NS)
     assert running.work.top(2) == [HeavyFlow(key, 75, 0)]
     assert running.rejections.top(2) == []
+
+
+def test_requests_that_end_while_nothing_is_recorded_are_not_kept() -> None:
+    controller, running = Controller(load(), now=lambda: 0), RunningRequests(0)
+    place = Classification("anonymous-clients", "anonymous", "10.0.0.0/24", 7)
+    admission = Admission(controller.destination(place, Work(1)))
+    controller.record(running)
+    controller.arrive(0, admission)
+    assert running.admissions == {admission}
+
+    controller.record(None)
+    controller.release(admission)
+    controller.record(running)
+
+    assert running.admissions == set()

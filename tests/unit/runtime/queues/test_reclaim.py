@@ -127,6 +127,17 @@ def test_no_request_is_revoked_if_that_would_not_suffice() -> None:
     assert asked(running) == []
 
 
+def test_a_request_that_opts_in_twice_counts_once() -> None:
+    house = market(owner="", borrower="")
+    running = fill(house, "borrower", 10, opted_in=False)
+    for _ in range(2):
+        running[0].revocable()
+
+    house.arrive("owner", 1, width=2)
+
+    assert asked(running) == []
+
+
 def test_victims_are_of_the_lowest_priority_then_of_the_highest_share() -> None:
     house = market(16, owner="", low="priority: -1", much="", some="")
     low, much, some = fill(house, "low", 6), fill(house, "much", 6), fill(house, "some", 3)
