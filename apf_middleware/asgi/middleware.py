@@ -18,7 +18,7 @@ from apf_middleware.asgi.body import RequestBody, Upload, announcement, watch_of
 from apf_middleware.asgi.failure import SetupFailureApp, answer_unavailable, keeps_failure
 from apf_middleware.asgi.identity import Authenticator, Refused
 from apf_middleware.asgi.lifespan import run_beside, run_lifespan
-from apf_middleware.asgi.reload import ConfigurationOrigin
+from apf_middleware.asgi.reload import ConfigurationOrigin, Watcher
 from apf_middleware.asgi.resolver import ResolvedRequest, ServedWithoutSeats
 from apf_middleware.asgi.responses import (
     answer_gone,
@@ -94,13 +94,14 @@ class APFMiddleware:
         self._app = app
         self.app: ASGIApp = app  # the app that is called: ``app``, wrapped where telemetry needs it
         sources = _sources(config)
+        watcher = Watcher(sources) if watch else None  # made first, so that no change after the reading is missed
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources, allow_empty=allow_empty)
         self._service = Service(
             reading.unwrap(),
             authenticators=authenticators,
             registry=registry,
             inventory=inventory,
-            origin=ConfigurationOrigin(sources, watch, reading.warnings, reading.has_server, allow_empty),
+            origin=ConfigurationOrigin(sources, watcher, reading.warnings, reading.has_server, allow_empty),
             gates=gates,
             on_adopt=self._observe,
         )

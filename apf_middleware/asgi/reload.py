@@ -91,12 +91,13 @@ class ReloadTarget(Protocol):
 class ConfigurationOrigin(NamedTuple):
     """The sources of a configuration and the findings of its first reading.
 
-    With ``watch``, the files are read again when they change. ``has_server`` is whether they had a Server document.
-    With ``allow_empty``, the files may define nothing, and a reload may remove the Server document.
+    With a ``watcher``, made before that reading, the files are read again when they change. ``has_server`` is whether
+    they had a Server document. With ``allow_empty``, the files may define nothing, and a reload may remove the Server
+    document.
     """
 
     sources: tuple[str | PathLike[str], ...] = ()
-    watch: bool = False
+    watcher: "Watcher | None" = None
     warnings: tuple[Problem, ...] = ()
     has_server: bool = False
     allow_empty: bool = False
@@ -129,9 +130,7 @@ class Reloader:
         self._sources = origin.sources
         self._has_server = origin.has_server
         self._allow_empty = origin.allow_empty
-        if origin.watch:
-            self._require_sources("watch", value=True)
-        self._watcher = Watcher(self._sources) if origin.watch else None
+        self._watcher = origin.watcher
         self._signals = Signals(*_RELOAD, may_end=False) if _RELOAD and self._sources else None
         self._lock = Lock()
         self._begun = 0
@@ -147,7 +146,7 @@ class Reloader:
         One reading runs at a time. All calls that arrive during a reading share the result of the next one. They can't
         share the current one, which may have read the files before they were changed for the later call.
         """
-        self._require_sources("config", value=self._target.configuration)
+        _require_sources(self._sources, "config", value=self._target.configuration)
         begun = self._begun
         async with self._lock:
             if self._completed > begun:
@@ -212,11 +211,6 @@ class Reloader:
         place = {"file": first.place.file, "line": first.place.line, "field": first.field}
         log_event(logging.ERROR, "apf.reload-failed", **place, errors=len(problems), error=str(first))
 
-    def _require_sources(self, name: str, *, value: object) -> None:
-        if not self._sources:
-            rule = "only a configuration that came from files can be read again"
-            raise InvalidValueError(name, value, rule, "Give the middleware its paths: config='apf.yaml'")
-
     # Reloads on a signal or on changes of the files, from the server's start to its end
 
     def begin(self) -> None:
@@ -255,6 +249,12 @@ class Reloader:
 
     def __repr__(self) -> str:
         return f"<Reloader of {', '.join(fspath(one) for one in self._sources) or 'nothing'}: {dict(self.loads)}>"
+
+
+def _require_sources(sources: Sequence[str | PathLike[str]], name: str, *, value: object) -> None:
+    if not sources:
+        rule = "only a configuration that came from files can be read again"
+        raise InvalidValueError(name, value, rule, "Give the middleware its paths: config='apf.yaml'")
 
 
 def needs_restart(
@@ -298,6 +298,7 @@ class Watcher:
     __slots__ = ("_changed", "_look", "_sources", "_stop", "_thread", "_watch")
 
     def __init__(self, sources: Sequence[str | PathLike[str]]) -> None:
+        _require_sources(sources, "watch", value=True)
         try:
             from watchfiles import watch  # noqa: PLC0415 - the extra may be missing
         except ImportError as error:

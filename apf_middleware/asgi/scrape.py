@@ -93,7 +93,6 @@ class Scrape:
     def close(self) -> None:
         """Publish the final numbers when the worker ends: its counters remain, its gauges are removed."""
         if self._publisher is not None:
-            self._publisher.publish()
             self._publisher.close()
 
     async def answer(self, scope: Scope, send: Send) -> None:

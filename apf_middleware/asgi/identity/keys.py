@@ -205,10 +205,10 @@ class FetchedKeys:
 
     def refresh(self) -> bool:
         """Take over fetched keys, start a fetch that is due, and return whether the keys have changed."""
-        fresh, self._fresh = self._fresh, None
-        changed = fresh is not None and fresh != self.keys
+        fresh, changed = self._fresh, False
         if fresh is not None:
-            self.keys = fresh
+            self._fresh = None  # only now: clearing it unread could lose what the thread has stored meanwhile
+            changed, self.keys = fresh != self.keys, fresh
         now = self._clock()
         due = now >= self._due or (self._wanted and now >= self._last + RETRY_SECONDS)
         # At most one thread runs: of two, the later one could bring older keys.

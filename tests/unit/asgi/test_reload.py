@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -14,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.lifespan import Signals
 from apf_middleware.asgi.reload import Reloader, Watcher, needs_restart, watched_directories
-from apf_middleware.config import ConfigurationError, load, load_text
+from apf_middleware.config import ConfigurationError, Reading, load, load_text, read
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
 
 pytestmark = pytest.mark.anyio
@@ -125,6 +126,20 @@ async def test_what_changes_before_the_beginning_is_seen_then(file: Path) -> Non
     middleware = APFMiddleware(app, file, watch=True)
     file.write_text(SERVER.format(2000))  # noqa: ASYNC240 - a small file of the test
     life = Life()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(middleware, {"type": "lifespan"}, life.receive, life.send)
+        await until_seats(middleware, 2000)
+        life.over.set()
+
+
+async def test_what_changes_right_after_the_first_reading_is_seen(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_and_change(*args: Any, **named: Any) -> Reading:  # noqa: ANN401
+        reading = read(*args, **named)
+        file.write_text(SERVER.format(2000))
+        return reading
+
+    monkeypatch.setattr("apf_middleware.asgi.middleware.read", read_and_change)
+    middleware, life = APFMiddleware(app, file, watch=True), Life()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(middleware, {"type": "lifespan"}, life.receive, life.send)
         await until_seats(middleware, 2000)
