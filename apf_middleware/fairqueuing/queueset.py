@@ -2,7 +2,8 @@
 
 Pure and synchronous. Time is the argument ``now`` (integer nanoseconds that never decrease). Every change returns the
 tickets that it seated, and the caller wakes them. There is no timer. `QueueSet.next_event_at` returns the time at which
-the next *lingering* seats (those that a ticket keeps after its reply) become free; any call from then on frees them.
+the next *lingering* seats (those that a ticket keeps after its reply) become free: the next `tick`, `arrive`,
+`release`, `abandon`, `unpark` or `reconfigure` from then on frees them.
 
 The `Deck` chooses a queue for a ticket. The `Discipline`, by default `EqualSerial`, picks the queue that is served
 next, unless the `Guarantee` names one that has fallen too far behind its fair share. The oldest ticket of that queue is
@@ -44,7 +45,7 @@ _WAITING: Final = TicketState.WAITING
 _SEATED: Final = TicketState.SEATED
 _RELEASED: Final = TicketState.RELEASED
 
-_GUESSED: Final = 101  # the expected work of smaller widths is precomputed; Kubernetes estimates at most 100 seats
+_GUESSED: Final = 101  # the expected work of widths below this is precomputed; Kubernetes estimates at most 100
 _NONE: Final[tuple[Ticket, ...]] = ()
 
 
@@ -170,7 +171,7 @@ class QueueSet:
         ended: Sequence[Ticket] = _NONE
         if self._has_events or now.__class__ is not int or now <= self._now:
             ended = self.tick(now)
-        else:  # `tick`, written out for speed
+        else:  # `tick`, inlined for speed
             demand = self.seats_in_use - self._queueless_seats
             self.discipline.advance(now - self._now, demand if self.is_steered else demand + self.seats_waiting)
             self._now = now
@@ -194,7 +195,7 @@ class QueueSet:
         if width > self.ceiling:
             self._cut(ticket)
             width = ticket.width
-        ticket.state = _SEATED  # `_occupy`, written out for speed
+        ticket.state = _SEATED  # `_occupy`, inlined for speed
         ticket.seated_at = now
         self.dispatched += 1
         self.executing += 1
@@ -247,7 +248,7 @@ class QueueSet:
     def abandon(self, now: int, ticket: Ticket, reason: Reason = Reason.TIME_OUT) -> Sequence[Ticket]:
         """Take ``ticket`` out of its queue unserved, and reject it for ``reason``.
 
-        If it gets seats whose linger ends by ``now``, it isn't rejected, but is among the tickets returned.
+        If a linger that ends by ``now`` frees seats for it, it isn't rejected, but returned as seated.
         """
         queue = ticket.queue
         if ticket.state is not _WAITING or ticket.queueset is not self or queue is None:
@@ -272,7 +273,7 @@ class QueueSet:
         ended: Sequence[Ticket] = _NONE
         if self._has_events or now.__class__ is not int or now <= self._now:
             ended = self.tick(now)
-        else:  # `tick`, written out for speed
+        else:  # `tick`, inlined for speed
             demand = self.seats_in_use - self._queueless_seats
             self.discipline.advance(now - self._now, demand if self.is_steered else demand + self.seats_waiting)
             self._now = now
@@ -399,7 +400,7 @@ class QueueSet:
         gatekeeper, rounds = self.gatekeeper, self.reservation.rounds
         while self.waiting and self.seats_in_use < self.concurrency:
             overdue = guarantee.overdue(now) if guarantee is not None else None
-            queue = overdue or queues[discipline.pick()]  # `head` and `seat_head`, written out for speed
+            queue = overdue or queues[discipline.pick()]  # `head` and `seat_head`, inlined for speed
             ticket = queue.oldest
             assert ticket is not None, "a discipline picks a queue where a ticket waits"
             asked = width = ticket.width

@@ -9,7 +9,7 @@ If the request has been seated, its seats are released again; if it still waits,
 cancellation continues.
 
 On asyncio a waiting request costs a future. When it has waited for some milliseconds (`WATCH_AFTER_NS`), the wait is
-*long*: the wait limit gets a deadline, and a task begins to watch the client. (If the limit itself is only some
+*long*: a deadline is set for the wait limit, and a task begins to watch the client. (If the limit itself is only some
 milliseconds, its deadline is set at once.) Requests with the same wait limit share one timer (see `wait_monitor`).
 
 On trio the request's task sleeps in a cancel scope, and a system task watches the client.
@@ -71,7 +71,7 @@ Start = Callable[[Callable[[], Coroutine[Any, Any, None]]], Cancellable]
 
 
 class ClientWatch(Protocol):
-    """The watch of a waiting request's client, which notices when it hangs up; `asgi.body.RequestBody` is one."""
+    """Watches the client of a waiting request and notices when it hangs up; `asgi.body.RequestBody` is one."""
 
     def watch(self, waiter: Waiter, start: Start) -> None:
         """Call ``waiter.hang_up`` if the client hangs up; ``start`` must be used to start the watching task."""
@@ -130,7 +130,7 @@ async def wait_in_scope(admission: Admission, limit_ns: int, begin_to_watch: Cal
     client_watch = begin_to_watch(client)
     try:
         client_watch.watch(waiter, _start)
-        # It absorbs only its own cancellation. One of the task goes on to the handler below.
+        # The scope absorbs only its own cancellation. That of the task reaches the handler below.
         with scope:
             await anyio.sleep_forever()
         controller.abandon(admission, Reason.TIME_OUT)  # does nothing if the request has been seated or rejected

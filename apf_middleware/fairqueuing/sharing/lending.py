@@ -1,32 +1,33 @@
 """Seats lent and reclaimed at each dispatch (``borrowing: immediate``, the default).
 
-**What a level may use.** T seats are shared among the levels (see `ledger`). Each limited level *counts for* the seats
-that it uses or for its min, whichever is larger. An exempt level counts for the seats that it uses. F is the rest of T.
-At this moment a level may use
+**What a level may use.** T seats are shared among the levels (see `ledger`). The *count* of a limited level is the
+seats that it uses or its min, whichever is larger. The count of an exempt level is the seats that it uses. F is T minus
+all counts. At this moment a level may use
 
-    L = F + the seats that the level itself counts for,   but at least its min and at most its max.
+    L = F + the level's own count,   but at least its min and at most its max.
 
-A level is always served within its min, even when exempt requests use all seats. Beyond its min it is served only as
-long as the others can still get their mins. A level's own dispatches don't change its L: where they increase its count,
-they reduce F by the same number. So the queue set can seat several tickets in one call. Before the call, `Lending` sets
-the queue set's ``concurrency`` to L (*steering*). The max of a level is at most T minus the mins of the other levels. A
-level with a parent may use the part of the parent's limit that its siblings don't count for, but at least its own min
-and at most its own max.
+A level that isn't held is always served within its min, even when exempt requests use all seats. Beyond its min it is
+served only as long as the others can still get their mins. A level's own dispatches don't change its L: where they
+increase its count, they reduce F by the same number. So the queue set can seat several tickets in one call. Before the
+call, `Lending` sets the queue set's ``concurrency`` to L (*steering*). The max of a level is at most T minus the mins
+of the other levels. A level with a parent may use the parent's limit minus the counts of its siblings, but at least its
+own min and at most its own max.
 
 **Turns.** When seats are free and several levels wait, `scheduling` decides which level is served next. Tickets are
 seated one at a time, because each of them changes the order.
 
-**No ticket waits for ever.** A ticket that is wider than its level's max counts as that max, and is seated when nothing
-else of its level runs. If nothing runs in any level, L is the max for every level, so the first ticket is seated.
+**No ticket waits for ever.** A ticket that is wider than its level's max is seated when nothing else of its level runs,
+as if it asked for that max. If nothing runs in any level, L is the max for every level, so the first ticket is seated.
 Otherwise each seat that the first ticket still lacks is used by a running request, either of the ticket's own level or
 of another level that uses more than its min, and becomes free when that request ends.
 
-**Draining levels** are those that a reload has removed and that still have requests. They keep their min (at least one
-seat), max and weight for as long as requests wait there. Whenever the scheduler divides the seats
-(`LevelScheduler.divide`), draining levels get their nominal seats before the other levels get theirs. So a reload that
-renames or removes a level changes nothing for these requests. Meanwhile the other levels keep the mins that they had
-before; a new or higher min applies when the level has drained. So the server never runs more requests than it has seats
-for.
+**Draining levels** are those that a reload has removed and that still have requests. They keep their min,
+max and weight for as long as requests wait there. Whenever the scheduler divides the seats (`LevelScheduler.divide`),
+draining levels get their nominal seats before the other levels get theirs. So a reload that renames or removes a level
+changes nothing for these requests, with one exception: if the mins leave no seat over, because there are fewer seats
+than before or every seat is promised, the min of a draining level is one seat. Meanwhile the other levels keep the mins
+that they had before; a new or higher min applies when the level has drained. So the server never runs more requests
+than it has seats for.
 
 **Virtual time.** The virtual time R of a level must advance at the rate at which the level is served, that is, in
 proportion to the seats that it actually uses. If R ran faster than service while seats are lent to others, all
@@ -133,7 +134,7 @@ class Lending(Sharing):
 
     def arrive(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         if ticket.width <= level.alone_width and now < self.alone_until and level.seat_alone(now, ticket):
-            if level.exempt:  # a limited level counts for its min already, which includes this seat
+            if level.exempt:  # a limited level's count is its min, which includes this seat
                 level.counted = 1
                 self.ledger.free -= 1
             return (ticket,)
@@ -142,7 +143,7 @@ class Lending(Sharing):
             return queueset.arrive(now, ticket)  # which raises the error
         ended = _NONE if self._clock <= now < self.alone_until and not self._is_restless else self._advance(now)
         if level.alone is not None or level.settled_count != level.alone_count:
-            level.settle_alone()  # the queue set must first account for requests that were alone
+            level.settle_alone()  # first account for requests that bypassed the queue set
         level.alone_width = 0
         waiting = self.waiting
         if not level.is_common:
@@ -301,8 +302,8 @@ class Lending(Sharing):
         for level in due:
             level.queueset.concurrency = 0
             level.queueset.tick(now)
-        # These are two loops because `_note`, if a level has drained, reconfigures the queue sets of other levels. That
-        # ends their due lingers too, so these must have ended before, as above.
+        # Two loops: if a level has drained, `_note` reconfigures the queue sets of other levels, which would also end
+        # their due lingers. So all due lingers are ended before, in the first loop.
         for level in due:
             self._note(now, level)
         self._lingering = [level for level in self._lingering if level.queueset.next_event_at() is not None]
@@ -373,7 +374,7 @@ class Lending(Sharing):
     # After each step
 
     def _note(self, now: int, level: SharedLevel) -> None:
-        """After a change, update the seats that ``level`` counts for, and its state.
+        """After a change, update the count of ``level``, and its state.
 
         The state is whether the level has waiting requests, is idle, or has drained.
         """
