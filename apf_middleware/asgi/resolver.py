@@ -286,8 +286,8 @@ class RequestResolver:
             return _with_body(await self.successor.resolve(scope, now, messages), body)
         resolved = self._resolved(digest, classification, caller, estimate, scope)
         resolved.body = body
-        # What is cached must not belong to one request: a request with gates has its scope, and an estimate that reads
-        # the body isn't steady.
+        # A result for one request only isn't cached: with gates, it holds the request's scope; and an estimate that
+        # reads the body isn't steady.
         if key is not None and not resolved.gates and (choice is None or choice.dependence.is_steady):
             self._cache.put(key, resolved)
         return resolved
@@ -298,7 +298,7 @@ class RequestResolver:
         """Classify a request by its digest, and by the queue that it names."""
         if self._has_unseated and is_served_without_seats(digest):
             return ServedWithoutSeats.LONG_RUNNING
-        # What is cached here isn't asked for again, so in the classifier's own cache it would only take memory.
+        # What is cached here isn't classified again, so in the classifier's own cache it would only take memory.
         classification = self._decide(digest) if remembers else self._classify(digest)
         if self._naming is None:
             return classification
@@ -317,7 +317,7 @@ class RequestResolver:
         if self._controller.running is not None:  # the admin lists running requests
             resolved.details = RequestDetails(digest.verb, digest.path, digest.resource)
         resolved.awaits_body = self._awaits_body(digest, resolved)
-        # The controller meters each request that has a route, so only those from which costs are learned have one.
+        # The controller meters each request that has a route, so the route is set only if costs are learned.
         if self._costs.are_learned:
             resolved.route = route_key(digest)
         was_cut, is_watch = work.width < estimate.asked, digest.verb == "watch" and digest.resource is not None
@@ -352,7 +352,7 @@ class RequestResolver:
         """Return the key of the cache; None if the request must not be cached."""
         if not self._keys.is_memorable:
             return None
-        # The parts come from the server and from facts of an app's own authenticators, and may be of any type. A key
+        # Parts of the key come from the server and from the app's own authenticators, and may be of any type. A key
         # that can't be made or hashed is found out here: such a request is served without the cache.
         try:
             key = self._keys.of_request(scope)

@@ -1,8 +1,8 @@
 """Merge all definitions into one configuration: decide which objects it finally contains.
 
 The result contains the objects that the documents define, the suggested objects whose names no document uses, and the
-mandatory objects (or the KEP's backstops, which are its fallback schemas and their levels) that are missing. In a
-configuration without errors, nothing depends on the order of documents and files.
+missing mandatory objects (or the missing backstops: the KEP's fallback schemas and their levels). In a configuration
+without errors, nothing depends on the order of documents and files.
 """
 
 from collections import defaultdict
@@ -31,8 +31,8 @@ Defaults = Literal["web", "kubernetes", "none"]
 
 _Thing = TypeVar("_Thing", Level, FlowSchema)
 _BUILTIN: Final = Path(__file__).parent / "defaults"
-_EXACT_LEVELS: Final = {"kubernetes"}  # in these formats a mandatory level must be exactly upstream's
-_LAST: Final = 10_000  # the precedence that is tried last, as that of upstream's catch-all
+_EXACT_LEVELS: Final = {"kubernetes"}  # in these formats, level catch-all must be exactly upstream's
+_LAST: Final = 10_000  # the precedence that is tried last; upstream's catch-all has it
 FEW_SEATS: Final = 32
 """On a server with at most this many seats, the levels of the web defaults may lend all their seats."""
 
@@ -137,7 +137,7 @@ def merge(definitions: Sequence[Definition], problems: Problems, defaults: Defau
 
 
 def _suggested(server: ServerSettings) -> Iterable[Level | FlowSchema]:
-    """Yield the suggested objects; if the server has few seats, levels of the web defaults may lend all of them."""
+    """Yield the suggested objects; on a server with few seats, the web defaults' levels may lend all their seats."""
     for thing in builtin(server.defaults):
         if isinstance(thing, Level) and server.defaults == "web" and server.seats <= FEW_SEATS and not thing.exempt:
             yield replace(thing, shares=replace(thing.shares, lendable_percent=100))
@@ -189,7 +189,8 @@ def settle_slow_clients(settings: ServerSettings, given: Collection[str] = ()) -
 def _without_twins(definitions: Sequence[Definition], problems: Problems) -> Iterable[Definition]:
     """Resolve duplicate names: of objects with the same kind and name, only the first is kept.
 
-    Schemas in the KEP's format are all kept if their contents differ; all but one of them get other names.
+    If all objects of one name are schemas in the KEP's format, those with different contents are all kept; all but one
+    of them get other names.
     """
     groups: dict[tuple[str, str], list[Definition]] = defaultdict(list)
     for one in definitions:
@@ -265,8 +266,8 @@ def _check_mandatory(
             rule = f"the spec of the mandatory schema {name!r} can't be changed"
         elif isinstance(known.thing, Level) and known.thing.exempt == thing.exempt:
             if thing.exempt or definition.format not in _EXACT_LEVELS:
-                # Users may change what an exempt level lends, and, unless the format is Kubernetes', also the shares
-                # and queues of catch-all.
+                # Users may change what level `exempt` lends, and, except in Kubernetes' format, catch-all's shares and
+                # queues.
                 continue
             rule = f"the spec of the mandatory level {name!r} can't be changed"
         else:

@@ -116,7 +116,7 @@ class Settings:
     def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
         schema = handler(source)
         declared: Any = schema
-        declared["strict"] = False  # a mapping will do; its values are strict
+        declared["strict"] = False  # accept a mapping, but check its values strictly
         writing = core_schema.wrap_serializer_function_ser_schema(_changed_fields, schema=schema)
         return core_schema.no_info_wrap_validator_function(cls._read, schema, serialization=writing)
 
@@ -207,6 +207,7 @@ def make_unchecked(model: type[SettingsT], values: Mapping[str, object]) -> Sett
 def as_mapping(settings: object, annotation: Any = None) -> dict[str, Any]:  # noqa: ANN401 (a type hint)
     """Return settings as they are written in YAML: with YAML keys, and without defaults.
 
+    Defaults of fields that are ``always_written`` are written, too.
     ``annotation`` is the type to serialize as, if it isn't the class of ``settings`` (for example a union).
     """
     written: dict[str, Any] = adapter_of(annotation or type(settings)).dump_python(settings, mode="json", by_alias=True)
@@ -276,7 +277,7 @@ def with_rules(model: type[Settings], data: object, error: ValidationError) -> V
     errors = error.errors(include_url=False)
     causes = [one["ctx"]["error"] for one in errors if _is_own(one)]
     found = [violation for cause in causes for violation in cause.violations]
-    # An object that could be made has reported its violations itself, by `__post_init__`.
+    # If all fields could be read, `__post_init__` has reported the violations already.
     if not causes and isinstance(data, Mapping):
         found = list(_violations_of_the_rest(model, data, errors))
     if not found:
@@ -340,12 +341,12 @@ def _violations_of_the_rest(
 
 
 def _misspelt(model: type[Settings], wrong: set[str]) -> set[str]:
-    """Return the fields that unknown keys are probably misspellings of.
+    """Return the fields whose keys are probably misspelt.
 
     The intended values of these fields are unknown, so rules that use them aren't checked.
     """
     known = {declared.key for declared in declared_fields(model).values()}
-    # Both bounds are needed because documents choose the keys, and the comparison is slow.
+    # Number and length are bounded, as the keys are untrusted and the comparison is slow.
     unknown = sorted(wrong - known)[:_MOST_MISSPELT]
     return {close for key in unknown for close in difflib.get_close_matches(model.renamed.get(key, key)[:60], known, 1)}
 

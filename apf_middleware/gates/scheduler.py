@@ -2,26 +2,27 @@
 
 Pure and synchronous: time is an argument. The scheduler lists what the caller must do: wake refused requests, ask
 asynchronous gates, log errors of gates. A queue set asks the scheduler (see `Gatekeeper` in `fairqueuing`) when it is
-about to seat a request. So the gates are asked only when seats are free, and in the same step. A gate that admits a
-request grants it a *lease*. A request gets the leases of all its gates or none. If a gate stops it, the request is
-parked at a *slot*, which is the state of that gate for one key (see `slot`).
+about to seat a request. So a synchronous gate is asked in the same step, and only when seats are free. (In a level
+without queues, the gates are asked first, and then a seat is looked for.) A gate that admits a request grants it a
+*lease*. A request gets the leases of all its gates or none. If a gate stops it, the request is parked at a *slot*,
+which is the state of that gate for one key (see `slot`).
 
 *Steps.* A step is one call to the `Sharing`, with all its effects. During a step, no parked request joins its queue
 again. The scheduler records which slots have changed. After the step, `pump` puts requests of these slots back into
-their queues, where they try their gates again. For each level and slot, at most one request at a time has been put back
-and hasn't been decided yet: the *candidate*.
+their queues, where they try their gates again. For each level and slot, at most one request at a time, the *candidate*,
+is back in its queue and not yet decided on.
 
 *Order.* A new request waits without asking the gate if others already wait at the slot, or if its cost is known not to
-fit. A request that has already waited at any gate may ask a further gate although others wait at its slot, unless one
-of these is an earlier request of the same flow and cost. *Earlier* is by arrival at the server, so that two requests
-can't give way to each other for ever.
+fit. A request that has already waited at any gate may ask a gate at whose slot others wait, unless an earlier request
+of the same flow and cost is among them. *Earlier* is by arrival at the server, so that two requests can't give way to
+each other for ever.
 
-*No lost wake-up.* After `pump`, no request waits at a slot that is open to it unless its level has a candidate there.
+*No lost wake-up.* After `pump`, if a request waits at a slot that is open to it, its level has a candidate there.
 
-*Asynchronous gates* can't be asked within a step. The request is parked until the answer comes. An answer to wait (a
-`ParkDecision`) is ignored, and the request tries again, if an event that may help it has opened the slot since the
-question was asked, or if the request is to try in any case (`kick`). A lease that such a gate grants is kept while the
-request waits for its seat, and is given back if another gate stops the request.
+*Asynchronous gates* can't be asked within a step. The request is parked until the answer comes. If an event that may
+help it has opened the slot since the question was asked, or if the request is to try in any case (`kick`), a
+`ParkDecision` (the answer to wait) is ignored, and the request tries again. A lease that such a gate grants is kept
+while the request waits for its seat, and is given back if another gate stops the request.
 """
 
 from collections import deque
@@ -147,7 +148,7 @@ class GateScheduler:
         return acquisition
 
     def enter(self, now: int, acquisition: Acquisition) -> None:
-        """Schedule a request that has arrived for the next `pump`."""
+        """Schedule a newly arrived request for the next `pump`."""
         if acquisition.refusal is None:
             self._ready.append(acquisition)
         else:
@@ -297,8 +298,8 @@ class GateScheduler:
             self.timers.after_park(now, slot, acquisition.limit_ns, answer)
             if acquisition.slot is not None and acquisition.slot is not slot:
                 # The request was next at its former slot, and now another gate stops it. Count this as if another
-                # request had passed it (a bypass), so that this slot is reserved for it in time. Otherwise two gates
-                # that are never free at the same time could stop it for ever.
+                # request had passed it (a bypass), so that this slot is finally reserved for it. Otherwise two
+                # gates that are never free at the same time could stop it for ever.
                 slot.note_bypass(acquisition)
         if (retry_at is not None and retry_at > acquisition.deadline) or self._is_crowded(acquisition, slot):
             self._refuse(now, acquisition, _refusal(gate, ParkDecision(retry_at=retry_at), now))
@@ -316,7 +317,10 @@ class GateScheduler:
 
     @staticmethod
     def _is_crowded(acquisition: Acquisition, slot: Slot) -> bool:
-        """Return True if the maximum number of requests waits for this gate, so that a new one must not."""
+        """Return True if no new request may wait, because the maximum number of requests already does.
+
+        Without ``max_parked``, requests at any gates may take half the length limit of the queue.
+        """
         if acquisition.has_waited:
             return False
         most = slot.gate.terms.max_parked
@@ -576,7 +580,7 @@ class GateScheduler:
                 self.slots.open_now(due, due.due.value)
 
     def hasten(self, now: int) -> None:
-        """Open a slot of a polled gate before its time, because seats are free that no other request waits for."""
+        """Open a slot of a polled gate early, because there are free seats that no other request waits for."""
         slot = self.timers.hasten(now)
         if slot is not None:
             self.slots.open_now(slot, "idle")

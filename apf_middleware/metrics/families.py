@@ -41,7 +41,7 @@ Mode = Literal["livesum", "livemin", "livemax", "liveall"]
 
 
 class Portion(NamedTuple):
-    """A number over time, relative to ``whole``; ``times`` has the nanoseconds for which the number had each value."""
+    """A number over time, relative to ``whole``; ``times`` maps each value to the nanoseconds for which it lasted."""
 
     times: Times
     whole: int
@@ -82,7 +82,7 @@ class Family:
 
 
 def read_families(reading: ServerReading, ledger: RatioLedger) -> Iterator[tuple[Family, list[Point]]]:
-    """Yield all metrics with their series; then remove levels that no longer exist from the ledger."""
+    """Yield all metrics with their series; then remove from the ledger levels that no longer exist."""
     kept: list[Labels] = []
     for family in FAMILIES:
         if family.is_legacy and not reading.has_legacy_names:
@@ -141,7 +141,7 @@ class _Source(Generic[ObjectT]):
 
 
 def _levels_with_limits(reading: ServerReading) -> Iterator[tuple[Labels, tuple[LevelReading, int]]]:
-    """Yield each level with the limit by which its seats are divided.
+    """Yield each level with the limit that is the denominator of its ratios.
 
     It is the nominal limit with immediate borrowing, and the current one with periodic borrowing. A nominal limit of 0
     is replaced by the current one, and a current limit of 0 by a tenth of the server's seats.
@@ -344,12 +344,12 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     _schema(
         "cut_requests_total",
-        "Requests that were estimated to take more seats than their level allows for one request, and asked for fewer.",
+        "Requests whose estimate exceeded the seats that their level allows for one request, and was cut to these.",
         lambda one: one.counters.cut,
     ),
     _server(
         "open_streams",
-        "Open streams: requests that continue after giving their seats back, or have a place reserved for this.",
+        "Open streams: requests that continue without seats, or have a place reserved to become a stream.",
         lambda reading: reading.open_streams,
         "priority_level",
     ),
@@ -432,7 +432,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     _level(
         "epoch_advance_total",
-        "How often R was reduced, as Kubernetes does when it comes near the end of its 64-bit range.",
+        "How often Kubernetes would have reduced R to keep it within 64 bits.",
         _epochs,
         "success",
     ),
@@ -545,7 +545,11 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "gate_evaluations_total", "How often a gate was asked, by its answer.", lambda gate: gate.evaluations, "result"
     ),
     _gate("gate_events_total", "Events that were emitted to a gate.", lambda gate: gate.events),
-    _gate("gate_rescues_total", "Openings of a gate without an event.", lambda gate: gate.rescues),
+    _gate(
+        "gate_rescues_total",
+        "Openings by timer, because no event came for a long time, after which a request passed.",
+        lambda gate: gate.rescues,
+    ),
     _gate("gate_rejected_requests_total", "Requests that were rejected because of a gate.", lambda gate: gate.rejected),
     _level(
         "request_concurrency_limit",

@@ -2,7 +2,8 @@
 
 Requests are admitted by the same controllers as in production. This module implements what clients do when they are
 served, rejected or kept waiting. After the measured time, new requests keep arriving but aren't counted, until all
-counted requests have finished. Otherwise the last counted requests would have less competition than the others.
+counted requests have finished, or a time limit ends the run. Otherwise the last counted requests would have less
+competition than the others.
 """
 
 from collections.abc import Callable
@@ -230,7 +231,7 @@ class Simulation:
             level.waits.add(now - request.arrived_at)
 
     def served(self, request: SimulatedRequest) -> None:
-        """Send the next request to another tenant that ``request`` needs (see ``calls``), or finish ``request``."""
+        """Make the next call to another tenant for ``request`` (see ``calls``), or finish ``request``."""
         group = request.client.group
         if request.called == len(group.callees) or request.has_failed:
             self.servers[request.server_index].finish(request)
