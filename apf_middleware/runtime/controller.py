@@ -195,7 +195,7 @@ class Controller:
         counters = destination.counters
         lasted = now - admission.seated_at
         histogram = counters.streams if long_lived else counters.executions
-        # `Histogram.observe`, written out for speed
+        # `Histogram.observe`, inlined for speed
         histogram.counts[1 if 0 < lasted <= _SHORT else bisect_left(_BOUNDS, lasted)] += 1
         histogram.total += lasted
         shared = destination.runtime.shared

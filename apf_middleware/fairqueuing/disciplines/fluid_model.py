@@ -458,7 +458,7 @@ class FluidModel(Generic[MaxMinQueueT]):
         heap = self._finishes_on_r
         if self._waiting_in_time or heap.wide:
             return self._pick_of_both(widest)
-        while (index := heap.first(self.turn)) is not None:  # as `_next_of`, written out for speed
+        while (index := heap.first(self.turn)) is not None:  # as `_next_of`, inlined for speed
             queue = self.queues[index]
             if not queue.finish_is_stale:
                 return index

@@ -277,7 +277,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         if has_line or not queue.on_r or rho < queue.at_least:
             fluid.demand_anew(queue, rho)
             return
-        queue.rho = rho  # likewise, written out for speed
+        queue.rho = rho  # likewise, inlined for speed
         queue.soonest = end
         fluid.end_at(queue, queue.since + queue.occupied * (end - queue.progress))
         if queue.first is not None:
@@ -295,7 +295,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
                 queue.first = ticket
             self._enter(queue, ticket)
             return
-        position = fluid.r  # as `_begin`, written out for speed
+        position = fluid.r  # as `_begin`, inlined for speed
         queue.progress = ticket.start_r = begin = queue.progress + (position - queue.since) // occupied
         queue.since = position
         queue.occupied = occupied = occupied + width
@@ -336,7 +336,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         fluid = self.fluid
         width, work, occupied = ticket.width, ticket.work, queue.occupied
         fluid.turn = queue.index
-        fluid.used = used = fluid.used + width  # `_take`, written out for speed
+        fluid.used = used = fluid.used + width  # `_take`, inlined for speed
         if used > fluid.shares.capacity:
             fluid.set_capacity()
         if work.final_seats > work.seats:
@@ -360,7 +360,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             queue.soonest = end
             fluid.end_at_time(queue, fluid.now + guess_ns)
         queue.end_is_stale = True
-        crossed = fluid.shares.change(queue, queue.rho + width)  # as `_demand`, written out for speed
+        crossed = fluid.shares.change(queue, queue.rho + width)  # as `_demand`, inlined for speed
         if crossed:
             fluid.cross(crossed)
 
@@ -373,7 +373,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
     def dispatch(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
         fluid = self.fluid
         fluid.turn = queue.index
-        fluid.used = used = fluid.used + ticket.width  # `_take`, written out for speed
+        fluid.used = used = fluid.used + ticket.width  # `_take`, inlined for speed
         if used > fluid.shares.capacity:
             fluid.set_capacity()
         if self._asked:
@@ -401,7 +401,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         """End ``ticket``, which has really ended, or give it a virtual end."""
         fluid = self.fluid
         width, begin = ticket.width, ticket.start_r
-        fluid.used -= width  # `_give`, written out for speed
+        fluid.used -= width  # `_give`, inlined for speed
         if fluid.shares.capacity != fluid.concurrency and not fluid.follows:
             fluid.set_capacity()
         if queue.is_closed:
@@ -438,7 +438,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         """End ``ticket``, because the progress of its queue has reached its end."""
         fluid = self.fluid
         in_time = not queue.on_r and queue.rho == queue.occupied  # P runs at the rate of time, before and after
-        # as `_take_out`, written out for speed
+        # as `_take_out`, inlined for speed
         queue.occupied -= width
         ticket.charged = NOT_YET
         queue.tidy()

@@ -205,7 +205,7 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
             guessed.append((exceeded_at, ticket))
         else:
             heappush(self._later_guesses, (exceeded_at, next(self._serial), ticket))
-        fluid.used = used = fluid.used + ticket.width  # `_take`, written out for speed
+        fluid.used = used = fluid.used + ticket.width  # `_take`, inlined for speed
         if used > fluid.shares.capacity:
             fluid.set_capacity()
 
@@ -256,7 +256,7 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
 
     def vacate(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
         fluid = self.fluid
-        fluid.used -= ticket.width  # `_give`, written out for speed
+        fluid.used -= ticket.width  # `_give`, inlined for speed
         if fluid.shares.capacity != fluid.concurrency and not fluid.follows:
             fluid.set_capacity()
         if queue.is_closed:

@@ -164,7 +164,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
     def settle(self, queue: UpstreamEqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
         seats = ticket.work.seats
         units = seats * (self._guess_ns - duration_ns)
-        if 0 <= units < EXACT_BELOW:  # `seat_seconds`, written out for speed
+        if 0 <= units < EXACT_BELOW:  # `seat_seconds`, inlined for speed
             queue.next_dispatch_r -= (units + 5) // 10
         elif -EXACT_BELOW < units < 0:
             queue.next_dispatch_r += (5 - units) // 10
