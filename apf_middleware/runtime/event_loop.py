@@ -86,8 +86,8 @@ class EventLoop:
             try:
                 return result.result(_LOOK_S)
             except TimeoutError:
-                if result.done():  # the function itself has raised this
-                    raise
+                if result.done():  # just now, or the error is the function's own
+                    return result.result()
                 if not self._is_running() and result.cancel():
                     return function()
         if result.cancel():

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import anyio
@@ -56,6 +57,22 @@ async def test_what_the_function_raises_is_raised_to_the_caller(error: Exception
     with pytest.raises(type(error), match="mine") as raised:
         await run_sync(EventLoop().call, fail)
     assert raised.value is error
+
+
+async def test_a_result_that_comes_when_the_waiting_thread_looks_up_is_returned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class LateFuture(Future[int]):
+        """Times out just when the result has come."""
+
+        def result(self, timeout: float | None = None) -> int:
+            found = super().result()
+            if timeout is not None:
+                raise TimeoutError
+            return found
+
+    monkeypatch.setattr("apf_middleware.runtime.event_loop.Future", LateFuture)
+    assert await run_sync(EventLoop().call, threading.get_ident) == threading.get_ident()
 
 
 async def test_a_blocked_loop_is_an_error_and_the_function_is_not_called_later() -> None:
