@@ -152,7 +152,7 @@ class Reloader:
             if self._completed > begun:
                 return self.error is None
             self._begun = number = self._begun + 1
-            # A separate limiter: the app uses the default one, and under overload all threads of that may be busy.
+            # A separate limiter, because the app uses the default one, which may have no free thread under overload.
             outcome = await run_sync(self._read, limiter=CapacityLimiter(1))
             # Not reached if this call is cancelled: the next caller then reads the files again and shares nothing.
             self._completed = number

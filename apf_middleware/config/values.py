@@ -274,7 +274,7 @@ def _without_default(schema: dict[str, Any]) -> None:
 
 
 DEPENDS: Final = Field(json_schema_extra=_without_default)
-"""Marks a field whose default depends on other documents, so that the JSON Schema has none."""
+"""Marks a field with a default that depends on other documents, so that the JSON Schema has none."""
 
 DnsLabel = Annotated[str, AfterValidator(_label), _schema(pattern=f"^{_LABEL}$", maxLength=63)]
 DnsSubdomain = Annotated[str, AfterValidator(_subdomain), _schema(pattern=f"^{_SUBDOMAIN}$", maxLength=253)]

@@ -96,7 +96,7 @@ class LearnedCosts:
         return len(self._costs)
 
     def observe(self, route: str | None, duration_ns: int, work: int) -> None:
-        """Learn from a request of this route that ran so long and took so many seat-seconds; None teaches nothing."""
+        """Learn from a request of this route that ran so long and took so many seat-seconds; ignore None."""
         if route is None:
             return
         if duration_ns < 0 or work < 0:

@@ -147,9 +147,7 @@ class ProblemDocument:
 
 @dataclass(frozen=True, slots=True)
 class NamedQueueList:
-    """All named queues of a worker, the ``documents`` that define them, and their differences from the files
-    (``drift``).
-    """
+    """All named queues of a worker, the ``documents`` that define them, and their ``drift`` from the files."""
 
     worker: Worker
     queues: tuple[NamedQueueSnapshot, ...]

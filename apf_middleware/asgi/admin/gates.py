@@ -1,7 +1,7 @@
 """Gates: their states, the requests that they hold, and how an operator opens, closes and kicks them.
 
 A gate that an operator closes holds requests while a dependency is away on purpose, say for a fail-over, instead of
-letting them fail. Like all changes of the admin, it is closed in one worker only.
+letting them fail. As with all changes by the admin, the gate is closed in one worker only.
 """
 
 from collections.abc import Mapping

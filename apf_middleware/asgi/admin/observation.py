@@ -55,7 +55,7 @@ class View(Protocol):
 class ObservedRequest(NamedTuple):
     """A request at one moment: copies of the facts that may change, and the admission, which has the others.
 
-    There may be 100,000 requests, and none is served while their facts are copied, so that takes few steps. The
+    There may be 100,000 requests, and none is served while their facts are copied, so copying takes few steps. The
     snapshots are made afterwards, a portion at a time.
     """
 

@@ -13,7 +13,7 @@ __all__ = ["Exit", "end", "fail", "note", "require_success"]
 
 
 class Exit(IntEnum):
-    """0: done, by all workers alike. 2 is a wrong command line, as with all commands."""
+    """Exit statuses. 0: all workers have done it. As with all commands, 2 is a wrong command line."""
 
     DONE = 0
     REFUSED = 1

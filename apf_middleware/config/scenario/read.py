@@ -25,14 +25,14 @@ _KIND: Final = "Scenario"
 
 @dataclass(frozen=True, slots=True)
 class ScenarioReading:
-    """What came of reading: scenario and configuration if there are no errors, and all errors and warnings."""
+    """The result of reading: scenario and configuration if there are no errors, and all errors and warnings."""
 
     scenario: Scenario | None
     configuration: Configuration | None
     problems: tuple[Problem, ...]
 
     def unwrap(self) -> tuple[Scenario, Configuration]:
-        """Both; ConfigurationError with the problems if there are errors."""
+        """Return the scenario and the configuration; raise ConfigurationError with the problems if there are errors."""
         if self.scenario is None or self.configuration is None:
             raise ConfigurationError(self.problems)
         return self.scenario, self.configuration
