@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 MOST_BYPASSES: Final = 16
-"""The number of requests that may pass one whose turn has come and which needs more than there is."""
+"""The number of requests that may pass the next one in turn while it needs more than there is."""
 
 FIRST_PAUSE_NS: Final = 10_000_000
 """The first pause before a gate without events is asked again."""
@@ -94,7 +94,7 @@ def unit_cost(request: GateRequest) -> int:  # noqa: ARG001
 
 
 class Hint(Enum):
-    """What an event means for one waiting request."""
+    """The meaning of an event for one waiting request."""
 
     QUEUE = "queue"
     SKIP = "skip"
@@ -298,7 +298,7 @@ class Gate(ABC):
     kind = "gate"
     is_async = False
     tells_when = False
-    """Whether the gate always knows when it opens, so that no event can be missed."""
+    """True if the gate always knows when it opens, so that no event can be missed."""
 
     def __init__(self, name: str, terms: Terms, key: KeyOf = shared_key, cost: CostOf = unit_cost) -> None:
         given: object = name
@@ -316,7 +316,7 @@ class Gate(ABC):
 
     @property
     def most_bypasses(self) -> int:
-        """Return how many requests may pass one whose turn has come."""
+        """Return how many requests may pass the next one in turn."""
         return self.terms.most_bypasses
 
     @property

@@ -47,10 +47,10 @@ def _cannot_ask(now: int, check: Check) -> None:  # noqa: ARG001
 class GateHooks:
     """Functions that are called at the end of a step.
 
-    ``refused`` is called for each request that a gate has refused, and is told whether the request has arrived in this
-    step. ``waiting`` is called for each request that may pass its gates and found no seats, ``timed_out`` for each that
-    has reached its wait limit, ``failed`` for each error of a gate, and ``ask`` for each question to an asynchronous
-    gate. ``end_step`` is called last.
+    ``refused`` is called for each request that a gate has refused, with True if the request has arrived in this step.
+    ``waiting`` is called for each request that may pass its gates and found no seats, ``timed_out`` for each that has
+    reached its wait limit, ``failed`` for each error of a gate, and ``ask`` for each question to an asynchronous gate.
+    ``end_step`` is called last.
     """
 
     refused: Callable[[int, Acquisition, bool], None] = _ignore

@@ -175,7 +175,7 @@ class Condition(Gate):
         return self._probing.get(key)
 
     def is_blocking(self, key: Hashable) -> bool:
-        """Return what ``blocks`` says; without it, whether the last request was stopped."""
+        """Return the result of ``blocks``; without this function, return whether the last request was stopped."""
         return self.counters.has_stopped(key) if self._blocks is None else self._blocks()
 
     def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:  # noqa: ARG002

@@ -82,7 +82,7 @@ class FairOrder(Generic[_T]):
             self._give_turn(known, entry)
 
     def _give_turn(self, flow: _Flow[_T], entry: _Entry[_T]) -> None:
-        """Push the turn of ``entry``, which is now the flow's first of its cost, or whose finish has changed."""
+        """Push the turn of ``entry``, which has become the flow's first of its cost, or has got another finish."""
         turns = self._turns.setdefault(entry.cost, [])
         flow.turns[entry.cost] = turn = (flow.start + entry.work, entry.number)
         heappush(turns, (*turn, flow.name))
@@ -91,7 +91,7 @@ class FairOrder(Generic[_T]):
             heapify(turns)
 
     def first(self, below: int) -> _T | None:
-        """Return the item whose turn is next, of those that cost less than ``below``."""
+        """Return the next item in turn, of those that cost less than ``below``."""
         found: tuple[int, int, str] | None = None
         for cost in [cost for cost in self._turns if cost < below]:
             turn = self._next_turn(cost)
@@ -163,10 +163,10 @@ class FairOrder(Generic[_T]):
     def charge(self, flow: str, work: int) -> None:
         """Charge ``flow`` for an item of this ``work`` that has been served.
 
-        A flow whose items cost much can be passed by others again and again, and these are charged for it. That must
-        not become a claim of the flow: the others would wait for as long as they had used what it couldn't use. So
-        after its turn no flow lies behind the virtual time. Where all items cost the same this changes nothing,
-        because the least finish goes first, so nothing that was served began later.
+        A flow with expensive items can be passed by other flows again and again, and these are charged. The flow must
+        not gain credit by that: the others would wait for as long as they had used what the flow couldn't use. So no
+        flow lies behind the virtual time after its turn. Where all items cost the same, this changes nothing, because
+        the least finish goes first, so no item that was served began later.
         """
         known = self._flows.get(flow)
         if known is None:
@@ -175,12 +175,12 @@ class FairOrder(Generic[_T]):
         known.start = max(known.start + work, self._virtual)
 
     def forget_idle(self) -> None:
-        """Forget flows without items when there are many; until then they are kept for what they have been charged."""
+        """Forget flows without items when there are many; until then their charges are kept."""
         if len(self._flows) > 2 * (len(self._entries) + _MOST_STALE):
             self._flows = {name: flow for name, flow in self._flows.items() if flow.count}
 
     def clear(self) -> None:
-        """Forget everything, also what flows have been charged."""
+        """Forget everything, including the charges of flows."""
         assert not self._entries, f"{self!r} isn't empty"
         self._flows.clear()
         self._turns.clear()

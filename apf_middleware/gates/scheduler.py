@@ -13,9 +13,9 @@ their queues, where they try their gates again. For each level and slot, at most
 is back in its queue and not yet decided on.
 
 *Order.* A new request waits without asking the gate if others already wait at the slot, or if its cost is known not to
-fit. A request that has already waited at any gate may ask a gate at whose slot others wait, unless an earlier request
-of the same flow and cost is among them. *Earlier* is by arrival at the server, so that two requests can't give way to
-each other for ever.
+fit. A request that has already waited at any gate may ask a gate although others wait at its slot, unless an earlier
+request of the same flow and cost is among them. *Earlier* is by arrival at the server, so that two requests can't give
+way to each other without end.
 
 *No lost wake-up.* After `pump`, if a request waits at a slot that is open to it, its level has a candidate there.
 
@@ -140,7 +140,7 @@ class GateScheduler:
                 key = gate.key(request)
                 if key is not None:
                     acquisition.needs.append(GateNeed(gate, key, gate.cost(request)))
-            except Exception as error:  # noqa: BLE001 - whatever an app's function raises
+            except Exception as error:  # noqa: BLE001 - an app's function may raise anything
                 self._leases.note_error(gate, error)
                 if gate.terms.on_error != "admit":
                     acquisition.refusal = _refusal(gate, None, now)
@@ -298,8 +298,8 @@ class GateScheduler:
             self.timers.after_park(now, slot, acquisition.limit_ns, answer)
             if acquisition.slot is not None and acquisition.slot is not slot:
                 # The request was next at its former slot, and now another gate stops it. Count this as if another
-                # request had passed it (a bypass), so that this slot is finally reserved for it. Otherwise two
-                # gates that are never free at the same time could stop it for ever.
+                # request had passed it (a bypass), so that this slot is finally reserved for it. Otherwise two gates
+                # that are never free at the same time could stop the request without end.
                 slot.note_bypass(acquisition)
         if (retry_at is not None and retry_at > acquisition.deadline) or self._is_crowded(acquisition, slot):
             self._refuse(now, acquisition, _refusal(gate, ParkDecision(retry_at=retry_at), now))

@@ -6,15 +6,15 @@ slot: the watermark is set above every cost, and ``opening``, a sequence number,
 however many requests wait; the scheduler then lets one candidate of each level try. A slot stays open while no request
 waits, so an event that comes then isn't lost (slots are *level-triggered*).
 
-*Bounded bypass.* The request whose turn comes next is the slot's ``first``: levels take turns, within a level flows do,
-and within a flow requests keep their order. While ``first`` doesn't fit, a bounded number of other requests may pass,
-no matter when they arrived. Then the slot is *reserved* for ``first``, and no other request tries. The count belongs to
+*Bounded bypass.* The next request in turn is the slot's ``first``: levels take turns, within a level flows do, and
+within a flow requests keep their order. While ``first`` doesn't fit, a bounded number of other requests may pass, no
+matter when they arrived. Then the slot is *reserved* for ``first``, and no other request tries. The count belongs to
 the request, not to the slot, so it is kept when another gate stops the request. If several requests hold reservations
 of one slot, the earliest goes first. That is the same order at all slots, so two requests can't wait for each other.
 
 If the holder of a reservation waits for something else, a seat or another gate, the reservation ends after some time;
-the next one of the same request lasts twice as long. So a request whose level gets no seats can't block a gate for
-ever, and a request that waits long for a seat finally gets both.
+the next one of the same request lasts twice as long. So a request of a level that gets no seats can't block a gate
+without end, and a request that waits long for a seat finally gets seat and lease.
 """
 
 from collections import deque
@@ -361,7 +361,7 @@ class Slot:
         return holder if holder in queue.order else None
 
     def _choose_first(self) -> Acquisition | None:
-        """Choose the next request of the level whose turn it is, whether or not it fits."""
+        """Choose the next request of the next level in turn, whether or not it fits."""
         queue: SlotQueue | None = None
         for one in self.queues.values():
             if one.order and (queue is None or one.turn < queue.turn):
@@ -420,7 +420,7 @@ class Slot:
     def _helps(self, acquisition: Acquisition, name: str, payload: object) -> bool:
         try:
             return self.gate.hints[name](payload, acquisition.request) is not Hint.SKIP
-        except Exception:  # noqa: BLE001 - whatever an app's function raises
+        except Exception:  # noqa: BLE001 - an app's function may raise anything
             self.gate.counters.hint_errors += 1
             return True
 

@@ -13,7 +13,7 @@ from apf_middleware.runtime.streams import OpenStreams
 __all__ = ["LONGEST_WAIT_NS", "LevelRuntime", "RequestKinds"]
 
 LONGEST_WAIT_NS: Final = 60 * 10**9
-"""The longest wait, unless a level's configuration says another."""
+"""The longest wait, unless a level's configuration has another."""
 
 _EMPTY: Final = (0, 0, 0, 0)
 _ALONE: Final = (1, 1, 0, 1)
@@ -31,8 +31,8 @@ class RequestKinds(NamedTuple):
 class LevelRuntime:
     """A ``level`` of the configuration with its ``shared`` seats, its open ``streams``, and its counters.
 
-    ``occupancy`` counts for how long how many seats were in use, requests executing and waiting, and seats demanded.
-    Each level that is ever made has another ``generation``.
+    ``occupancy`` has the times for which there were so many seats in use, requests executing, requests waiting, and
+    seats demanded. No two levels, also of one name, have the same ``generation``.
     """
 
     __slots__ = (

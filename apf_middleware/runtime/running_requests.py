@@ -1,7 +1,8 @@
 """The requests that run now, and the heaviest flows, for the admin.
 
-Fairness hides a heavy flow: what it gets is no more than its share. So two amounts are counted for each flow, the work
-of its served requests and the number of its rejected ones. The queues don't keep the requests that run; this does.
+Fairness hides heavy flows, because none gets more than its share. So two amounts are counted for each flow, the work of
+its served requests and the number of its rejected ones. The queues don't keep the requests that run, so these are
+recorded here.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""From a request to its level, flow and work, as a server resolves it, without the server.
+"""Resolution of simulated requests to level, flow and work, as by a server.
 
 Resolver, classifier and estimators are those of production, built from the configuration as the middleware builds them.
 """

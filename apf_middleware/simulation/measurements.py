@@ -3,8 +3,8 @@
 **Fairness** compares what each client got with its max-min fair share. A client's demand is the work that it asked for
 or still waited for at the start; the capacity that is divided is the backend's; what a client got is the work of
 responses in time. The measure is therefore the same for servers with and without protection. The fairness of a window
-is that of all the time so far: in a single window clients whose requests are under way at its end look disadvantaged,
-and few clients ask often enough.
+is that of all the time so far: in a single window, clients with requests under way at its end look disadvantaged, and
+few clients ask often enough.
 """
 
 from collections.abc import Iterator, Sequence

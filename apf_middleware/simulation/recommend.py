@@ -109,7 +109,7 @@ def recommend(
 
 @dataclass(slots=True, eq=False)
 class _Search:
-    """One search; ``floors`` are the limits of levels whose best latency is above the objective, in milliseconds."""
+    """One search; ``floors`` are the limits of levels with a best latency above the objective, in milliseconds."""
 
     given: Configuration
     objective: Objective

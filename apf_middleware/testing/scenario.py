@@ -1,7 +1,7 @@
-"""Closed-loop clients in front of one queue set, and what each of them got.
+"""Closed-loop clients in front of one queue set, and the seats that each of them got.
 
 A client has some threads. Each makes its calls one after the other: the next one comes ``think_ns`` after the last one
-has been served (before, if it is negative), and a thread whose call is rejected gives up. Threads start a few
+has been served (before, if it is negative), and a thread gives up when its call is rejected. Threads start a few
 nanoseconds apart so that no two arrive at the same instant.
 """
 
@@ -44,7 +44,7 @@ class Client:
         require_integer("think_ns", self.think_ns, least=1 - self.serve_ns)
 
     def demand(self, *, second_half: bool = True) -> float:
-        """Return the seats that it would occupy on average if it never waited."""
+        """Return the seats that the client would occupy on average if it never waited."""
         threads = self.threads // 2 if self.late_half and not second_half else self.threads
         return threads * self.work.seats * self.serve_ns / (self.serve_ns + self.think_ns)
 

@@ -1,4 +1,4 @@
-"""Flows whose load varies in time, in front of one queue set: each connection calls while its flow is active.
+"""Flows with a load that varies in time, in front of one queue set: each connection calls while its flow is active.
 
 A `Caller` is one flow. Each of its connections makes a call, waits until it has been served and makes the next one
 after a pause (a closed loop); the calls of an open flow don't wait for one another. Durations and works are taken in
@@ -48,7 +48,7 @@ class Caller:
                 raise InvalidValueError(name, getattr(self, name), "there must be at least one")
 
     def next_active(self, now: int) -> int | None:
-        """Return the first time from ``now`` on at which it calls."""
+        """Return the first time from ``now`` on at which the flow calls."""
         return min((max(begin, now) for begin, end in self.phases if end > now), default=None)
 
 

@@ -17,12 +17,12 @@ discipline creates queues of its own class (`open_queue`), which have the meters
 ``resize``       the level's concurrency has changed
 ``follow``       the level's seats are steered: its concurrency is only their upper bound
 ``close``        an idle queue has been removed
-``pick``         the queue whose oldest ticket is next
+``pick``         a seat may be free: choose the queue to serve next
 ===============  ====================================================================================================
 
-The three solutions of KEP-1040 implement it. `equal-serial` needs only the sum of all demands. The max-min disciplines
-need the demand of each queue, which changes with ``arrive``, ``leave``, ``settle`` and ``vacate``. They also compute
-the events of their fluid model, in ``advance``.
+The three solutions of KEP-1040 implement this interface. `equal-serial` needs only the sum of all demands. The max-min
+disciplines need the demand of each queue, which changes with ``arrive``, ``leave``, ``settle`` and ``vacate``. They
+also compute the events of their fluid model, in ``advance``.
 """
 
 from abc import ABC, abstractmethod

@@ -45,7 +45,7 @@ class LiveChanges:
         self.entries: dict[str, LiveChange] = dict(entries)
 
     def changed(self, files: Configuration, name: str, level: Level | None) -> "LiveChanges":
-        """Return the changes with one queue as ``level``, which is no live change if the files have it so."""
+        """Return the changes with one queue as ``level``; if the files have the same, the queue has no live change."""
         entries = dict(self.entries)
         base = files.levels.get(name)
         if level == base:

@@ -1,8 +1,8 @@
 """The named queues of a live server: create, list, change, open, pause, close and delete them while requests run.
 
 Every call is one step: it is checked as a whole, put in force between two steps of the event loop, and logged with the
-name of the operator. What can't be done raises a `QueueError`, whose ``kind`` says why, and changes nothing. No change
-ever ends a running request.
+name of the operator. A call that isn't possible raises a `QueueError`, with the reason as its ``kind``, and changes
+nothing. No change ever ends a running request.
 """
 
 import logging
@@ -131,7 +131,7 @@ class NamedQueues:
         """Delete a queue that is closed.
 
         With ``cascade`` any queue is deleted, its children too: waiting requests are rejected, and running ones finish.
-        What still runs counts for the old queue, also if another one gets its name.
+        Requests that still run are counted for the old queue, even if another one gets its name.
         """
         level = self._level(name)
         status = self.status(name)

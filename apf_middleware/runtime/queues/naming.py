@@ -1,8 +1,8 @@
 """Requests that name their queue: in a header, if the caller is trusted, or by a value that their schema reads.
 
-A schema says to which level a request goes; a name goes before that. Exempt levels can't be named, for that would lift
-all limits, and an exempt request stays exempt. A request that names an unknown queue goes to the default queue or is
-answered at once, as the configuration says.
+A request goes to the level of its schema, unless it names a queue. Exempt levels can't be named, because that would
+lift all limits, and an exempt request stays exempt. A request that names an unknown queue goes to the default queue or
+is answered at once, as the configuration says.
 """
 
 from collections.abc import Callable
@@ -51,7 +51,7 @@ class QueueNaming:
         }
 
     def place(self, scope: object, digest: RequestDigest, found: Classification) -> Classification | UnknownQueue:
-        """Return where a request goes whose classification is ``found``."""
+        """Return ``found`` with the queue that the request names instead; UnknownQueue if it can't go there."""
         level = self._levels.get(found.level)
         if level is None or level.exempt:
             return found

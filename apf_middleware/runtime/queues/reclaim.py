@@ -1,12 +1,14 @@
-"""Cooperative reclaiming of seats: running requests are asked to give way to the owner of their seats.
+"""Cooperative reclaiming of seats: running requests are asked to give their seats back to the owner.
 
-A queue below what it deserves is served first whenever a seat comes free, and with short requests that is soon. Where
-some take minutes (exports, generated text), their handlers may opt in to be asked: `Admission.revocable` gives them a
-`Revocation` to look at or to wait for. Nothing is ever cancelled; a request that is asked ends, or goes on.
+A queue with fewer seats than it deserves is served first whenever a seat comes free, which is soon if requests are
+short. The handlers of requests that take minutes (exports, generated text) may opt in to be asked:
+`Admission.revocable` returns a `Revocation` to check or to wait for. Nothing is ever cancelled; a request that is asked
+ends, or goes on.
 
-Requests are asked that run in *other*, reclaimable queues which have more than they deserve, also after the request has
-ended: first those of the queue with the lowest priority, then with the highest share, then the youngest. Seats that are
-free or already asked back count first, and no request is asked unless the seats are enough together.
+Only requests of *other*, reclaimable queues are asked, and only if their queue has more than it deserves, also after
+the request has ended: first those of the queue with the lowest priority, then with the highest share, then the
+youngest. Seats that are free or already asked back count first, and no request is asked unless the seats are enough
+together.
 """
 
 from collections.abc import Iterator

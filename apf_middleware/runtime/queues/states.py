@@ -10,8 +10,8 @@ Closing  rejected              dispatched, or rejected if shed   finish  nothing
 Closed   rejected              none                              none    open, pause
 ======== ===================== ================================= ======= =====================================
 
-Only the state that an operator requested is stored (open, paused or closed). Closing and Closed are requested alike,
-and differ by whether requests are still there. So no way in which the last request leaves needs to change a state.
+Only the state that an operator requested is stored (open, paused or closed). Closing and Closed have the same requested
+state, and differ by whether requests are still there. So no stored state has to change when the last request leaves.
 Likewise the state of a child is its own or that of its parent, whichever is more closed; when the parent opens again,
 its children are as they were.
 """
@@ -58,7 +58,7 @@ MODES: Final = ("drain", "shed")
 
 
 def requested_state_of(level: Level, parent: Level | None) -> RequestedState:
-    """Return the requested state that counts for a queue, which may be its parent's."""
+    """Return the requested state that applies to a queue: its own or its parent's."""
     if parent is None:
         return level.state
     return max(level.state, parent.state, key=_ORDER.index)
