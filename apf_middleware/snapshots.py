@@ -1,7 +1,7 @@
 """Frozen snapshots of a server: its levels, queues, requests, flows, named queues and gates.
 
-Each stateful object makes its own with a method ``snapshot`` or ``status``, in the event loop's thread. Metrics, the
-admin, the command line and tests read them. Counts are as in Kubernetes' debug dumps. Times are nanoseconds on the
+Each stateful object makes its snapshot with a method ``snapshot`` or ``status``, in the event loop's thread. Metrics,
+the admin, the command line and tests read them. Counts are as in Kubernetes' debug dumps. Times are nanoseconds on the
 clock of the server, work is in units of 1e-8 seat-seconds.
 
 The names and the order of the fields are those of the admin's JSON documents. pydantic makes these documents, and their

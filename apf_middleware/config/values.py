@@ -233,7 +233,7 @@ def _read_size(text: object) -> int:
 
 
 def load_callable(text: str) -> Callable[..., Any]:
-    """Return what ``package.module:function`` names; a ValueError tells why it can't be imported or called."""
+    """Return the function named ``package.module:function``; raise ValueError if it can't be imported or called."""
     module, _, names = text.partition(":")
     try:
         found = importlib.import_module(module)

@@ -9,7 +9,7 @@ facts that are always known (caller, method, path, resource, peer): `dependence_
 that an estimator without one may use anything.
 
 The cap is Kubernetes': one request has at most 15 % of its level's nominal seats, and at most so many that each queue
-of a hand can run one. Without it a few wide requests would block a level until all of its seats are free.
+of a hand can run one. Without the cap, a few wide requests would block a level until all of its seats are free.
 """
 
 from collections.abc import Awaitable, Callable

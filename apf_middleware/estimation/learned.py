@@ -6,8 +6,8 @@ fade. The observations are the app's own, but where no routes are declared, clie
 therefore bounded, keys are short, and the least recently seen route is removed first.
 
 Seats are learned in one of two ways. From durations: a request gets one seat for each ``duration_per_seat_ns``. Or from
-widths: the seats that were charged on average, for apps that correct the seats of a request when they know better. They
-are not learned from seat-seconds, because wider requests have more of them, so that estimates would grow without end.
+widths: the seats that were charged on average, for apps that correct the seats of their requests. Seats are not learned
+from seat-seconds, because wider requests have more of them, so that estimates would grow without end.
 """
 
 import re

@@ -285,7 +285,7 @@ class Deck:
         return self.exact.end if self.exact else self.desired
 
     def surplus(self) -> list[Queue]:
-        """Return idle queues that are to go although nothing happens in them; Kubernetes leaves them."""
+        """Return the surplus queues that are idle already, so no later event removes them; Kubernetes keeps them."""
         if self._strict:
             return []
         return [queue for queue in self.queues[self._end :] if queue is not _CLOSED and queue.is_idle]

@@ -298,7 +298,7 @@ class Gate(ABC):
     kind = "gate"
     is_async = False
     tells_when = False
-    """True if the gate always knows when it opens, so that no event can be missed."""
+    """True if the gate always names the time at which it opens, so that no event can be missed."""
 
     def __init__(self, name: str, terms: Terms, key: KeyOf = shared_key, cost: CostOf = unit_cost) -> None:
         given: object = name
@@ -351,7 +351,7 @@ class Gate(ABC):
         """Give back what is held elsewhere, within a bounded time, because the server stops."""
 
     def opens_at(self, now: int, key: Hashable, cost: int) -> int | None:  # noqa: ARG002 - for gates that know
-        """Return the earliest time at which ``cost`` fits, if the gate knows."""
+        """Return the earliest time at which ``cost`` fits, if it is known."""
         return None
 
     def is_full(self, key: Hashable) -> bool:  # noqa: ARG002 - for gates that count
@@ -368,7 +368,7 @@ class Gate(ABC):
 
     @property
     def limit(self) -> int | None:
-        """Return the amount that can be taken in all, if the gate knows it."""
+        """Return the amount that can be taken in all, if it is known."""
         return None
 
     def resize(self, limit: int) -> None:

@@ -122,7 +122,7 @@ class GatedSharing:
         acquisition = scheduler.announce(now, ticket, level, required.request, required.gates, limit_ns=0)
         if scheduler.pass_at_once(now, acquisition):
             seated = self.sharing.arrive(now, level, ticket)
-            # Without a seat it has no use for its leases, and the next request may need them.
+            # Without a seat, the ticket doesn't need its leases, but the next request may.
             if not ticket.is_seated:
                 scheduler.leave(now, ticket)
             return seated

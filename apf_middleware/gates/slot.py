@@ -72,7 +72,7 @@ class OpeningCause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A gate's rejection of a request: the status, and the seconds until a retry makes sense, if the gate knows."""
+    """A gate's rejection of a request: the status, and the seconds until a retry makes sense, if they are known."""
 
     gate: str
     status: int

@@ -46,7 +46,7 @@ class GateRunner:
 
     ``wake`` is called with requests that were seated, ``refuse`` with each one that a gate has refused and whether it
     has only just arrived, ``note_waiting`` with each one that has passed its gates and found no seats. ``alarm`` calls
-    ``tick`` when a gate wants to be asked again.
+    ``tick`` when a gate is to be asked again.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 Theorems about fair queuing bound this measure: two flows that are backlogged all the time are served alike over any
 interval, not only on average. For each pair of flows, and each interval in which requests of both wait, the difference
-of their seat-seconds is followed; the gap is how much it ever changed. A gap of one request's work can't be avoided.
+of their seat-seconds is followed; the gap is its largest change. A gap of one request's work can't be avoided.
 """
 
 from collections.abc import Iterable

@@ -336,7 +336,7 @@ class _SchemaSpec(Settings):
 
 @dataclass(frozen=True, slots=True)
 class FlowSchemaModel(Settings):
-    """A flow schema. Its ``match`` is read by `read_match`, which knows both ways to write a test."""
+    """A flow schema. Its ``match`` is read by `read_match`, because there are two ways to write a test."""
 
     api_version: Literal["apf/v1"]
     kind: Literal["FlowSchema"]

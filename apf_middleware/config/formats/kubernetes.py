@@ -405,7 +405,7 @@ def _equivalent_rule(alternative: Conjunction) -> Rule | None:
     if "*" in test.values or test.operator is Operator.PATTERN_MATCH:
         return None
     subjects: tuple[AnySubject, ...] = ()
-    if test.operator is not Operator.SUPER_SET or len(test.values) == 1:  # one of them will do
+    if test.operator is not Operator.SUPER_SET or len(test.values) == 1:  # one of them suffices
         if test.field is Field.USER:
             subjects = tuple(map(UserSubject, test.values))
         elif test.field is Field.GROUPS:

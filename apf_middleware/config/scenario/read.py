@@ -44,7 +44,7 @@ def load_scenario(*paths: str | PathLike[str]) -> tuple[Scenario, Configuration]
 
 
 def read_scenario(paths: Iterable[str | PathLike[str]], *, wanted: bool = True) -> ScenarioReading:
-    """Return what `load_scenario` returns or raises. Unless it is ``wanted``, there may be no scenario at all."""
+    """Return what `load_scenario` returns or raises. Unless a scenario is ``wanted``, there may be none."""
     problems = Problems()
     listed = [fspath(path) for path in paths]
     return _reading(read_files(listed, problems), listed[0] if listed else ".", problems, wanted=wanted)

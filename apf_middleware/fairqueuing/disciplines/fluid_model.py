@@ -153,7 +153,7 @@ MaxMinQueueT = TypeVar("MaxMinQueueT", bound=MaxMinQueue)
 
 
 class FluidModel(Generic[MaxMinQueueT]):
-    """Meters, shares and time of one level's queues. The queues know their own positions."""
+    """Meters, shares and time of one level's queues. Each queue stores its own positions."""
 
     __slots__ = (
         "_ends",

@@ -30,7 +30,7 @@ class Drift:
 
 
 class LiveChange(NamedTuple):
-    """A queue as it is now (None if it was deleted), and as the files had it when it was changed (None if not)."""
+    """A queue as it is now (None if deleted), and as it was in the files when it was changed (None if missing)."""
 
     level: Level | None
     base: Level | None

@@ -37,8 +37,8 @@ _FIELDS: Final = {"minSeats": "min", "maxSeats": "max", "shares": "weight"}  # a
 class NamedQueues:
     """The queues of ``controller``.
 
-    ``put_in_force`` is called with each other configuration; without it, only the controller adopts it. ``files`` is
-    the configuration as it was read, without live changes; ``changes`` are these.
+    ``put_in_force`` is called with each new configuration; without this function, the controller alone adopts it.
+    ``files`` is the configuration as it was read, without live changes; ``changes`` are these.
     """
 
     def __init__(self, controller: "Controller", put_in_force: "Callable[[Configuration], None] | None" = None) -> None:
