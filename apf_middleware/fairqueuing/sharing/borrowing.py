@@ -1,17 +1,19 @@
 """The limits of levels until the next adjustment: Kubernetes' periodic computation of borrowing, as a pure function.
 
-At each adjustment the demand of every level is looked at. *Exempt* levels are not held to limits: they have the seats
-that they used at the most, and these are taken from what remains for the others. A *limited* level may count on the
-seats that it used at the most, at least min and at most nominal, for an owner gets back at once what it has lent: that
-is its ``min_current``. Beyond that it has a target, its smoothed demand. Then, by how much remains:
+An adjustment begins with the demand of every level since the last one. An *exempt* level isn't limited: it has its
+maximum demand, at least its min, and these seats are subtracted from the sum of all nominal seats. A *limited* level is
+entitled to its maximum demand, at least its min and at most its nominal seats, because it gets back at once what it has
+lent; this is its ``min_current``. Its target is its smoothed demand, at least ``min_current``. The seats that remain
+for the limited levels are
 
-1. not even enough for every min: each has its min, for that is promised;
-2. enough for every min but not for every min_current: each goes the same part of the way between the two;
-3. enough: the solver (`allocation.solve`) divides the seats in proportion to the targets, between min_current and max.
+1. no more than the sum of the mins: each level gets its min, because that is promised;
+2. more, but no more than the sum of the ``min_current``: each level gets its min, and the same fraction of the
+   difference between the two; or
+3. still more: the solver (`allocation.solve`) divides seats in proportion to the targets, between min_current and max.
 
-Smoothing follows demand up at once and down slowly: average plus one deviation is the envelope, and what was above it
-loses its lead by half in 30 adjustments (five minutes, at one in ten seconds). The caller
-decides when to adjust. Limits are rounded one by one, so that their sum may miss what was divided by a few seats.
+The smoothed demand rises at once and falls slowly. The envelope is the average plus one deviation; if the smoothed
+demand is above it, half of the difference is left after 30 adjustments (five minutes, with one in ten seconds). The
+caller decides when to adjust. Limits are rounded one by one, so their sum may differ from the divided seats by a few.
 """
 
 from collections.abc import Mapping
@@ -26,8 +28,8 @@ from apf_middleware.fairqueuing.work import round_half_away
 
 __all__ = ["Adjustment", "LevelAdjustment", "LevelDemand", "adjust_limits", "forget_demand", "smooth_demand"]
 
-_KEPT: Final = 0.977  # of a lead over the envelope, per adjustment, however long after the last one that comes
-_LOST: Final = 0.023  # the rest; in doubles, 1 - 0.977 is another number
+_KEPT: Final = 0.977  # the part of a lead over the envelope that one adjustment leaves, however long its period was
+_LOST: Final = 0.023  # the rest; as a double, 1 - 0.977 is a different number
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,8 @@ class LevelAdjustment:
 class Adjustment:
     """The result of an adjustment for all levels.
 
-    ``fair_fraction`` is the part of its target that each level gets which no bound holds; 0 where the solver wasn't
-    needed, and when it failed. In that case ``failure`` is its error, and the limited levels keep their limits.
+    ``fair_fraction`` is the fraction of its target that each level gets unless a bound applies; 0 if the solver wasn't
+    needed or failed. If it failed, ``failure`` is its error, and the limited levels keep their limits.
     """
 
     levels: Mapping[str, LevelAdjustment]
@@ -87,7 +89,7 @@ def smooth_demand(smoothed: float, demand: DemandStatistics) -> float:
 
 
 def forget_demand(smoothed: float, steady: int, periods: int) -> float:
-    """Return the smoothed demand after so many periods in which the demand was ``steady``, up to rounding."""
+    """Return the smoothed demand after this number of ``periods`` with a ``steady`` demand, except for rounding."""
     require_amount("smoothed", smoothed)
     return max(float(steady), steady + (smoothed - steady) * _KEPT ** require_integer("periods", periods, least=0))
 
@@ -95,11 +97,11 @@ def forget_demand(smoothed: float, steady: int, periods: int) -> float:
 def adjust_limits(levels: Mapping[str, LevelDemand], *, deduct_exempt: bool = False) -> Adjustment:
     """Return the current limits of all ``levels`` until the next adjustment.
 
-    In the third case Kubernetes divides the nominal seats of all levels, as if exempt ones used none; its design says
-    to divide what remains without those. ``deduct_exempt`` follows the design.
+    In the third case Kubernetes divides the nominal seats of all levels, as if exempt levels used none. By its design,
+    only the seats that remain should be divided; ``deduct_exempt`` follows the design.
     """
     found = {name: _observe(level) for name, level in levels.items()}
-    # Sums of doubles depend on their order; by name, the same levels always come to the same limits.
+    # Sums of doubles depend on their order; sorted by name, the same levels always get the same limits.
     limited = {name: level.limits for name, level in sorted(levels.items()) if not level.exempt}
     nominal = sum(level.limits.nominal for level in levels.values())
     remaining = nominal - sum(found[name].current for name, level in levels.items() if level.exempt)
@@ -113,7 +115,7 @@ def adjust_limits(levels: Mapping[str, LevelDemand], *, deduct_exempt: bool = Fa
 
 
 def _observe(level: LevelDemand) -> LevelAdjustment:
-    """Return what one level needs. An exempt one has it; a limited one keeps its limit until seats are divided."""
+    """Return what one level needs. An exempt one gets this; a limited one keeps its limit until seats are divided."""
     limits, peak = level.limits, level.demand.maximum
     min_current = max(limits.min, peak if level.exempt else min(limits.nominal, peak))
     smoothed = smooth_demand(level.smoothed, level.demand)
