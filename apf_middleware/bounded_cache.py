@@ -22,7 +22,7 @@ class BoundedCache(Generic[K, V]):
 
     def __init__(self, generation: int) -> None:
         self._generation = require_integer("generation", generation, least=1)
-        self.young: dict[K, V] = {}  # public, for callers on the hot path that save the call of a hit
+        self.young: dict[K, V] = {}  # public: on the hot path, callers look here before they call `get`
         self._old: dict[K, V] = {}
 
     def __len__(self) -> int:
@@ -41,8 +41,8 @@ class BoundedCache(Generic[K, V]):
         return found
 
     def put(self, key: K, value: V) -> None:
-        """Keep ``value``, which may drop older ones."""
-        # At most one entry is added per call, so together both generations never exceed twice the bound.
+        """Keep ``value``; older values may be dropped."""
+        # Neither generation ever has more entries than the bound.
         if len(self.young) >= self._generation:
             self._old = self.young
             self.young = {}

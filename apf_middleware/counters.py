@@ -1,7 +1,7 @@
 """Integer counters and histograms, which Prometheus reads when it scrapes.
 
-Facts are counted where they happen. Counting needs no lock, no look-up of labels and no allocation. Numbers that follow
-from others are not counted, but computed at scrape time.
+Counters are kept where the counted events happen. Counting takes no lock, looks no label up and allocates nothing.
+Numbers that follow from others are not counted, but computed at scrape time.
 """
 
 from bisect import bisect_left
@@ -68,7 +68,7 @@ class Histogram:
         return copy
 
     def plus(self, other: "Histogram") -> "Histogram":
-        """Return the sum of both, as they are now."""
+        """Return a new histogram with the sum of both."""
         both = Histogram(self.bounds)
         both.counts = list(map(add, self.counts, other.counts))
         both.total = self.total + other.total
@@ -103,13 +103,13 @@ class Occupancy:
             self._take_apart()
 
     def move(self, values: tuple[int, ...], others: tuple[int, ...], duration_ns: int) -> None:
-        """Move ``duration_ns`` that were counted for ``values`` to ``others``."""
+        """Count ``duration_ns`` for the combination ``others`` instead of ``values``."""
         combined = self._combined
         combined[values] = combined.get(values, 0) - duration_ns
         combined[others] = combined.get(others, 0) + duration_ns
 
     def times(self, now: int) -> tuple[Times, ...]:
-        """Return for each number the nanoseconds by value, up to ``now``."""
+        """Return for each number a mapping of its values to the nanoseconds that they lasted, up to ``now``."""
         self.set(now, self.values)
         self._take_apart()
         return tuple(map(dict, self._times))

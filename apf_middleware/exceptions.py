@@ -43,15 +43,15 @@ __all__ = [
 ]
 
 MOST_AMOUNT = 2**53
-"""The largest integer up to which a double represents every integer."""
+"""Up to this number doubles represent all integers exactly."""
 
 
 class APFError(Exception):
-    """The base of all exceptions that this package raises on purpose."""
+    """The base class of all errors that this package raises on purpose."""
 
 
 class InvalidValueError(APFError, ValueError):
-    """An argument breaks a rule; its parts are kept so that a caller can say more about the place."""
+    """An argument breaks a rule; the parts of the message are kept, so that a caller can add where it happened."""
 
     def __init__(self, name: str, value: object, rule: str, hint: str = "") -> None:
         super().__init__(name, value, rule, hint)
@@ -73,7 +73,7 @@ class InfeasibleError(InvalidValueError):
 
 
 class UnknownArgumentError(APFError, TypeError):
-    """Arguments don't fit what is called; the message says which there are."""
+    """A function or class was called with arguments that don't fit; the message lists the arguments that it has."""
 
     def __init__(self, called: str, rule: str, known: str) -> None:
         super().__init__(called, rule, known)
@@ -86,7 +86,7 @@ class UnknownArgumentError(APFError, TypeError):
 
 
 class TicketStateError(APFError, RuntimeError):
-    """A ticket was used out of turn."""
+    """A ticket was used in a state that doesn't allow it, for example released twice."""
 
 
 class BlockedLoopError(APFError, TimeoutError):
@@ -98,15 +98,15 @@ class BlockedLoopError(APFError, TimeoutError):
 
     def __str__(self) -> str:
         rule = f"The event loop hasn't answered this thread for {self.waited_s:g} s, because a function blocks it"
-        return f"{rule}. Run what blocks in a thread, say with anyio.to_thread.run_sync"
+        return f"{rule}. Run the blocking function in a thread, for example with anyio.to_thread.run_sync"
 
 
 class TraceFormatError(APFError, ValueError):
-    """A trace file is not what it should be; the message names file and field."""
+    """A trace file has a wrong format; the message names file and field."""
 
 
 class QueueError(APFError):
-    """A named queue can't be changed in this way; the message has the next step, ``kind`` the class of the error."""
+    """A named queue can't be changed in this way; the message names the next step, ``kind`` the class of the error."""
 
     kind = "queue"
 
@@ -127,20 +127,20 @@ class QueueNotFoundError(QueueError, LookupError):
 
 
 class QueueConflictError(QueueError, RuntimeError):
-    """The change isn't possible in the present state."""
+    """The present state of the queues doesn't allow the change."""
 
     kind = "conflict"
 
 
 class QueueInvalidError(QueueError, ValueError):
-    """Fields break rules; ``problems`` are all of them, each with field, value and rule."""
+    """Fields break rules; ``problems`` lists all of these fields, each with its value and rule."""
 
     kind = "invalid"
 
     def __init__(self, queue: str, problems: "tuple[tuple[str, object, str], ...]") -> None:
         rule = "; ".join(f"{field} is {value!r}, but {rule}" for field, value, rule in problems)
         super().__init__(queue, rule)
-        self.args: tuple[Any, ...] = (queue, problems)  # the arguments of the constructor, for pickle
+        self.args: tuple[Any, ...] = (queue, problems)  # the constructor's arguments, for pickle
         self.problems = problems
 
     @property
@@ -156,11 +156,11 @@ class MissingAdmissionError(APFError, LookupError):
         self.path = path
 
     def __str__(self) -> str:
-        return f"the request for {self.path!r} has no admission: add APFMiddleware to the app that it came to"
+        return f"the request for {self.path!r} has no admission: add APFMiddleware to the app that received it"
 
 
 class MissingExtraError(APFError, ImportError):
-    """An optional package is not installed; the message says which extra brings it."""
+    """An optional package is not installed; the message says which extra installs it."""
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(package, extra)
@@ -172,7 +172,7 @@ class MissingExtraError(APFError, ImportError):
 
 
 def require_integer(name: str, value: object, *, least: int | None = None, most: int | None = None) -> int:
-    """Return ``value``; raise InvalidValueError if it isn't an integer within the bounds (True isn't one)."""
+    """Return ``value``; raise InvalidValueError unless it is an integer (not a bool) within the bounds."""
     if type(value) is not int:
         raise InvalidValueError(name, value, "it must be an integer")
     if least is not None and value < least:
@@ -183,7 +183,7 @@ def require_integer(name: str, value: object, *, least: int | None = None, most:
 
 
 def require_amount(name: str, value: object) -> float:
-    """Return ``value``; raise InvalidValueError if it isn't an amount, whole or not."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_AMOUNT:  # nor is NaN
+    """Return ``value``; raise InvalidValueError unless it is a number (not a bool) from 0 to 2**53."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_AMOUNT:  # also NaN
         raise InvalidValueError(name, value, "it must be a number from 0 to 2**53")
     return value

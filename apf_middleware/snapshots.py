@@ -1,12 +1,12 @@
 """Frozen snapshots of a server: its levels, queues, requests, flows, named queues and gates.
 
-Each stateful object makes its snapshot with a method ``snapshot`` or ``status``, in the event loop's thread. Metrics,
-the admin, the command line and tests read them. Counts are as in Kubernetes' debug dumps. Times are nanoseconds on the
-clock of the server, work is in units of 1e-8 seat-seconds.
+Each stateful object makes its own snapshot with a method ``snapshot`` or ``status``, in the event loop's thread.
+Metrics, the admin, the command line and tests read them. Requests are counted as in Kubernetes' debug dumps. Times are
+nanoseconds on the clock of the server, and work is in units of 1e-8 seat-seconds.
 
-The names and the order of the fields are those of the admin's JSON documents. pydantic makes these documents, and their
-schemas in the admin's OpenAPI description, of the classes here. A `JSONForm` says how the JSON of a field differs from
-its value. The class doesn't import pydantic, because the algorithm imports this module.
+The names and the order of the fields are those of the admin's JSON documents. From the classes here, pydantic makes
+these documents and their schemas in the admin's OpenAPI description. A `JSONForm` says how the JSON of a field differs
+from its value. It doesn't import pydantic, because the algorithm imports this module.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -58,7 +58,7 @@ class JSONForm:
             return core
         return core | {"serialization": {"type": "function-plain", "function": self._written, "info_arg": True}}
 
-    def _written(self, value: object, info: Any) -> object:  # noqa: ANN401 - pydantic's, which is not imported
+    def _written(self, value: object, info: Any) -> object:  # noqa: ANN401 - of pydantic, which is not imported
         return getattr(info.context, self._write)(value)
 
     def __get_pydantic_json_schema__(self, core: Schema, handler: Callable[[Schema], Schema]) -> Schema:
@@ -77,7 +77,7 @@ Work = Annotated[int, JSONForm("work", type="string", pattern=r"^-?\d+\.\d{8}ss$
 """In units of 1e-8 seat-seconds; in JSON as Kubernetes writes it."""
 
 Key = Annotated[Hashable, JSONForm("key", type=["string", "null"])]
-"""A key of a gate, which may be anything hashable; in JSON text, or null where a gate has no keys."""
+"""A key of a gate, which may be anything hashable; in JSON text, or null for None and for an empty key."""
 
 _STATES: Final = ["Open", "Paused", "Closing", "Closed"]
 
@@ -99,7 +99,7 @@ class TicketSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class QueueSnapshot:
-    """A queue of a level; ``next_dispatch_r`` is None where the discipline has no such meter."""
+    """A queue of a level; ``next_dispatch_r`` is None if the discipline has no such meter."""
 
     level: str
     index: Count
@@ -115,7 +115,7 @@ class QueueSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class QueueSetSnapshot:
-    """A queue set; ``queues`` are those where a request waits, runs or lingers."""
+    """A queue set; ``queues`` are those in which a request waits, is parked, runs or lingers."""
 
     now: int
     concurrency: int
@@ -141,9 +141,9 @@ class QueueSetSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class LevelSnapshot:
-    """A priority level; ``rejected`` is by reason, and an exempt level has neither ``max`` nor ``current`` limit.
+    """A priority level; ``rejected`` counts by reason, and an exempt level has neither ``max`` nor ``current`` limit.
 
-    ``parked`` requests wait for a gate, and ``receiving`` requests for their bodies; neither are among the ``waiting``.
+    ``parked`` requests wait for a gate, and ``receiving`` requests for their bodies; ``waiting`` includes neither.
     """
 
     level: str
@@ -178,9 +178,9 @@ class SharingSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class HeldSnapshot:
-    """The gate that holds a request, and since when.
+    """The gate that holds a request, when that began, and the request's number and stage at the gates.
 
-    ``gate`` is None for a request behind a held one of its flow, where none may overtake.
+    ``gate`` is None for a request that waits only because an earlier one of its flow is held, in a ``fifo`` level.
     """
 
     gate: str | None
@@ -193,9 +193,9 @@ class HeldSnapshot:
 class RequestSnapshot:
     """A request that waits or runs.
 
-    ``queue`` is None where a level has no queues, ``position`` unless the request waits for its turn, ``seated_at``
-    until it has seats. A request that is ``held_by`` a gate has no position, because later ones pass it. The fields
-    from ``user`` on are the details, which a document may leave out.
+    ``queue`` is None if the level has no queues, ``position`` unless the request waits for its turn, and ``seated_at``
+    until it has seats. A request that is ``held_by`` a gate has no position, because later requests may pass it. The
+    fields from ``user`` on are details, which a document may leave out.
     """
 
     level: str
@@ -223,7 +223,7 @@ class RequestSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class FlowSnapshot:
-    """A flow: the work that it had and its rejections, both aged, with their possible errors; and its requests now."""
+    """A flow: its aged totals of work and rejections, with their greatest errors, and its requests at the moment."""
 
     level: str
     schema: str
@@ -239,11 +239,11 @@ class FlowSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class NamedQueueSnapshot:
-    """A named queue, which is a level or the parent of levels; the numbers of a parent are sums of its children's.
+    """A named queue, which is a level or the parent of levels; the counts of a parent are the sums of its children's.
 
-    ``deserved`` is the seats that the queue could claim now, ``used`` the seats that it has, and ``share`` used as part
-    of deserved. ``capacity`` is the part of its ``max`` that the mins of others leave. ``source`` says whether the
-    queue is as in the files. No two queues, also of one name, have the same ``generation``.
+    ``deserved`` is the number of seats that it could claim now, ``used`` the number that it has, and ``share`` is used
+    divided by deserved. ``capacity`` is what the mins of other queues leave of its ``max``. ``source`` is "file" if the
+    queue is as in the files. Each queue that is created gets a ``generation`` of its own.
     """
 
     name: str
@@ -274,20 +274,21 @@ class NamedQueueSnapshot:
 
     @property
     def rejections(self) -> int:
-        """Return the rejections for all reasons."""
+        """Return the number of rejections for all reasons."""
         return sum(self.rejected.values())
 
     @property
     def arrived(self) -> int:
-        """Return the requests that ever came."""
+        """Return the number of requests that have arrived."""
         ended = self.completed + self.failed + self.aborted + self.rejections
         return ended + self.inqueue + self.pending + self.running
 
 
 @dataclass(frozen=True, slots=True)
 class GateSnapshot:
-    """One key of a gate, or with ``key`` None a gate where no request waits; ``oldest`` is in seconds.
+    """One key of a gate; ``key`` is None for a gate at which no request waits.
 
+    ``oldest`` is the longest wait of its ``parked`` requests, in seconds.
     ``state`` is *passing*; *blocking*, when requests that need the gate wait or are rejected; or *held*, when an
     operator has closed it.
     """

@@ -1,7 +1,7 @@
-"""The algorithm of API Priority and Fairness: fair queues, seats, and how a server's seats are shared out.
+"""The algorithm of API Priority and Fairness: fair queues, seats, and the sharing of a server's seats among levels.
 
-Nothing here uses a clock, an event loop, a request or a file. Time is an argument, in integer nanoseconds; the result
-of a call says what must happen next.
+Nothing here uses a clock, an event loop, HTTP or files. Time is an argument, in integer nanoseconds. Calls that can
+seat tickets return the tickets that they have seated, and the caller wakes them.
 """
 
 from apf_middleware.fairqueuing.disciplines import (

@@ -3,21 +3,22 @@
 **Deck.** A flow's hash deals a hand of queues from the deck (see `shuffle.Dealer`), and a ticket joins the queue of its
 hand with the least waiting work. The deck may be larger than desired for a while: queues beyond the desired number get
 no new tickets, and are removed when they are idle. Kubernetes instead removes any queue that becomes empty while there
-are too many, and moves those behind it up, so flows change to other queues; ``strict_upstream`` does the same.
+are too many, and moves the queues behind it up, so flows get other queues; ``strict_upstream`` does the same.
 
 **Exact queues.** Shuffle sharding makes it unlikely that a light flow shares all its queues with heavy ones, but a
-heavy flow has as many turns as its hand has queues. Where each flow has a queue of its own, nothing depends on chance
-and each flow has one turn. There can't be a queue for every flow that ever arrives, so the number of queues is bounded:
+heavy flow has as many turns as its hand has queues. If each flow has a queue of its own, nothing depends on chance and
+each flow has one turn. There can't be a queue for every flow that ever arrives, so there is a bounded number of
+*places* for such queues:
 
-* An arriving flow gets a queue in a free place, or else in the place of an idle queue. While the flow is idle, it keeps
-  the place until another flow needs it.
-* When the queues of all places are busy, an arriving flow is a *guest*: it is put into the shared queue of its hand
-  with the least waiting work, and stays there as long as any of its requests waits, runs or lingers. So a guest has one
-  queue at a time too, and its requests stay in order. Afterwards, it is treated as an arriving flow.
+* A new flow gets a queue in a free place, or else in the place of an idle queue. It keeps the place while it is idle,
+  until another flow needs it.
+* If the queues in all places are busy, a new flow becomes a *guest*: it gets the shared queue of its hand that has the
+  least waiting work, and keeps it as long as one of its requests waits, runs or lingers. So a guest has one queue at a
+  time, too, and its requests stay in order. After that it counts as a new flow.
 
-The exact queues follow the shared ones in one list. Queues that have become idle are listed, once each; whether a
-listed queue is still idle is checked when its place is needed. So every step costs O(1), amortised. A flow is known by
-its 64 bits of entropy.
+One list contains the shared queues, and after them the exact ones. An exact queue that becomes idle is added to a list
+of idle queues, unless it is there already; before its place is given to another flow, the deck checks that it is still
+idle. So every step costs O(1), amortised. A flow is identified by its 64 bits of entropy.
 """
 
 from collections import deque
@@ -31,7 +32,7 @@ from apf_middleware.fairqueuing.ticket import Queue
 __all__ = ["Deck", "ExactQueues"]
 
 _CLOSED: Final = Queue(-1)  # fills the place of a queue that is gone while a later one is still there
-_HANDS_KEPT: Final = 8192  # flows with cached hands; the bound keeps invented flows from filling the memory
+_HANDS_KEPT: Final = 8192  # the number of cached hands; it is bounded because a client can invent any number of flows
 
 
 class _Guest:
@@ -69,7 +70,7 @@ class ExactQueues:
     def resize(self, first: int, most: int) -> None:
         """Move the places, or change their number; busy flows keep their queues."""
         self.first, self.most = first, most
-        # Places have moved, so which idle queues stand in places is found out anew.
+        # The places may have moved, so the list of idle queues is made again.
         self._unlist()
         for index, queue in enumerate(self._queues):
             if index < first:  # shared from now on
@@ -107,7 +108,7 @@ class ExactQueues:
         return queue
 
     def _reopen(self) -> Queue | None:
-        """Open a new queue in the place of an idle one, so that its flow doesn't inherit any meters."""
+        """Replace an idle queue by a new one, without its meters, and return that; return None if no queue is idle."""
         idle, queues = self._idle, self._queues
         while idle:
             queue = idle.popleft()
@@ -142,7 +143,7 @@ class ExactQueues:
             self._idle.append(queue)
 
     def forget(self, queue: Queue) -> None:
-        """Note that ``queue`` belongs to no flow any more."""
+        """Note that ``queue`` doesn't belong to a flow any more."""
         if queue.owner is not None:
             del self.own[queue.owner]
             queue.owner = None
@@ -172,7 +173,7 @@ class ExactQueues:
 class Deck:
     """The queues of one queue set. ``choices`` counts how often a queue was chosen.
 
-    Only while the deck ``is_watchful`` does the queue set have to report each ticket that is gone (`leave`).
+    While the deck ``is_watchful``, the queue set must report each ticket that has left a queue (`leave`).
     """
 
     __slots__ = (
@@ -206,8 +207,8 @@ class Deck:
     def choose(self, entropy: int, waiting: int) -> Queue:
         """Return the queue for the next ticket of this flow: its own, or that of its hand with the least waiting work.
 
-        The hand is gone through from another card each time, so that equals take turns. ``waiting`` is how many tickets
-        wait in all queues together: if none does, there is nothing to compare.
+        Each search of a hand begins at another queue, so that queues with the same work take turns. ``waiting`` is the
+        number of tickets that wait in all queues: if it is 0, there is nothing to compare.
         """
         exact = self.exact
         if exact is not None:
@@ -225,7 +226,7 @@ class Deck:
             least = best.waiting_work
             for queue in hand[start + 1 : start + self._hand_size]:
                 work = queue.waiting_work
-                # as upstream, of equal queues the first one wins
+                # as upstream, the first of equal queues is chosen
                 if work < least:
                     best = queue
                     least = work
@@ -234,12 +235,12 @@ class Deck:
         return best
 
     def choose_again(self, entropy: int, times: int) -> Queue:
-        """Return what the last of so many calls of `choose` would have returned while no ticket waits."""
+        """Return the same as the last of ``times`` calls of `choose` while no ticket waits."""
         self.choices += times - 1
         return self.choose(entropy, 0)
 
     def _deal(self, entropy: int) -> list[Queue]:
-        """Return a hand of queues, repeated so that it can be gone through once from any card."""
+        """Return the queues of the flow's hand twice in a row, so that a slice from any of them has the whole hand."""
         assert self._dealer is not None, "there are queues to choose from"
         hand = list(map(self.queues.__getitem__, self._dealer.deal(entropy)))
         if len(self._hands) >= _HANDS_KEPT:
@@ -255,7 +256,7 @@ class Deck:
             self._hand_size,
             most,
         ):
-            return  # only the seats change, as they do all the time: hands stay cached
+            return  # only the seats have changed, which happens often: the hands stay cached
         self.desired = settings.queues
         self._dealer = settings.dealer()
         self._hand_size = settings.hand_size
@@ -281,11 +282,11 @@ class Deck:
 
     @property
     def _end(self) -> int:
-        """The index after the last queue that is to stay."""
+        """The index after the last queue that isn't superfluous."""
         return self.exact.end if self.exact else self.desired
 
     def surplus(self) -> list[Queue]:
-        """Return the surplus queues that are idle already, so no later event removes them; Kubernetes keeps them."""
+        """Return the superfluous queues that are idle already; none if strict, because Kubernetes keeps these."""
         if self._strict:
             return []
         return [queue for queue in self.queues[self._end :] if queue is not _CLOSED and queue.is_idle]
@@ -293,14 +294,14 @@ class Deck:
     def leave(self, queue: Queue, entropy: int) -> None:
         """Note that a ticket of this flow has left ``queue``."""
         exact = self.exact
-        # Guests share queues that aren't places, so those are never listed. A queue that is listed already stays so.
+        # Shared queues, which guests use, are never listed. A queue that is listed already stays listed.
         if exact is not None and not queue.is_listed:
             exact.leave(queue, entropy)
         if self.is_overfull:
             self.close(queue)
 
     def close(self, queue: Queue) -> None:
-        """Remove ``queue`` if it is superfluous and has nothing to do."""
+        """Remove ``queue`` if it is superfluous and not used any more."""
         # exact queues, which Kubernetes doesn't have, must keep their places
         closes_up = self._strict and self.exact is None
         if self._close_up(queue) if closes_up else self._close_surplus(queue):
@@ -308,20 +309,20 @@ class Deck:
             self._take_stock()
 
     def _close_surplus(self, queue: Queue) -> bool:
-        """Remove ``queue`` if it is idle and beyond the last that is to stay; the others stay where they are."""
+        """Remove ``queue`` if it is superfluous and idle; the others keep their index."""
         queues, index = self.queues, queue.index
         if index < self._end or not queue.is_idle:
             return False
         if self.exact is not None:
             self.exact.forget(queue)
         queues[index] = _CLOSED
-        # an index in the middle must stay: queues, hands and disciplines refer to it
+        # only the last ones can be dropped, because queues, hands and disciplines refer to indices
         while queues and queues[-1] is _CLOSED:
             queues.pop()
         return True
 
     def _close_up(self, queue: Queue) -> bool:
-        """Remove ``queue`` as Kubernetes does, though its seats may linger, and move those behind it up."""
+        """Remove ``queue`` as Kubernetes does, even if its seats linger, and move the queues behind it up."""
         index = queue.index
         if (
             queue.length
@@ -335,7 +336,7 @@ class Deck:
         for other in self:
             if other.index > index:
                 other.index -= 1
-        # cards are indices, and the queues have moved
+        # hands are dealt by index, and the queues have moved
         self._hands.clear()
         return True
 
@@ -345,7 +346,7 @@ class Deck:
             if queue is _CLOSED:
                 assert index >= self._end, f"queue {index} of {self._end} is missing"
             else:
-                assert queue.index == index, f"{queue!r} stands at {index}"
+                assert queue.index == index, f"{queue!r} is at index {index}"
                 queue.check()
         assert not self.surplus(), f"superfluous and idle: {self.surplus()!r}"
         if self.exact is not None:

@@ -4,8 +4,8 @@ Demand is the seats in use plus the seats that wait. It is a step function of ti
 period follow from two integrals, of x·dt and of x²·dt. With whole seats and whole nanoseconds both are exact integers:
 no error builds up however long a period lasts, and a variance can't come out below zero.
 
-A period begins with the value that the last one ended with. Minimum and maximum include that value and every other that
-is set, even for no time at all: a momentary peak is a demand, too.
+A period begins with the value with which the previous one ended. This value and each value that is set count for
+minimum and maximum, even if it was held for no time at all: a momentary peak is a demand, too.
 """
 
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ __all__ = ["Demand", "DemandStatistics"]
 class DemandStatistics:
     """A period's demand, in seats.
 
-    ``deviation`` is that of the whole period, not of a sample from it. Without duration there is neither average nor
-    deviation, and both are NaN.
+    ``deviation`` is the standard deviation of the whole period, not an estimate from a sample. If the duration is 0,
+    average and deviation are NaN.
     """
 
     duration_ns: int
@@ -49,7 +49,7 @@ class DemandStatistics:
 class Demand:
     """One level's demand from ``now`` on, beginning with ``value`` seats.
 
-    `results` is its snapshot, up to a given time.
+    Instead of a method ``snapshot`` there is `results`, which needs the time up to which the period is summed up.
     """
 
     __slots__ = ("_area", "_maximum", "_minimum", "_now", "_since", "_squares", "_value")
@@ -86,7 +86,7 @@ class Demand:
             self._minimum = value
 
     def book(self, now: int, held_ns: int) -> None:
-        """Add the time since the last change, of which the demand was 1 for ``held_ns`` and otherwise 0."""
+        """Add the time since the last change, in which the demand was 1 for ``held_ns`` in all, and otherwise 0."""
         self.set(now, 0)
         self._area += held_ns
         self._squares += held_ns
@@ -103,7 +103,7 @@ class Demand:
             return DemandStatistics(0, nan, nan, self._minimum, self._maximum)
         area = self._area + self._value * elapsed
         squares = self._squares + self._value**2 * elapsed
-        variance = (squares * duration - area * area) / duration**2  # integers up to here, and one rounding
+        variance = (squares * duration - area * area) / duration**2  # integers, rounded only once, by the division
         return DemandStatistics(duration, area / duration, sqrt(variance), self._minimum, self._maximum)
 
     def reset(self, now: int) -> DemandStatistics:
@@ -113,7 +113,7 @@ class Demand:
         return ended
 
     def check(self) -> None:
-        """Raise AssertionError where the sums contradict each other."""
+        """Raise AssertionError if the sums contradict each other."""
         duration = self._now - self._since
         least, most = self._minimum, self._maximum
         rules = {

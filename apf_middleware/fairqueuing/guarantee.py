@@ -16,12 +16,12 @@ were lower, more queues would be overdue, and a queue that begins to wait, which
 wait for all of them.
 
 **Meters.** ``r`` is the integral of the fair share of a *limited* queue, one that demands more than its share (see
-`MaxMinShares`), in grains of 2**-20 seat-nanoseconds. Each waiting queue is assumed to be limited. (A queue with a
-demand within the fair share really lacks less than that. If such a queue is served too early, it still uses no more
-than its share.) The service of a queue is ``seats * now + offset``; the offset changes only when the seats change. The
-shortfall is ``r - service`` minus the least value that ``r - service`` has had. That value can be reached only when the
-queue gives back seats, or when the fair share rises above the number of its seats. The rises are kept in a log, which
-is read for a queue when its seats or requests change (see `RiseLog`).
+`MaxMinShares`), in grains of 2**-20 seat-nanoseconds. Each waiting queue is assumed to be limited. (A queue whose whole
+demand is within the fair share lacks less than computed. If it is served too early, it still uses no more than its
+share.) The service of a queue is ``seats * now + offset``; the offset changes only when the seats change. The shortfall
+is ``r - service`` minus the least value that ``r - service`` has had. That value can be reached only when the queue
+gives back seats, or when the fair share rises above the number of its seats. The rises are kept in a log, which is read
+for a queue when its seats or requests change (see `RiseLog`).
 
 **Cost.** Waiting queues are ordered by the ``r`` at which their shortfall was zero, or by an earlier one. For a queue
 that begins to wait this is the current ``r``, so most queues are in the order in which they began to wait; the few
@@ -70,7 +70,7 @@ class RiseLog:
         self.count += 1
 
     def least(self, seats: int, since: int) -> int | None:
-        """Return the least ``r - seats * now`` in grains, of the rises from number ``since`` on; None without any."""
+        """Return the least ``r - seats * now``, in grains, of the rises from number ``since`` on, or None."""
         read, numbers, values = self._suffixes.get(seats) or (0, [], [])
         if read < self.count:
             for number in range(read, self.count):
@@ -180,7 +180,7 @@ class Guarantee:
             self._free_meters.append(meter)
 
     def _note_share(self) -> None:
-        """Log the rise if the fair share has come to exceed more whole numbers of seats."""
+        """Log a rise if the fair share exceeds more whole numbers of seats than before."""
         shares = self._shares
         former = self._share_rounded_up
         self._share_rounded_up = rounded_up = -(-shares.free // shares.limited) if shares.limited else 0
@@ -253,7 +253,7 @@ class Guarantee:
                 self._demand(self._open_meter(queue), queue.seats_in_use)
 
     def occupy(self, now: int, queue: Queue, width: int, queues: int) -> None:
-        """Note that a request was seated without a wait, while there are so many ``queues``."""
+        """Note that a request was seated without a wait; ``queues`` is the number of queues."""
         if now != self._now:
             self._pass_time(now)
         self._held += width
@@ -314,7 +314,7 @@ class Guarantee:
             self._queue_heap.drop(meter.index)
 
     def vacate(self, now: int, queue: Queue, width: int, held_ns: int) -> None:
-        """Note that a request of ``queue`` is about to give back seats that it has held for so long."""
+        """Note that a request of ``queue`` is about to give back seats that it has held for ``held_ns``."""
         self._remaining -= 1
         if width * held_ns > self._most_work or held_ns > self._longest or not self._remaining:
             self._remember(width * held_ns, held_ns)
@@ -351,10 +351,9 @@ class Guarantee:
         self._set_threshold()
 
     def bill(self, now: int, queue: Queue, work: int) -> None:
-        """Charge ``queue`` for ``work`` beyond the seats that it held; if it is negative, charge for less.
+        """Charge ``queue`` for ``work`` beyond the seats that it held; if ``work`` is negative, charge for less.
 
-        The work counts as service of this queue. The fair shares of all queues grow by their parts of it, as if seats
-        had been used for it.
+        This work counts as service of the queue, and ``r`` changes as if seats had been used for it.
         """
         meter = queue.service_meter
         if meter is None or not queue.length:

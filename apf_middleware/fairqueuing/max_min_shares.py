@@ -6,14 +6,14 @@ With capacity C and demands rho, a queue gets mu = min(rho, mu_fair), and mu_fai
 
 There are two categories of queues: the *granted* get their whole demand, and the *limited* get mu_fair each, which is
 less than their demand. Sorted by demand, the granted come first, so only the boundary has to be kept: ``free``, the
-capacity that the granted leave, and ``limited``, the number of queues that share it. mu_fair is the fraction
-``free / limited``, and it is never written as anything else, so nothing is rounded and no sum can drift.
+capacity that the granted leave, and ``limited``, the number of queues that share it. mu_fair is ``free / limited``. It
+is only kept as these two integers, so nothing is rounded and no sum can drift.
 
 The boundary is right exactly if rho * limited <= free for every granted queue and rho * limited > free for every
-limited one. When a demand changes, the greatest granted and the least limited tell whether it must move; queues cross
-it one by one until it is right. That costs O((1 + crossings) log n). The limited are listed under demands that may be
-less than the actual ones, but with which they would be limited as well: a change that leaves the demand of a limited
-queue above its listed one costs nothing.
+limited one. When a demand changes, the greatest granted demand and the least limited one show whether the boundary must
+move; queues cross it one by one until it is right. That costs O((1 + crossings) log n). A limited queue may be listed
+under less than its actual demand, if it would be limited with that as well. So a change that leaves its demand above
+the listed one costs nothing.
 """
 
 from collections.abc import Sequence
@@ -29,8 +29,9 @@ _NONE: Final = ()
 class Demander(Protocol):
     """A queue that gets a share: it is in a list at its ``index``, and its demand is ``rho``.
 
-    ``at_least`` and ``at_most`` are the demands under which it is listed: the actual one isn't less than the former
-    while it is limited, nor more than the latter while it is granted; they are 0 when it isn't listed.
+    It is listed among the limited queues under the demand ``at_least``, and among the granted ones under ``at_most``; 0
+    means that it isn't listed there. While it is limited, its ``rho`` is not below ``at_least``; while it is granted,
+    not above ``at_most``.
     """
 
     index: int
@@ -45,7 +46,7 @@ DemanderT = TypeVar("DemanderT", bound=Demander)
 
 
 class MaxMinShares(Generic[DemanderT]):
-    """Divides ``capacity`` among ``queues`` by their ``rho``. A queue is in the list at its index."""
+    """The division of ``capacity`` among ``queues`` by their ``rho``. A queue is in the list at its ``index``."""
 
     __slots__ = ("_bound", "_greatest", "_least", "_most", "_queues", "capacity", "free", "limited")
 
@@ -56,8 +57,8 @@ class MaxMinShares(Generic[DemanderT]):
         self.capacity = self.free = capacity
         self.limited: int = 0
         self._queues = queues
-        self._most = QueueHeap()  # by falling demand: all granted with any demand, and outdated entries
-        self._least = QueueHeap()  # by rising demand: all limited, and outdated entries
+        self._most = QueueHeap()  # by falling demand: all granted queues with demand, and outdated entries
+        self._least = QueueHeap()  # by rising demand: all limited queues, and outdated entries
         self._greatest = 0  # no granted queue demands more
         self._bound = 1  # no limited queue demands less
 
@@ -74,11 +75,11 @@ class MaxMinShares(Generic[DemanderT]):
             return _NONE if rho * self.limited > self.free else self._balance()
         left = self.free + queue.rho
         queue.rho = rho
-        if rho * (self.limited + 1) > left:  # more than the fair share, also with this queue in it
+        if rho * (self.limited + 1) > left:  # more than the fair share, even if the queue is limited
             self.free = left
             self.limited += 1
             queue.is_limited = True
-            if not 0 < queue.at_least <= rho:  # if it is still listed, no limited queue demands less
+            if not 0 < queue.at_least <= rho:  # if it is still listed under no more, its entry can stay
                 self._list_limited(queue, rho)
             return self._with_others(queue)
         self.free = left - rho
@@ -130,7 +131,7 @@ class MaxMinShares(Generic[DemanderT]):
             elif queue.rho == queue.at_most:
                 self._greatest = queue.rho
                 return queue
-            else:  # it fell meanwhile
+            else:  # its demand has fallen since
                 queue.at_most = queue.rho
                 most.put(index, -queue.rho)
         self._greatest = 0
@@ -146,7 +147,7 @@ class MaxMinShares(Generic[DemanderT]):
             elif queue.rho == queue.at_least:
                 self._bound = queue.rho
                 return queue
-            else:  # it rose meanwhile
+            else:  # its demand has risen since
                 queue.at_least = queue.rho
                 least.put(index, queue.rho)
         raise LookupError("no queue is limited")

@@ -2,8 +2,8 @@
 
 A heap of (finish, queue index) with lazy deletion: a table has the actual finish of each queue, and an entry that
 disagrees with it is dropped when it comes to the top. Every operation costs O(log n) amortised, also when thousands of
-queues are tied: entries with the same finish that meet at the top are gathered, once each, into a sorted group that the
-heap knows by one marker, and bisection finds the next one in the group.
+queues are tied: when entries with the same finish come to the top, each is moved once into a sorted group, for which
+the heap has one marker. The queue of the group that has the next turn is found by bisection.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,9 +15,9 @@ __all__ = ["OFF", "QueueHeap"]
 _INDEX_BITS: Final = 24  # an entry is one integer, finish and index side by side: quicker to compare than a tuple
 _INDEX: Final = (1 << _INDEX_BITS) - 1
 _GROUP: Final = _INDEX  # stands for the queues of the group with this finish; no queue has so large an index
-_END: Final = _INDEX - 1  # stands for a queue index as well: the heap has no further entry
+_END: Final = _INDEX - 1  # in place of a queue index, too: the heap has no further entry
 _LAST: Final = 1 << 4096 | _END  # no finish is so late
-_BOTTOM: Final = (_LAST,) * 3  # stays in each heap, so that there always is a top, and two below it
+_BOTTOM: Final = (_LAST,) * 3  # stays in each heap, so that there are always a top and two entries below it
 
 OFF: Final = -_LAST
 """The entry of a queue that isn't on the heap."""
@@ -29,7 +29,7 @@ class QueueHeap:
     __slots__ = ("_crowded", "_entries", "_groups", "_heap")
 
     def __init__(self) -> None:
-        self._entries: list[int] = []  # by queue index, the true ones
+        self._entries: list[int] = []  # by queue index, the valid ones
         self._heap: list[int] = [*_BOTTOM]
         self._groups: dict[int, list[int]] = {}  # finish -> queue indexes, ascending
         self._crowded = 64
@@ -50,7 +50,7 @@ class QueueHeap:
             self._join(self._groups[finish], index)
             return
         heap = self._heap
-        if heap[0] == former:  # the entry at the top is this queue's own, so it is stale by now
+        if heap[0] == former:  # the top is this queue's former entry, which is outdated now
             heapreplace(heap, entry)
             return
         heappush(heap, entry)
@@ -68,7 +68,7 @@ class QueueHeap:
         self._entries[index] = OFF
 
     def first(self, after: int) -> int | None:
-        """Return the index of the queue with the least finish; among equals the first after ``after``, in a circle.
+        """Return the index of the queue with the least finish; among equals, the next one after ``after``, cyclically.
 
         Return None if the heap is empty.
         """
@@ -92,7 +92,7 @@ class QueueHeap:
                 return None
 
     def least(self) -> int | None:
-        """Return the index of the queue with the least finish; among equals the least index, without gathering.
+        """Return the index of the queue with the least finish; among equals, the least index. This makes no groups.
 
         Return None if the heap is empty. A heap is used with this method or with `first`, never with both.
         """
@@ -107,7 +107,7 @@ class QueueHeap:
             heappop(heap)
 
     def floor(self) -> int:
-        """Return a lower bound of all finishes on the heap."""
+        """Return a lower bound of the finishes of all queues on the heap."""
         return self._heap[0] >> _INDEX_BITS
 
     def finish_of(self, index: int) -> int:
@@ -135,7 +135,7 @@ class QueueHeap:
         heappush(heap, marker)
 
     def _next_of_group(self, finish: int, after: int) -> int | None:
-        """Return the next queue of the group at the top; None if all of it is stale, which removes the group."""
+        """Return the next queue of the group at the top; if all of it is outdated, remove it and return None."""
         group, entries, entry = self._groups[finish], self._entries, finish << _INDEX_BITS
         while group:
             place = bisect_right(group, after)
@@ -150,7 +150,7 @@ class QueueHeap:
         return None
 
     def _rebuild(self) -> None:
-        """Drop stale entries. The heap may grow to twice the rest before this happens again."""
+        """Drop outdated entries. This happens again when the heap has about two entries for each queue."""
         self._groups.clear()
         self._heap = [entry for entry in self._entries if entry != OFF]
         self._crowded = 2 * max(len(self._entries), len(self._heap)) + 64
@@ -167,7 +167,7 @@ class QueueHeap:
         self._rebuild()
 
     def check(self) -> None:
-        """Raise AssertionError unless every finish is found by the heap or by a group that the heap knows."""
+        """Raise AssertionError unless every finish is in the heap, or in a group with a marker in the heap."""
         entries = set(self._heap)
         for index, entry in enumerate(self._entries):
             if entry == OFF:
@@ -179,7 +179,7 @@ class QueueHeap:
                 assert index in self._groups[finish], f"queue {index} is missing in its group"
         for finish, group in self._groups.items():
             assert group == sorted(group), f"the group of {finish} is out of order: {group}"
-            assert finish << _INDEX_BITS | _GROUP in entries, f"the heap doesn't know the group of {finish}"
+            assert finish << _INDEX_BITS | _GROUP in entries, f"the heap has no marker for the group of {finish}"
         assert self._heap.count(_LAST) == len(_BOTTOM), "the heap has lost its bottom"
 
     def __repr__(self) -> str:

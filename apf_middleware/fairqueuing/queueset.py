@@ -1,9 +1,9 @@
 """One level's queues and seats: tickets arrive, wait in a queue, are seated, and give their seats back.
 
-Pure and synchronous. Time is the argument ``now`` (integer nanoseconds that never decrease). Every change returns the
-tickets that it seated, and the caller wakes them. There is no timer. `QueueSet.next_event_at` returns the time at which
-the next *lingering* seats (those that a ticket keeps after its reply) become free: the next `tick`, `arrive`,
-`release`, `abandon`, `unpark` or `reconfigure` from then on frees them.
+Pure and synchronous. Time is the argument ``now`` (integer nanoseconds that never decrease). Calls that can seat
+tickets return those that they seated, and the caller wakes them. There is no timer: `QueueSet.next_event_at` returns
+the time at which *lingering* seats (those that a ticket keeps after its reply) are due to become free. The first
+`tick`, `arrive`, `release`, `abandon`, `unpark` or `reconfigure` at or after that time frees them.
 
 The `Deck` chooses a queue for a ticket. The `Discipline`, by default `EqualSerial`, picks the queue that is served
 next, unless the `Guarantee` names one that has fallen too far behind its fair share. The oldest ticket of that queue is
@@ -13,9 +13,9 @@ waiting is *parked*: it isn't among the waiting tickets of its queue, so it isn'
 demand, but it still counts towards the length limit of its queue. `QueueSet.unpark` puts the ticket back before all
 tickets that arrived later.
 
-Known defects of Kubernetes are corrected here. With ``strict_upstream`` they are reproduced, so that traces of the real
-code replay exactly:
+Kubernetes' known defects are corrected; ``strict_upstream`` keeps them, so that traces of Kubernetes replay exactly:
 
+no starvation    there is a bound to how far a waiting queue falls behind its fair share (see `guarantee`)
 bounded queues   a queue never exceeds its length limit, not even while free seats are saved up for a wide ticket
 leaving tickets  when a ticket leaves its queue unserved, tickets behind it are seated at once if they fit
 phantom seats    when a ticket gets fewer seats than it asked for, the missing seats don't count as demand any more
@@ -45,7 +45,7 @@ _WAITING: Final = TicketState.WAITING
 _SEATED: Final = TicketState.SEATED
 _RELEASED: Final = TicketState.RELEASED
 
-_GUESSED: Final = 101  # the expected work of widths below this is precomputed; Kubernetes estimates at most 100
+_GUESSED: Final = 101  # the work of fewer seats than this is precomputed; Kubernetes estimates 100 seats at most
 _NONE: Final[tuple[Ticket, ...]] = ()
 
 
@@ -56,8 +56,8 @@ class QueueSet:
     is the assumed duration of a request until it is known. ``now`` is the initial time. ``room``, if given, gets the
     number of all waiting and parked tickets, and returns a second limit for the length of each queue.
 
-    ``concurrency`` is the number of seats that may be used at the moment; ``ceiling`` is the most that it can be. A
-    ticket wider than the ceiling is seated when nothing else of the level runs, because it would never fit.
+    ``concurrency`` is the number of seats that may be used at the moment, and ``ceiling`` its upper bound. A ticket
+    wider than the ceiling is seated when nothing else of the level runs; otherwise it would wait for ever.
 
     Without a ``ceiling``, both are the concurrency of the settings. With one, the seats are *steered*: the caller
     divides seats among several levels, and sets ``concurrency`` before each call. The discipline's virtual time then
@@ -210,7 +210,7 @@ class QueueSet:
     def _join(self, now: int, queue: Queue, ticket: Ticket) -> Sequence[Ticket]:
         """Let ``ticket`` wait in ``queue``, unless that is full."""
         if self._is_full(queue) and not (
-            self.strict_upstream and self.seats_in_use < self.concurrency  # then Kubernetes lets tickets in
+            self.strict_upstream and self.seats_in_use < self.concurrency  # in this case Kubernetes adds the ticket
         ):
             self._turn_down(queue, ticket, Reason.QUEUE_FULL)
             return _NONE
@@ -301,7 +301,7 @@ class QueueSet:
     def charge(self, ticket: Ticket, seats: float) -> None:
         """Bill ``ticket`` for this number of seats for its whole duration; the seats that it holds stay the same."""
         if ticket.state is not _SEATED or ticket.queueset is not self:
-            raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: it can be charged only while it is")
+            raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: only a seated ticket can be charged")
         self.charges.add(ticket, seats)
 
     # Time
@@ -347,7 +347,7 @@ class QueueSet:
     def book(self, until: int, entropy: int, *, times: int, held_ns: int, work: int, last_work: int) -> None:
         """Account for tickets that never entered the queue set: it was idle, and they ran one at a time.
 
-        There were ``times`` of them, of one seat each. In all they held seats for ``held_ns`` and did ``work``. The
+        They were ``times`` tickets of one seat each. Together they held seats for ``held_ns`` and did ``work``. The
         last one, of the flow with this ``entropy``, did ``last_work`` and ended at ``until``.
         """
         assert self.is_idle, f"{self!r} isn't idle"
@@ -686,7 +686,7 @@ class QueueSet:
         assert self.seats_waiting == sum(ticket.width for queue in queues for ticket in queue), "seats waiting"
         head = self.head() if self.waiting else None  # LookupError if the discipline forgets a waiting ticket
         if self.strict_upstream:
-            return  # a queue of Kubernetes may close while its seats linger, and a ticket that fits may wait
+            return  # in Kubernetes a queue may close while its seats linger, and a ticket that fits may wait
         assert self.seats_in_use == sum(queue.seats_in_use for queue in queues) + self._queueless_seats, "seats"
         assert not self._phantom_seats, "phantom seats"
         if head is not None and self.seats_in_use < self.concurrency:

@@ -8,19 +8,19 @@ from apf_middleware.fairqueuing.shuffle import Dealer
 __all__ = ["MAX_QUEUES", "QueueSetSettings", "require_settings"]
 
 MAX_QUEUES = 10_000_000
-"""The most queues of one level, upstream's bound."""
+"""The greatest number of queues of one level, as in Kubernetes."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSetSettings:
     """A level's seats and queues.
 
-    There are ``queues`` queues, of which a flow may use ``hand_size``; each holds ``queue_length_limit`` waiting
+    There are ``queues`` queues, of which a flow may use ``hand_size``; each holds up to ``queue_length_limit`` waiting
     requests. With 0 queues no request waits: one that doesn't fit is rejected. An ``exempt`` level admits all requests
     and only counts them. In ``fifo`` queues no request passes an earlier one of the same flow that waits for a gate.
 
-    Up to ``exact`` flows have a queue each, and only further flows share the ``queues``. A request that waits for more
-    seats than are free may be passed in ``backfill`` rounds (see `seats.Reservation`).
+    Up to ``exact`` flows have a queue each, and only further flows share the ``queues``. While the next request needs
+    more seats than are free, others may pass it in up to ``backfill`` rounds (see `seats`).
     """
 
     concurrency: int
@@ -44,7 +44,7 @@ class QueueSetSettings:
         if self.exempt and self.queues:
             raise InvalidValueError("queues", self.queues, "an exempt level has none, because no request waits there")
         if self.exact and not self.queues:
-            rule = "there must be queues for the flows that come beyond them"
+            rule = "there must be queues for further flows"
             raise InvalidValueError("exact", self.exact, rule, hint="Set queues to at least 1")
         if self.queues:
             Dealer(self.queues, self.hand_size)

@@ -1,16 +1,16 @@
 """Seats that are billed, seats that stay taken after the reply, and seats saved up for a wide ticket.
 
-**Back-fill.** A wide ticket is next, and too few seats are free. If no other ticket is seated until enough are free
-(Kubernetes), seats stand empty for as long as the longest running request lasts. If every ticket that fits is seated,
-the wide one may never be seated. So others may pass it, but in a bounded number of *rounds*:
+**Back-fill.** A wide ticket is next, and too few seats are free. If no other ticket is seated until enough are free (as
+in Kubernetes), seats stand empty for as long as the longest running request lasts. If every ticket that fits is seated,
+the wide one may wait for ever. So others may pass it, but in a bounded number of *rounds*:
 
     A round ends as soon as the ticket would fit if the tickets that passed it in this round weren't there. Until then
-    they have not delayed the ticket; from then on they would. In the next round they count like all others.
+    they have not delayed it; from then on they would. In the next round they count like any other running ticket.
 
 A round lasts at most as long as the longest request: after that time, all requests that ran when it began are over. The
-same holds for the time after the last round, when none may pass any more. With n rounds a ticket that is next waits at
-most n + 1 times as long as the longest request lasts, however many others there are, and no duration has to be known in
-advance. With 0 rounds, none ever passes.
+same holds for the time after the last round, when no ticket may pass any more. With n rounds a ticket that is next
+waits at most n + 1 times as long as the longest request lasts, however many others there are, and no duration has to be
+known in advance. With 0 rounds, no ticket ever passes.
 
 Another ticket may become next meanwhile. Each time that a ticket becomes next anew, one of its rounds is spent, so two
 wide tickets can't delay each other without end.
@@ -30,9 +30,9 @@ Passed = dict[Ticket, tuple["Reservation", ...]]
 
 
 class Charges:
-    """Seats for which tickets are billed instead of their own, for as long as they run.
+    """The numbers of seats for which tickets are billed, if these aren't the seats that they hold.
 
-    Disciplines see a different duration instead: the one in which the ticket's own seats come to the same work.
+    A discipline is told another duration instead: the one in which the ticket's own seats would do the billed work.
     """
 
     __slots__ = ("seats",)
@@ -41,7 +41,7 @@ class Charges:
         self.seats: dict[Ticket, float] = {}
 
     def add(self, ticket: Ticket, seats: float) -> None:
-        """Bill ``ticket`` for so many ``seats``."""
+        """Bill ``ticket`` for this number of ``seats``, for its whole duration."""
         self.seats[ticket] = require_amount("seats", seats)
 
     def billed_ns(self, ticket: Ticket, held_ns: int) -> int:
@@ -50,7 +50,7 @@ class Charges:
         return held_ns if seats is None else round_half_away(held_ns * seats / ticket.work.seats)
 
     def settle(self, ticket: Ticket, held_ns: int) -> int:
-        """Return the duration that is billed (see `billed_ns`), and forget ``ticket``."""
+        """Return the same as `billed_ns`, and forget ``ticket``."""
         billed = self.billed_ns(ticket, held_ns)
         self.seats.pop(ticket, None)
         return billed
@@ -103,15 +103,16 @@ class Lingering:
 class Reservation:
     """The seats saved up in one queue set for ``head``; ``rounds`` counts the rounds of each waiting ticket.
 
-    ``own_seats`` and ``own_tickets`` are those of this queue set that passed in this round, ``other_seats`` those of
-    other queue sets, where levels share seats. All of these queue sets keep their passing tickets in one ``passed``.
+    ``own_tickets`` is the number of tickets of this queue set that have passed the head in this round, and
+    ``own_seats`` that of their seats. Where levels share seats, ``other_seats`` are those of the tickets of other queue
+    sets that have passed, and all of these queue sets have one common mapping ``passed``.
     """
 
     __slots__ = ("_members", "head", "other_seats", "own_seats", "own_tickets", "passed", "rounds")
 
     def __init__(self, passed: Passed) -> None:
         self.passed: Passed = passed
-        self._members: dict[Ticket, bool] = {}  # tickets that passed in this round, and whether they are its own
+        self._members: dict[Ticket, bool] = {}  # passed in this round; True: of this queue set
         self.head: Ticket | None = None
         self.rounds: dict[Ticket, int] = {}
         self.own_seats: int = 0
@@ -119,7 +120,7 @@ class Reservation:
         self.other_seats: int = 0
 
     def join(self, passed: Passed) -> None:
-        """Keep passing tickets in ``passed``, together with the other queue sets that share the seats."""
+        """Use the mapping ``passed`` in common with the other queue sets that share the seats."""
         assert self.passed is passed or not self._members, f"tickets have passed in {self!r}"
         self.passed = passed
 
@@ -130,9 +131,9 @@ class Reservation:
         self.rounds[head] = self.rounds.get(head, 0) + 1
 
     def may_be_passed(self, head: Ticket, rounds: int, *, would_fit: bool) -> bool:
-        """Return whether another ticket may pass ``head``, which may be passed in so many ``rounds``.
+        """Return whether another ticket may pass ``head``, which may be passed in this number of ``rounds``.
 
-        A new round begins if it ``would_fit`` without the tickets that passed it in this round.
+        A new round begins if ``head`` ``would_fit`` without the tickets that passed it in this round.
         """
         if self.head is not head or would_fit:
             self.begin(head)
@@ -152,9 +153,9 @@ class Reservation:
         self._count(ticket, own=own, sign=1)
 
     def vacate(self, ticket: Ticket) -> None:
-        """Note that the seats of ``ticket`` are free, in all reservations that it has passed."""
+        """Note that the seats of ``ticket`` are free, in the reservations of all tickets that it has passed."""
         for reservation in self.passed.pop(ticket, ()):
-            reservation._count(ticket, own=reservation._members.pop(ticket), sign=-1)  # noqa: SLF001 - its own kind
+            reservation._count(ticket, own=reservation._members.pop(ticket), sign=-1)  # noqa: SLF001 - same class
 
     def _count(self, ticket: Ticket, *, own: bool, sign: int) -> None:
         if own:

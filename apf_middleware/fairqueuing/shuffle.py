@@ -1,9 +1,9 @@
 """Shuffle sharding: the few queues that a flow may use, so that a heavy flow can't fill those of all others.
 
 A level's queues are a deck of cards (see `deck`); 64 bits of entropy, hashed from the flow, deal a hand of distinct
-cards. The same flow always gets the same hand, and two flows rarely share a whole one. Hash and dealing equal
-upstream's bit by bit. The hash must have more entropy than the deal consumes, or the last cards are dealt unevenly. The
-bound of 60 bits keeps the unevenness to about 32:33.
+cards. The same flow always gets the same hand, and two flows rarely share a whole one. The hash and the dealing are the
+same as in Kubernetes, bit by bit. The hash must have more entropy than a deal consumes, because otherwise the last
+cards are dealt unevenly. The bound of 60 bits limits the unevenness to about 32:33.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ MAX_ENTROPY_BITS = 60
 """The most entropy that a deal may consume of the 64 bits of a hash."""
 
 _MOST_ENTROPY = 2**64 - 1
-_MOST_ELEPHANTS = 1000  # the distribution that is carried along grows with each
+_MOST_ELEPHANTS = 1000  # the distribution that is computed grows with each of them
 
 
 def flow_hash(schema: str, distinguisher: str) -> int:
     """Return 64 bits of entropy for a flow, the (schema, distinguisher) pair."""
-    # A well-formed request has no surrogates; those of an ill-formed one must not raise.
+    # A well-formed request has no surrogates; those of an ill-formed one must not raise an error.
     flow = f"{schema}\0{distinguisher}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.sha256(flow).digest()[:8], "little")
 
@@ -78,7 +78,7 @@ class Dealer:
         for left in range(self.deck_size, self.deck_size - self.hand_size, -1):
             card = entropy % left
             entropy //= left
-            # So far this counts cards that are still in the deck: step over those that have left it.
+            # So far ``card`` counts only the cards that are still in the deck: step over the dealt ones before it.
             for gone in dealt:
                 if card < gone:
                     break
@@ -91,8 +91,8 @@ class Dealer:
 def collision_probabilities(deck_size: int, hand_size: int, elephants: int) -> list[float]:
     """Return the probabilities that 1, 2, … ``elephants`` heavy flows cover the whole hand of a random light one.
 
-    Uniform and independent hands are assumed, which hashing gives approximately. The distribution
-    of how many distinct cards the elephants hold is carried from each elephant to the next.
+    Hands are assumed to be uniform and independent, which hashing gives approximately. The distribution of the number
+    of distinct cards that the elephants hold is computed step by step, from one elephant to the next.
     """
     Dealer(deck_size, hand_size)
     require_integer("elephants", elephants, least=1, most=_MOST_ELEPHANTS)

@@ -1,18 +1,20 @@
 """Requests and the queues in which they wait.
 
-A *ticket* is one request's place, from its arrival until its seats are free. The caller makes it and hands it to a
-queue set, and only that queue set changes it::
+A *ticket* is one request's place, from its arrival until its seats are free. The caller makes it and passes it to a
+queue set or a `Sharing`; from then on only these change it::
 
     NEW ──▶ WAITING ──▶ SEATED ──▶ LINGERING ──▶ RELEASED
-     │         │           └──────────────────────▲
-     ├─────────┼──▶ REJECTED (with its reason)
-     └── seated at once
+     │         │          ▲ │                       ▲
+     ├─────────│──────────┘ └───────────────────────┘
+     ▼         ▼
+     REJECTED (with its reason)
 
-Subclass `Ticket` to carry data of your own, for example a future to wake; the slots keep 100,000 waiting tickets small.
+Subclass `Ticket` to carry data of your own, for example a future to wake. Tickets have slots, because very many of them
+may wait.
 
-A *queue* is a FIFO of waiting tickets, with counts of what its running requests occupy. The tickets are links of a
-chain, so joining, being served and leaving from the middle cost the same however many wait. A discipline adds its own
-meters in a subclass.
+A *queue* is a FIFO of waiting tickets; it also counts its running requests and the seats that these use. The tickets
+form a linked list, so appending a ticket, serving the oldest and removing any other take constant time. A discipline
+adds its own meters in a subclass.
 """
 
 from collections.abc import Iterator
@@ -52,7 +54,7 @@ class TicketState(Enum):
     REJECTED = "rejected"
 
 
-# Module globals, because looking a member up in its Enum takes many times as long.
+# Module globals, because an attribute look-up in an Enum is much slower.
 _NEW: Final = TicketState.NEW
 _WAITING: Final = TicketState.WAITING
 _SEATED: Final = TicketState.SEATED
@@ -60,13 +62,16 @@ _REJECTED: Final = TicketState.REJECTED
 
 
 class ServiceMeter:
-    """The demand of one queue and how much service it lacks, kept by the guarantee (see `guarantee`).
+    """The demand of one queue and the service that it lacks, kept by the guarantee (see `guarantee`).
 
-    ``rho`` is the demand in seats, and the fields beside it belong to `MaxMinShares`. ``offset`` makes ``seats * now +
-    offset`` the service in seat-nanoseconds, up to a constant. ``least`` is the least value of ``r - service`` in
-    grains while something has waited, and ``noted`` the number of rises of the common share that it takes into account.
-    ``debt`` is the work that was billed meanwhile beyond the seats that were held. ``listed`` is the ``r`` under which
-    the queue is listed or, if it ``is_postponed``, the ``r`` that decides when to examine it again.
+    ``rho`` is the demand in seats. ``index``, ``is_limited``, ``is_closed``, ``at_least`` and ``at_most`` belong to
+    `MaxMinShares`. The service of the queue in seat-nanoseconds is ``seats * now + offset``, up to a constant.
+
+    The other values are valid while requests wait. ``least`` is the least value that ``r - service`` has had since the
+    wait began, in grains, and ``noted`` is the number of rises of the fair share that it takes into account. ``debt``
+    is the work, in grains, that was billed in this time beyond the seats that were held. ``listed`` is the ``r`` under
+    which the queue is listed. If it ``is_postponed``, it is examined again when ``r`` exceeds ``listed`` by the
+    threshold.
     """
 
     __slots__ = (
@@ -105,10 +110,10 @@ class ServiceMeter:
 class Ticket:
     """A request of ``flow`` that asks for ``work``; ``entropy`` is the flow's 64-bit hash, which deals its hand.
 
-    ``queueset`` is the queue set that has taken it in. It is kept only to be compared, so that a ticket isn't given to
-    another queue set. The discipline sets ``arrival_r`` and ``start_r``, the virtual times of the arrival and of the
-    virtual start; ``charged``, the work that the queue has been charged for the ticket; and ``settled``, the work
-    found when it finished, which counts from the end of its linger on.
+    ``queueset`` is the queue set at which the ticket has arrived; it is only used to notice if the ticket is passed to
+    another one. ``arrival_r``, ``start_r``, ``charged`` and ``settled`` belong to the discipline: the virtual times of
+    the arrival and of the virtual start, what the ticket is expected to need, and what it has really needed. Each
+    discipline has its own units for them.
     """
 
     __slots__ = (
@@ -146,9 +151,9 @@ class Ticket:
     def __init__(self, flow: str, entropy: int, work: Work) -> None:
         if work.__class__ is not Work:
             raise InvalidValueError("work", work, "it must be a Work")
-        # A negative number is refused, too: shifted, it is -1.
+        # This refuses negative numbers, too: shifted to the right, they stay negative.
         if entropy.__class__ is not int or entropy >> 64:  # faster than two comparisons with large numbers
-            raise InvalidValueError("entropy", entropy, "it must be an integer of 64 bits")
+            raise InvalidValueError("entropy", entropy, "it must be an integer from 0 to 2**64 - 1")
         self.flow: str = flow
         self.entropy: int = entropy
         self.work: Work = work
@@ -170,7 +175,7 @@ class Ticket:
         return self.state is _REJECTED
 
     def pass_over(self) -> None:
-        """Do nothing; subclasses note that the ticket is next and doesn't fit into the free seats."""
+        """Note that the ticket is next and doesn't fit into the free seats. Does nothing; subclasses may count it."""
 
     def snapshot(self) -> TicketSnapshot:
         """Return a frozen snapshot."""
@@ -196,9 +201,9 @@ class Queue:
     """One queue of a queue set.
 
     ``waiting_work`` is the expected work of its waiting tickets, and ``parked`` the number of tickets that a gate keeps
-    out of the chain. ``seats_in_use`` includes seats that linger. ``owner`` is the flow with this exact queue, and
-    ``is_listed`` tells whether the queue is among the idle ones that other flows may take over (see `deck`). The
-    guarantee keeps a ``service_meter`` while the queue has any demand.
+    out of the list. ``seats_in_use`` includes seats that linger. ``owner`` is the entropy of the flow to which an exact
+    queue belongs; if ``is_listed``, the queue is in the list of idle queues (see `deck`). The guarantee keeps a
+    ``service_meter`` while the queue has any demand.
     """
 
     __slots__ = (
@@ -259,14 +264,14 @@ class Queue:
         self.waiting_work += ticket.total_work
 
     def insert(self, ticket: Ticket) -> None:
-        """Add ``ticket``, which was parked, before all that arrived after it, as if it had never left."""
+        """Add ``ticket``, which was parked, before all tickets that arrived later, as if it had never been parked."""
         newest = self.newest
         if newest is None or newest.arrived_at <= ticket.arrived_at:
             self.append(ticket)
             return
         older: Ticket | None = None
         newer = self.oldest
-        # From the front, because a ticket that was parked is older than most.
+        # Search from the front, because a ticket that was parked is older than most.
         while newer is not None and newer.arrived_at <= ticket.arrived_at:
             older, newer = newer, newer.newer
         assert newer is not None, "the newest arrived later"
@@ -333,7 +338,7 @@ class Queue:
         )
 
     def check(self) -> None:
-        """Raise AssertionError unless the chain and the sums agree."""
+        """Raise AssertionError unless the linked list and the sums agree."""
         tickets = list(self)
         assert self.length == len(tickets), f"{self!r} has {len(tickets)} links"
         assert self.waiting_work == sum(ticket.total_work for ticket in tickets), f"waiting work of {self!r}"
@@ -348,14 +353,14 @@ class Queue:
 
 
 class Gatekeeper(Protocol):
-    """The gates of a queue set's tickets."""
+    """The gates that the tickets of a queue set must pass."""
 
     def admits(self, now: int, ticket: Ticket) -> bool:
         """Return whether ``ticket``, which is about to be seated, passes; if not, it has been parked or refused."""
         ...
 
     def bars(self, now: int, ticket: Ticket) -> bool:
-        """Return whether a gate of ``ticket`` is known to be shut; if so, it has been parked."""
+        """Return whether ``ticket`` must not ask its gates now; if so, it has been parked or refused."""
         ...
 
     def is_parked(self, ticket: Ticket) -> bool:

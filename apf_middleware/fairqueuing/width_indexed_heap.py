@@ -1,10 +1,10 @@
 """A heap of queues that also finds the first queue with an oldest ticket that isn't too wide.
 
 A wide ticket that waits for seats may be passed by tickets that fit into the free ones (see `seats.Reservation`). While
-all tickets have a width of 1 this is a plain heap. Queues with a wider oldest ticket are on other heaps, one for each
-class of widths: 2, 3, … 16, then 17 to 32, 33 to 64 and so on. The first queue is the least of the first ones of all
-classes. In a class with widths on both sides of the bound, only the first queue is examined, so a ticket that fits may
-be missed there if it is behind one that doesn't.
+all tickets have a width of 1 this is a plain heap. Queues whose oldest ticket is wider are on other heaps, one for each
+class of widths: 2, 3, … 16, then 17 to 32, 33 to 64 and so on. The first queue of all is the least of the first queues
+of the classes. In a class with widths on both sides of the bound, only the first queue is examined. If its oldest
+ticket is too wide, a later queue of this class is missed even if its oldest ticket would fit.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ from apf_middleware.fairqueuing.queue_heap import OFF, QueueHeap
 
 __all__ = ["WidthIndexedHeap"]
 
-_SINGLE: Final = 16  # up to this width each has a class of its own
+_SINGLE: Final = 16  # up to this, each width has a class of its own
 
 
 def _class_of(width: int) -> int:

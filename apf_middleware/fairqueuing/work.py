@@ -1,8 +1,9 @@
 """The work of a request: seats, seat-seconds, and seats that stay taken after the reply.
 
-Work is measured in seat-seconds, kept as integers of 1e-8 seat-seconds (one seat for ten nanoseconds) so that sums
-are exact and a trace replays to the last digit. Rounding is half away from zero, as upstream's; Python's own round()
-goes to even. Upstream's meter is an unsigned 64-bit number that wraps; ours is a plain integer with a sign.
+Work is measured in seat-seconds, kept as integers of 1e-8 seat-seconds (one seat for ten nanoseconds). So sums are
+exact, and replayed traces agree to the last digit. Halves are rounded away from zero, as in Kubernetes; Python's own
+round() rounds them to even. Kubernetes keeps work in an unsigned 64-bit number, which wraps around; here it is a Python
+integer, which may be negative.
 """
 
 import math
@@ -28,7 +29,7 @@ DEFAULT_GUESS_NS = 3_000_000
 """The assumed duration of a request until the actual one is known: 3 ms, upstream's constant."""
 
 _NS_PER_UNIT = 10
-EXACT_BELOW = 2**53  # integers below this are doubles too, so integer arithmetic gives what upstream's doubles give
+EXACT_BELOW = 2**53  # doubles are exact below this, so integers give the same results as upstream's doubles
 
 
 def round_half_away(x: float) -> int:
@@ -51,7 +52,7 @@ def seat_seconds(seats: float, duration_ns: int) -> int:
 
 
 def duration_per_seat(work: int, seats: float) -> int:
-    """Return the nanoseconds that ``work`` takes on so many seats, rounded down."""
+    """Return the nanoseconds that ``work`` takes on this number of ``seats``, rounded down."""
     if not seats > 0:
         raise InvalidValueError("seats", seats, "it must be more than 0")
     return int(float(work) / seats * _NS_PER_UNIT)
@@ -88,7 +89,7 @@ class Work:
         return seat_seconds(self.seats, guess_ns) + self.final_work
 
     def within(self, concurrency: int) -> "Work":
-        """Return the same final work on at most ``concurrency`` seats: fewer of them, for longer."""
+        """Return this work with at most ``concurrency`` final seats; they linger for longer, to do the same work."""
         if self.final_seats <= concurrency:
             return self
         return Work(self.seats, concurrency, duration_per_seat(self.final_work, concurrency))

@@ -6,7 +6,7 @@ discipline creates queues of its own class (`open_queue`), which have the meters
 ===============  ====================================================================================================
 ``advance``      time passes while nothing else happens
 ``arrive``       a ticket is about to join its queue
-``rejoin``       a ticket that arrived earlier is put before those that arrived after it, when its gates have opened
+``rejoin``       a ticket whose gates have opened is put back before the tickets that arrived after it
 ``serve``        a ticket arrives and is seated in the same step, because no other waits and it fits
 ``leave``        a ticket has left its queue unserved
 ``forget_lead``  a queue is about to be served out of turn
@@ -57,7 +57,7 @@ class Discipline(ABC, Generic[QueueT]):
 
     @abstractmethod
     def advance(self, elapsed_ns: int, demand: int) -> None:
-        """Advance the time; all queues together have had a ``demand`` for so many seats, in use or waited for."""
+        """Advance the time, in which ``demand`` has been the sum of the seats in use and the seats waited for."""
 
     @abstractmethod
     def arrive(self, queue: QueueT, ticket: Ticket) -> None:
@@ -96,12 +96,12 @@ class Discipline(ABC, Generic[QueueT]):
     def is_at_rest(self) -> bool:
         """Return whether tickets that arrive in the idle level and run alone may be accounted for later, by `catch_up`.
 
-        The result is False while the model of the discipline still has requests that are really over.
+        They may not while the model of the discipline still contains requests that have really ended.
         """
         return False
 
     def catch_up(self, queue: QueueT, work: int, last_work: int) -> None:
-        """Account for tickets that ran one by one: ``work`` is the sum, and the last one was in ``queue``."""
+        """Account for the ``work`` of tickets that ran one by one; the last did ``last_work`` and was in ``queue``."""
 
     @abstractmethod
     def resize(self, concurrency: int) -> None:

@@ -12,21 +12,20 @@ so the other queues get the rest. Max-min fair shares need not be computed for t
 **No windup.** A meter must not accumulate credit or debt in times without competition:
 
 *Credit.* A queue that begins to wait starts at the virtual time, unless its own meter is ahead of that. The virtual
-time is the meter that the queue served last had then, plus the work of all seats since, but it is never ahead of the
-meter of the next queue.
+time is the service that the queue served last had attained at that moment, plus the work of all seats since, but no
+more than the next queue has attained.
 
 *Debt.* The virtual time follows the queues that wait. If only one queue has waiting requests, the virtual time follows
 its meter, so what it uses doesn't count against it when another queue begins to wait. While no request waits, the
 meters are not used. When competition begins, all meters start at the same value, and seats in use count from then on.
 
-So a queue is behind or ahead of its share by no more than the requests that were running, which is unavoidable because
-they are not interrupted: C requests in all, regardless of the history. `guarantee` bounds the remaining deviation. A
-queue that the guarantee serves out of turn loses its lead over the queue that would have been next. Otherwise the same
-lead would delay the queue every time, and it would be served only when it is overdue.
+So a queue is behind or ahead of its share by no more than the running requests: C in all, whatever happened before.
+That is unavoidable, because requests are not interrupted. `guarantee` bounds the remaining deviation. A queue that the
+guarantee serves out of turn loses its lead over the queue that would have been next. Otherwise the discipline would
+hold the same lead against it every time, and the queue would be served only when it is overdue.
 
 **Meters.** A queue's meter is ``finished`` + max(seats x guess, seats x now - ``starts``), where ``finished`` is the
-seat-time of requests that have ended, and ``starts`` the sum over its seats in use of the times at which they were
-taken.
+seat-time of requests that have ended, and ``starts`` the sum of the times at which its seats in use were taken.
 
 **Cost.** The meters of requests that take longer than guessed grow at different rates. The entry of a queue in the heap
 is its meter at the last event of this queue. Between its events a meter only grows, so an outdated entry is too early,
@@ -53,7 +52,7 @@ _NS_PER_UNIT: Final = 10  # meters are seat-nanoseconds here and units of 1e-8 s
 
 
 class EqualSerialQueue(Queue):
-    """A queue and the parts of its meter, in seat-nanoseconds; they are outdated unless ``period`` is the discipline's.
+    """A queue and the parts of its meter, in seat-nanoseconds; they are outdated if ``period`` isn't the latest one.
 
     ``guess_ns`` is the average duration of its requests, and ``listed`` the meter of its entry in the heap.
     """
@@ -152,9 +151,9 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             heap.place(queue.index, meter, oldest.width)
 
     def _virtual_time(self) -> int:
-        """Return the meter that the queue served last had then, plus the work of all seats since.
+        """Return what the queue served last had attained at that moment, plus the work of all seats since.
 
-        The virtual time is never ahead of the meter of the next queue.
+        The virtual time is no more than what the next queue has attained.
         """
         following = self._queues[self.pick()]
         attained = following.finished + following.seats_in_use * self.now - following.starts

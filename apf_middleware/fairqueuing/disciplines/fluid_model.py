@@ -6,7 +6,7 @@ do. A *granted* queue gets all the seats that it demands: its meter runs at rho,
 *limited*: their meters all run at mu_fair, the integral of which is the common meter R. As in the KEP, the queues are
 therefore kept in two heaps: the granted ones by the time at which they reach their next position, the limited ones by
 the R at which they do. An entry stays where it is when something happens in another queue, unless its own queue changes
-from granted to limited or back. The next queue is the first one of either heap.
+from granted to limited or back. The next queue is the earlier of the two that are first in these heaps.
 
 There are two such pairs of heaps: one by the *finish* of each queue, the position at which its oldest waiting ticket
 would be finished, and one by its *end*, the position of the next event of the model in this queue.
@@ -18,7 +18,7 @@ order of events is the same, with less work. A stale end is not an event.
 
 **Exactness.** Positions are integers of *grains*, 2**-20 seat-nanoseconds. The meter of a granted queue is exact. R
 grows by ``free * elapsed / limited``, rounded down to a grain at each step. All limited queues read the same R, so they
-can't drift apart; a million steps cost them at most one seat-nanosecond each. Expected times are compared in 1/1024 ns.
+can't drift apart; in a million steps each loses at most one seat-nanosecond. Expected times are compared in 1/1024 ns.
 An event of the model happens at the first whole nanosecond at which its position has been reached.
 
 **Late events.** No timer runs. Each call first advances the model to the current time. It processes the events in the
@@ -31,10 +31,10 @@ or waiting request always has demand.
 It moves the meter of its queue and the start of the next ticket by the same amount. Only their difference matters, so
 `catch_up` changes neither.
 
-**Expected durations.** Until a request has finished, its duration is a guess. The KEP guesses the request timeout of
-the server, and adds a constant when the guess is exceeded. Here the guess is the average duration of the latest
-requests of the queue, and that of the level is added when it is exceeded (`next_guess`). A new queue starts with the
-guess of its level, and a new level with a constant. The order of waiting requests uses only that constant. With learned
+**Expected durations.** Until a request has finished, its duration is a guess. In the KEP this is the request timeout of
+the server, and a constant is added each time that the guess is exceeded. Here it is the average duration of the latest
+requests of the queue, and the average of the level is added (`next_guess`). A new queue starts with the guess of its
+level, and a new level with a constant. The order of waiting requests is computed with this constant only. With learned
 guesses, a queue that seldom has more than one request would wait behind the next requests of all other queues.
 
 **Capacity** is the level's concurrency, or the number of seats really in use if that is larger: a request wider than
@@ -127,7 +127,7 @@ class MaxMinQueue(Queue, ABC):
         self.virtual_ends: list[int] = []
         self.has_finish: bool = False  # it has an entry in a heap of finishes
         self.finish_is_stale: bool = False
-        self.has_end: bool = False  # likewise for ends
+        self.has_end: bool = False  # it has an entry in a heap of ends
         self.end_is_stale: bool = False
 
     @abstractmethod
@@ -153,7 +153,7 @@ MaxMinQueueT = TypeVar("MaxMinQueueT", bound=MaxMinQueue)
 
 
 class FluidModel(Generic[MaxMinQueueT]):
-    """Meters, shares and time of one level's queues. Each queue stores its own positions."""
+    """Meters, shares and time of one level's queues. Each queue computes its own positions."""
 
     __slots__ = (
         "_ends",
@@ -176,7 +176,7 @@ class FluidModel(Generic[MaxMinQueueT]):
 
     def __init__(self, concurrency: int, guess_ns: int) -> None:
         self.concurrency: int = require_integer("concurrency", concurrency, least=0)
-        self.guess_ns: int = require_integer("guess_ns", guess_ns, least=1)  # what requests of the level took lately
+        self.guess_ns: int = require_integer("guess_ns", guess_ns, least=1)  # average duration in the level
         self.now: int = 0
         self.r: int = 0
         self.turn: int = 0  # the index of the queue served last
@@ -187,10 +187,10 @@ class FluidModel(Generic[MaxMinQueueT]):
         self._finishes, self._finishes_on_r = WidthIndexedHeap(), WidthIndexedHeap()
         self._ends, self._ends_on_r = QueueHeap(), QueueHeap()
         self._waiting_in_time = 0  # queues with an entry in the heap of finishes by time
-        self._soonest = self._soonest_on_r = NEVER  # no end comes before
+        self._soonest = self._soonest_on_r = NEVER  # no end comes before these
 
     def open(self, queue: MaxMinQueueT) -> MaxMinQueueT:
-        """Add ``queue``, a new one."""
+        """Add ``queue``, which is new."""
         if queue.index == len(self.queues):
             self.queues.append(queue)
         else:
@@ -240,8 +240,8 @@ class FluidModel(Generic[MaxMinQueueT]):
         if shares.limited:
             self.r += shares.free * (due - self.now) * GRAINS_PER_SEAT_NS // shares.limited
         self.now = due
-        # Read before `reach`, which may let the queue cross. The bound of the other heap may be too early then, not too
-        # late.
+        # Read before `reach`, in which the queue may move to the other heap. The bound of that heap isn't updated; it
+        # may be too early, but never too late.
         was_on_r = first.on_r
         reach(first)
         if was_on_r:
@@ -284,9 +284,9 @@ class FluidModel(Generic[MaxMinQueueT]):
     def next_guess(self, guess_ns: int) -> int:
         """Return the guess for a request that has taken longer than ``guess_ns``.
 
-        It grows by the guess of the level, or by a sixteenth of itself if that is more. So the number of guesses
-        is no greater than the number of average requests in the same time, and where nothing is known yet, it is
-        logarithmic.
+        It is greater by the guess of the level, or by a sixteenth if that is more. So a long request needs no more
+        guesses than there are average requests in the same time. If the averages are much too low, because nothing is
+        known yet, the number of guesses is logarithmic.
         """
         return guess_ns + max(self.guess_ns, guess_ns >> 4)
 
@@ -312,7 +312,7 @@ class FluidModel(Generic[MaxMinQueueT]):
             self.schedule(queue)
 
     def _divide(self, queue: MaxMinQueueT, rho: int) -> bool:
-        """Divide the seats again; return whether ``queue`` has stayed granted or limited."""
+        """Divide the seats again; return whether ``queue`` is granted or limited as before."""
         was_on_r = queue.on_r
         # up to now its meter has run at the former demand
         if not was_on_r and queue.mark != self.now:
@@ -324,13 +324,13 @@ class FluidModel(Generic[MaxMinQueueT]):
         return queue.on_r is was_on_r
 
     def take(self, seats: int) -> None:
-        """Count so many more seats in use."""
+        """Add ``seats`` to the seats in use."""
         self.used = used = self.used + seats
         if used > self.shares.capacity:
             self.set_capacity()
 
     def give(self, seats: int) -> None:
-        """Count so many fewer seats in use."""
+        """Subtract ``seats`` from the seats in use."""
         self.used -= seats
         if self.shares.capacity != self.concurrency and not self.follows:
             self.set_capacity()
@@ -434,7 +434,7 @@ class FluidModel(Generic[MaxMinQueueT]):
     def end_at_time(self, queue: MaxMinQueueT, time: int) -> None:
         """Set the end of a granted ``queue`` to this ``time``."""
         queue.has_end = True
-        if time < self._soonest:  # noqa: PLR1730 - likewise
+        if time < self._soonest:  # noqa: PLR1730 - min() is slower
             self._soonest = time
         self._ends.put(queue.index, time)
 
@@ -454,11 +454,11 @@ class FluidModel(Generic[MaxMinQueueT]):
     # Picking
 
     def pick(self, widest: int | None = None) -> int:
-        """Return the index of the queue with the first finish; LookupError without any."""
+        """Return the index of the queue with the first finish; raise LookupError if no request waits."""
         heap = self._finishes_on_r
         if self._waiting_in_time or heap.wide:
             return self._pick_of_both(widest)
-        while (index := heap.first(self.turn)) is not None:  # as `_next_of`, inlined for speed
+        while (index := heap.first(self.turn)) is not None:  # `_next_of`, inlined for speed
             queue = self.queues[index]
             if not queue.finish_is_stale:
                 return index

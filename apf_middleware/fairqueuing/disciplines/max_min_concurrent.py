@@ -10,7 +10,7 @@ requests run, queues with requests in line demand more than they may occupy, unt
 While ``occupied`` is constant, P is a linear function of the work meter W of `fluid_model`, so each position on one
 corresponds to a position on the other.
 
-The KEP does not define what happens when requests leave or calls come late, and how the next ticket is found. Here:
+The KEP does not define how the next ticket is found, or what happens when requests leave or calls come late. Here:
 
 *Unknown durations.* The expected duration of a request is the average of the latest ones of its queue (see
 `fluid_model`) plus its linger. If a request has not really finished at its expected end, or not even begun, its guess
@@ -75,8 +75,8 @@ _NO_LINE: Final = OrderedDict[Any, None]()  # shared, because few queues have mo
 class MaxMinConcurrentQueue(MaxMinQueue):
     """A queue, its meter P, and its requests that run or wait in the model.
 
-    For a request of unknown length, ``start_r`` is where it begins on P and ``charged`` where it is expected to end; an
-    entry that differs is outdated. A request of known length is really over, and only has a virtual end.
+    For a request of unknown duration, ``start_r`` is where it begins on P and ``charged`` where it is expected to end;
+    an entry with another end is outdated. A request of known duration has really ended, and only has a virtual end.
     """
 
     __slots__ = ("first_guess", "guesses", "later_guesses", "line", "occupied", "owed", "progress", "since", "soonest")
@@ -86,8 +86,9 @@ class MaxMinConcurrentQueue(MaxMinQueue):
         self.first_guess: int = first_guess  # in grains; orders the waiting requests, so it is the same for all
         self.occupied: int = 0
         self.progress: int = 0  # P when ``occupied`` changed last
-        self.since: int = 0  # W at that time, or R while it reads R
-        # Ends on P: by first guesses, as far as they come in this order, and a heap of the others with serial numbers.
+        self.since: int = 0  # W at that time, or R while the queue reads R
+        # Expected ends on P: ``guesses`` has those by first guesses as long as they come in ascending order, and the
+        # heap ``later_guesses`` has all others, with serial numbers.
         self.guesses: deque[tuple[int, Ticket]] = deque()
         self.later_guesses: list[tuple[int, int, Ticket]] = []
         self.soonest: int = 0  # the first end when it was computed last; the actual one is not earlier
@@ -98,7 +99,7 @@ class MaxMinConcurrentQueue(MaxMinQueue):
 
     def finish_of(self, first: Ticket) -> int:
         begin = first.start_r
-        if begin == NOT_YET:  # when the next one of this queue ends
+        if begin == NOT_YET:  # it begins when the next request ends
             begin = self.first_end() if self.occupied else 0
         return self.since + self.occupied * (begin + self.first_guess - self.progress)
 
@@ -125,7 +126,7 @@ class MaxMinConcurrentQueue(MaxMinQueue):
         guesses = self.guesses
         self.end_virtually(end, ticket.width)
         ticket.charged = NOT_YET
-        if guesses and guesses[0][1] is ticket:  # mostly
+        if guesses and guesses[0][1] is ticket:  # usually
             guesses.popleft()
         else:
             self.tidy()
@@ -139,7 +140,7 @@ class MaxMinConcurrentQueue(MaxMinQueue):
         self.occupied = self.owed = 0
 
     def first_end(self) -> int:
-        """Return where the next request ends on P, and drop outdated entries that come up."""
+        """Return where the next request ends on P, and drop the outdated entries before it."""
         ends, guesses, later = self.virtual_ends, self.guesses, self.later_guesses
         end = ends[0] >> WIDTH_BITS if ends else NEVER
         while guesses:
@@ -157,7 +158,7 @@ class MaxMinConcurrentQueue(MaxMinQueue):
         return end
 
     def tidy(self) -> None:
-        """Drop outdated entries: those in front, and all of them if they are too many."""
+        """Drop outdated entries: those in front, and all others if there are too many."""
         guesses = self.guesses
         while guesses and guesses[0][1].charged != guesses[0][0]:
             guesses.popleft()
@@ -240,7 +241,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             heappush(queue.later_guesses, (later, self._serial, ticket))
 
     def _fill(self, queue: MaxMinConcurrentQueue) -> None:
-        """Start requests in line while there are seats."""
+        """Start requests that stand in line, while there are seats."""
         most = max(self.fluid.concurrency, 1)
         while queue.line and queue.occupied < most:
             ticket, _ = queue.line.popitem(last=False)
@@ -277,7 +278,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         if has_line or not queue.on_r or rho < queue.at_least:
             fluid.demand_anew(queue, rho)
             return
-        queue.rho = rho  # likewise, inlined for speed
+        queue.rho = rho  # `FluidModel.demand_anew`, inlined for speed
         queue.soonest = end
         fluid.end_at(queue, queue.since + queue.occupied * (end - queue.progress))
         if queue.first is not None:
@@ -295,7 +296,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
                 queue.first = ticket
             self._enter(queue, ticket)
             return
-        position = fluid.r  # as `_begin`, inlined for speed
+        position = fluid.r  # `_begin`, inlined for speed
         queue.progress = ticket.start_r = begin = queue.progress + (position - queue.since) // occupied
         queue.since = position
         queue.occupied = occupied = occupied + width
@@ -336,7 +337,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         fluid = self.fluid
         width, work, occupied = ticket.width, ticket.work, queue.occupied
         fluid.turn = queue.index
-        fluid.used = used = fluid.used + width  # `_take`, inlined for speed
+        fluid.used = used = fluid.used + width  # `FluidModel.take`, inlined for speed
         if used > fluid.shares.capacity:
             fluid.set_capacity()
         if work.final_seats > work.seats:
@@ -360,7 +361,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             queue.soonest = end
             fluid.end_at_time(queue, fluid.now + guess_ns)
         queue.end_is_stale = True
-        crossed = fluid.shares.change(queue, queue.rho + width)  # as `_demand`, inlined for speed
+        crossed = fluid.shares.change(queue, queue.rho + width)  # `FluidModel.demand`, inlined for speed
         if crossed:
             fluid.cross(crossed)
 
@@ -373,7 +374,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
     def dispatch(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
         fluid = self.fluid
         fluid.turn = queue.index
-        fluid.used = used = fluid.used + ticket.width  # `_take`, inlined for speed
+        fluid.used = used = fluid.used + ticket.width  # `FluidModel.take`, inlined for speed
         if used > fluid.shares.capacity:
             fluid.set_capacity()
         if self._asked:
@@ -401,7 +402,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         """End ``ticket``, which has really ended, or give it a virtual end."""
         fluid = self.fluid
         width, begin = ticket.width, ticket.start_r
-        fluid.used -= width  # `_give`, inlined for speed
+        fluid.used -= width  # `FluidModel.give`, inlined for speed
         if fluid.shares.capacity != fluid.concurrency and not fluid.follows:
             fluid.set_capacity()
         if queue.is_closed:
@@ -438,7 +439,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         """End ``ticket``, because the progress of its queue has reached its end."""
         fluid = self.fluid
         in_time = not queue.on_r and queue.rho == queue.occupied  # P runs at the rate of time, before and after
-        # as `_take_out`, inlined for speed
+        # `_take_out`, inlined for speed
         queue.occupied -= width
         ticket.charged = NOT_YET
         queue.tidy()
@@ -448,7 +449,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         if in_time and (oldest is None or oldest.width == 1):
             queue.finish_is_stale = oldest is not None
             queue.end_is_stale = True
-            crossed = fluid.shares.change(queue, queue.rho - width)  # likewise
+            crossed = fluid.shares.change(queue, queue.rho - width)  # `FluidModel.demand`, inlined for speed
             if crossed:
                 fluid.cross(crossed)
         else:

@@ -11,13 +11,13 @@ The KEP does not define what happens when a duration becomes known late, or when
 *Unknown durations.* The expected duration of a request is the average of the latest ones of its queue (see
 `fluid_model`). Each time that a running request exceeds it, the guess is raised. So a flow of long requests is charged
 for them when they begin. While they run, it is charged for their actual durations, with an error of at most one average
-request of the level or a sixteenth.
+request of the level or a sixteenth of the duration.
 
 *Requests stay open.* A request ends in the model only after it has really ended and given its seats back. In the KEP it
 ends when its guess is over, and the past is revised afterwards. Here, a request that takes longer than expected has had
 demand all the time, so nothing needs to be revised.
 
-*Known durations.* When a request finishes, later positions in its queue move by the error of the guess. These depend
+*Known durations.* When a request finishes, later positions in its queue move by the error of the guess. They depend
 only on the sum of the known durations, so the model may end requests in the order in which their durations become
 known. If the meter has not reached the end of the request yet, its seats count as demand until then (a *virtual end*):
 the queue has had more than its share, and this way the excess is charged to it. Virtual ends are the only events of
@@ -98,8 +98,8 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
         self.fluid: FluidModel[MaxMinSerialQueue] = FluidModel(concurrency, guess_ns)
         self._asked: dict[Ticket, int] = {}  # width on arrival, of tickets that may be cut at dispatch
-        # When the guesses of seated tickets are exceeded: first guesses, as far as they come in this order, and a heap
-        # of the others, with serial numbers.
+        # The times at which the guesses of seated tickets are exceeded: ``_guessed`` has first guesses as long as these
+        # come in ascending order, and the heap ``_later_guesses`` has all others, with serial numbers.
         self._guessed: deque[tuple[int, Ticket]] = deque()
         self._later_guesses: list[tuple[int, int, Ticket]] = []
         self._due = NEVER  # no guess is exceeded before or at that time
@@ -177,7 +177,7 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
 
     def rejoin(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
         if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
-            ticket.arrival_r = ticket.newer.arrival_r  # otherwise anti-windup would take credit from those behind
+            ticket.arrival_r = ticket.newer.arrival_r  # otherwise anti-windup takes credit from the tickets behind
         if queue.oldest is ticket:
             self._find(queue)
             self.fluid.schedule_finish(queue)
@@ -205,7 +205,7 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
             guessed.append((exceeded_at, ticket))
         else:
             heappush(self._later_guesses, (exceeded_at, next(self._serial), ticket))
-        fluid.used = used = fluid.used + ticket.width  # `_take`, inlined for speed
+        fluid.used = used = fluid.used + ticket.width  # `FluidModel.take`, inlined for speed
         if used > fluid.shares.capacity:
             fluid.set_capacity()
 
@@ -232,14 +232,14 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
 
     def settle(self, queue: MaxMinSerialQueue, ticket: Ticket, duration_ns: int) -> None:
         fluid, work, guessed = self.fluid, ticket.work, self._guessed
-        if guessed and guessed[0][1] is ticket:  # mostly; others are dropped when their guess is exceeded
+        if guessed and guessed[0][1] is ticket:  # usually; other entries are dropped when the guess is exceeded
             guessed.popleft()
         units = work.seats * duration_ns
         known = (units + 5) // 10 if 0 <= units < EXACT_BELOW else seat_seconds(work.seats, duration_ns)
         known += work.final_work
         charged = ticket.charged * GRAINS_PER_UNIT
         queue.running_work = running = queue.running_work - charged
-        end = queue.next_dispatch_w + known * GRAINS_PER_UNIT - charged - running  # of all that is known so far
+        end = queue.next_dispatch_w + known * GRAINS_PER_UNIT - charged - running  # of all known durations
         average = (work.seats * fluid.guess_ns + 5) // 10
         most = fluid.concurrency * (known if known > average else average) * GRAINS_PER_UNIT  # noqa: FURB136 - faster
         latest = (queue.base + fluid.r if queue.on_r else fluid.here(queue)) + most
@@ -256,7 +256,7 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
 
     def vacate(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
         fluid = self.fluid
-        fluid.used -= ticket.width  # `_give`, inlined for speed
+        fluid.used -= ticket.width  # `FluidModel.give`, inlined for speed
         if fluid.shares.capacity != fluid.concurrency and not fluid.follows:
             fluid.set_capacity()
         if queue.is_closed:

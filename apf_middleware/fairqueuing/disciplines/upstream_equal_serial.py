@@ -2,18 +2,18 @@
 
 One meter R runs for the whole queue set, at the rate of seats per active queue: min(demand, concurrency) / active. A
 queue's next ticket starts virtually at the queue's ``next_dispatch_r`` and would finish at that plus its total work;
-the least finish is served first. A duration isn't known on arrival, so it is guessed, and the guess is replaced by
-the actual duration when the ticket finishes. A queue counts as active while something waits or runs in it; lingering
-is not running.
+the ticket with the least finish is served first. A duration isn't known on arrival, so it is guessed, and the guess is
+replaced by the actual duration when the ticket finishes. A queue counts as active while a request waits or runs in it;
+a request that lingers doesn't run.
 
 Allocations are equal rather than max-min fair, so R runs too fast for a queue that can't use its share. Such a queue
 would save up credit without bound; to prevent this (anti-windup), ``next_dispatch_r`` is raised to the arrival of the
 oldest waiting ticket. In the other direction there is no bound: a queue that uses seats which no other queue wants gets
 ahead of R, and is starved afterwards until R has caught up. `equal_serial` is the corrected discipline.
 
-The meters of Kubernetes are 64-bit numbers, all of which are moved back by `R_DECREMENT` when R reaches `HIGH_R`. The
-integers of Python don't overflow; the same epochs are counted, and `as_upstream` converts a meter to the value in
-Kubernetes.
+The meters of Kubernetes are 64-bit numbers. When R reaches `HIGH_R`, a new epoch begins: all meters are moved back by
+`R_DECREMENT`. Python's integers don't overflow, so here the epochs are only counted, and `as_upstream` converts a meter
+to its value in Kubernetes.
 """
 
 from typing import ClassVar, Final
@@ -70,7 +70,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
         self.epochs: int = 0
         self._epoch_end = HIGH_R
         self._active = 0
-        self._turn = 0  # the queue served last; upstream begins after the first one too
+        self._turn = 0  # the queue served last; as upstream, the first turn is the second queue's
         self._dispatch_r = self._latest_s = self.r  # R and virtual start of the latest dispatch
         self._queue_heap = WidthIndexedHeap()
 
@@ -86,7 +86,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
 
     @property
     def active_queues(self) -> int:
-        """The number of queues with anything waiting or running, which share the seats."""
+        """The number of queues in which a request waits or runs; they share the seats."""
         return self._active
 
     def as_upstream(self, meter: int) -> int:
@@ -101,7 +101,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
         if not active:
             return
         concurrency = self._concurrency
-        # In the order of Kubernetes and with floats, rounded half away from zero, because traces have all digits.
+        # Order of operations, floats, and rounding half away from zero are as in Kubernetes, so that traces agree.
         seats = demand if demand < concurrency else concurrency  # noqa: FURB136 - min() takes three times as long
         progress = seats / active * elapsed_ns / 10
         whole = int(progress)
@@ -126,7 +126,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
 
     def rejoin(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
         if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
-            ticket.arrival_r = ticket.newer.arrival_r  # otherwise anti-windup would take credit from the tickets behind
+            ticket.arrival_r = ticket.newer.arrival_r  # otherwise anti-windup takes credit from the tickets behind
         if queue.oldest is ticket:
             self._schedule(queue, ticket)
 
@@ -177,7 +177,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
             self._active -= 1
 
     def _schedule(self, queue: UpstreamEqualSerialQueue, oldest: Ticket) -> None:
-        """Put a queue on the heap after a change of its oldest ticket or meter, bounded by anti-windup."""
+        """Apply anti-windup and update the heap, after a change of the oldest ticket or of the meter of ``queue``."""
         heap = self._queue_heap
         start = queue.next_dispatch_r
         if start < oldest.arrival_r:

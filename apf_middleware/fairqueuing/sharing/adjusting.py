@@ -5,9 +5,9 @@ measured, `adjust_limits` computes the new limits, and every queue set gets its 
 
 No timer runs. A call first makes the adjustments that have become due since the last call. Each measures the demand at
 its own time, so averages and smoothing are the same as with a timer. The limits of the last adjustment apply from the
-call on; no request could have used them earlier. If more than `MOST_MADE_UP` adjustments were missed, no request
-arrived or ended for a long time, so each of them would only let old demand decay a little more. All of the remaining
-ones but the last are then computed in one step.
+call on; no request could have used them earlier. If many adjustments were missed, no request arrived or ended for a
+long time, so each of them only lets old demand decay a little more. So the first `MOST_MADE_UP` are made one by one,
+and the others, except the last, in one step.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ _NONE: Final[tuple[Ticket, ...]] = ()
 
 
 class Adjusting(Sharing):
-    """Share ``seats`` among the levels of ``wanted``, adjusting limits as `adjust_limits` does with ``deduct_exempt``.
+    """Share ``seats`` among the levels of ``wanted``; `adjust_limits`, with ``deduct_exempt``, computes their limits.
 
     ``discipline`` and ``room`` are as for a `QueueSet`, and ``may_rest`` as for a `SharedLevel`. ``fair_fraction`` and
     ``failure`` are those of the last adjustment; each level keeps its ``record`` of it.
@@ -94,7 +94,7 @@ class Adjusting(Sharing):
         self.draining: Sequence[SharedLevel] = levels.draining
         self.parents: Mapping[str, Parent] = levels.parents
         self.seats: int = seats
-        # an adjustment may be due before any request, so each of them must pass through here
+        # an adjustment may be due before any request, so every request must be passed to this object
         self.alone_until: int = 0
         self.deduct_exempt: bool = deduct_exempt
         self.fair_fraction: float = 0.0
@@ -174,7 +174,7 @@ class Adjusting(Sharing):
         return [*seated, *self._adjust_drained(now)]
 
     def next_event_at(self) -> int | None:
-        # More seats help only requests that wait. Without any, the next call makes up for missed adjustments.
+        # Only waiting requests can use more seats. If none waits, the next call makes up for missed adjustments.
         due = [self._due_at] if self._waiting else []
         if self._drained_at is not None:
             due.append(self._drained_at)
@@ -215,8 +215,8 @@ class Adjusting(Sharing):
         return level.queueset.concurrency
 
     def _adjust(self, at: int, skipped: int = 0) -> None:
-        """Measure the demand at this time, after so many adjustments were ``skipped``, and compute new limits."""
-        # A draining level may have the name of another one.
+        """Measure the demand at this time, after ``skipped`` adjustments were left out, and compute new limits."""
+        # A draining level may have the same name as another one.
         levels = dict(self.levels) | {f"{level.name}\0{place}": level for place, level in enumerate(self.draining)}
         limits = self._limits_now()
         level_demands = {name: _level_demand(at, level, limits[level], skipped) for name, level in levels.items()}
@@ -226,7 +226,7 @@ class Adjusting(Sharing):
             level.record = LevelRecord(level_demands[name].demand, adjustment.levels[name])
 
     def _limits_now(self) -> dict[SharedLevel, LevelLimits]:
-        """Return the limits of all levels; while levels drain, the others have less.
+        """Return the limits of all levels; while some drain, the others may have less.
 
         A draining level has its own limits for as long as requests wait there, and then the seats that it uses. With
         ``strict_upstream``, the seats are divided by the shares of all levels until the draining ones are idle.
@@ -332,7 +332,7 @@ def _level_demand(at: int, level: SharedLevel, limits: LevelLimits, skipped: int
     queueset.concurrency = current
     smoothed = 0.0
     if level.record is not None:
-        current = level.record.adjustment.current  # if several are made at once, the limit of the one before
+        current = level.record.adjustment.current  # if several are made at once, that of the one before
         smoothed = level.record.adjustment.smoothed
     if skipped:
         smoothed = forget_demand(smoothed, queueset.seats_in_use + queueset.seats_waiting, skipped)

@@ -1,13 +1,13 @@
 """The solver, which divides a total among claims, each with a lower bound, an upper bound and a target.
 
-All get the same fraction p of their target, except where a bound forbids it:
+All get the same fraction p of their target, unless a bound applies:
 
     amount(p) = clamp(p · target, lower, upper),    Σ amount(p) = total.
 
-The sum is a polyline in p that never falls. Its knots are the ratios lower/target, where an amount begins to grow, and
-upper/target, where it stops. So the solution is found by a sweep over the sorted knots and one division on the piece
-between two of them: O(n log n). Divisions and sums happen in upstream's order, and knots of equal ratio stand in the
-order in which Go's sort leaves them, so results equal Kubernetes' to the bit.
+The sum is a piecewise linear function of p and never decreases. Its knots are the ratios lower/target, where an amount
+begins to grow, and upper/target, where it stops. So the solution is found by a sweep over the sorted knots and one
+division on the piece between two of them: O(n log n). Divisions and sums have upstream's order, and knots of equal
+ratio the order in which Go's sort leaves them, so the results are bit by bit the same as in Kubernetes.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from apf_middleware.fairqueuing.sharing.pdqsort import pdqsort
 
 __all__ = ["Allocation", "SeatClaim", "solve"]
 
-_SLACK: Final = 1e-7  # how far the total may miss the bounds' sum, as rounding does
+_SLACK: Final = 1e-7  # allowed difference of the total and a sum of bounds, because of rounding
 _LEAST_TARGET: Final = 1e-3  # a target of zero would have no ratio to its bounds
 
 
@@ -33,7 +33,7 @@ class SeatClaim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """The solution: the common fraction of their targets that all get, and the amount of each within its bounds."""
+    """The solution: the fraction of its target that each claim gets unless a bound applies, and all amounts."""
 
     fair_fraction: float
     amounts: tuple[float, ...]
@@ -46,7 +46,7 @@ def solve(total: float, claims: Sequence[SeatClaim]) -> Allocation:
     """
     require_amount("total", total)
     floored = [_checked(place, claim) for place, claim in enumerate(claims)]
-    # Sums are taken one by one, in order: sum() and fsum() round otherwise than upstream's loop.
+    # Added up as in upstream's loop, because sum() and fsum() round differently.
     lowest = highest = wanted = 0.0
     for lower, upper, target in floored:
         lowest += lower
@@ -81,8 +81,8 @@ def _checked(place: int, claim: SeatClaim) -> SeatClaim:
 def _sweep(total: float, lowest: float, claims: Sequence[SeatClaim]) -> float:
     """Return the fraction at which the amounts add up to ``total``, strictly between the sums of the bounds.
 
-    Between two knots the sum grows with the slope of the claims that are at neither bound. The slope is a running sum,
-    so a rounding error stays in it: ``growing`` counts the claims, and tells a slope of zero from such an error.
+    Between two knots the sum grows with the slope of the claims that are at neither bound. The slope is a running sum
+    with rounding errors, so ``growing`` counts these claims: if there are none, the slope is really 0.
     """
     knots: list[tuple[float, float, int]] = [
         knot for lower, upper, target in claims for knot in ((lower / target, target, 1), (upper / target, -target, -1))

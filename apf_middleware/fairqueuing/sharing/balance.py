@@ -38,20 +38,20 @@ Claim = tuple[int, int, int]
 def fill(total: int, claims: Sequence[Claim]) -> list[int]:
     """Divide ``total`` in proportion to the weights within the bounds; each part is rounded down.
 
-    Lower bounds are met even where they exceed the total.
+    If the sum of the lower bounds exceeds the total, each part is its lower bound.
     """
     parts = [lower for _, lower, _ in claims]
     if total <= sum(parts):
         return parts
     free = list(range(len(claims)))
     while free:
-        # what the parts that are fixed leave for the others
+        # what the fixed parts leave for the others
         room = total - sum(parts) + sum(parts[place] for place in free)
         weights = sum(claims[place][0] for place in free)
         if not weights:
             return parts
-        # ``missing`` is how much the lower bounds add less how much the upper bounds cut off. It is scaled by the sum
-        # of the weights, so that it is exact.
+        # ``missing`` is what the lower bounds add minus what the upper bounds cut off. It is multiplied by the sum of
+        # the weights, so that it is an exact integer.
         low, high, missing = [], [], 0
         for place in free:
             weight, lower, upper = claims[place]
@@ -76,7 +76,7 @@ def fill(total: int, claims: Sequence[Claim]) -> list[int]:
 
 
 class Balance:
-    """Keep ``deserved`` and ``lag`` of the levels that wait, as time passes."""
+    """Update ``deserved`` and ``lag`` of the levels that wait, as time passes."""
 
     __slots__ = ("_clock", "_unbound_total", "longest")
 
@@ -97,7 +97,7 @@ class Balance:
             level.deserved = level.entitled
 
     def join(self, now: int, level: "SharedLevel") -> None:
-        """Note that ``level`` begins to wait. Its lag starts at 0; if it was negative, it has risen towards 0 since."""
+        """Note that ``level`` begins to wait. Its lag is 0, or the last one if negative, raised towards 0 since."""
         # other levels wait now, so the former division doesn't apply
         self._unbound_total = None
         level.lag = min(0, level.lag + (now - level.left_at) * level.entitled)
@@ -109,7 +109,7 @@ class Balance:
         level.deserved = level.entitled
 
     def observe(self, work_ns: int) -> None:
-        """Note that a request of so much work, in seat-nanoseconds, has ended."""
+        """Note that a request with this work, in seat-nanoseconds, has ended."""
         work = work_ns * SEAT
         if work > self.longest:
             self.longest = work
@@ -162,7 +162,7 @@ class Balance:
             _deal(room, children, [_claim(child) for child in children], [child.borrows_as for child in children])
 
     def _has_changed(self, waiting: "Sequence[SharedLevel]", free: int) -> bool:
-        """Record the seats in use; return False if no bound applies to any level, so the parts stay the same."""
+        """Record the seats in use; return False if the parts stay the same: the same total, and no bound applies."""
         before, total = self._unbound_total, free
         is_same = before is not None
         # no early end, because each level's ``used_before`` must be set

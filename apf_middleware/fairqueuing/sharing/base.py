@@ -1,7 +1,7 @@
 """The interface of seat sharing, and definitions that both implementations use.
 
-A `Sharing` owns the levels of one server and decides at each moment how many seats each may use. `Lending` lends seats
-at each dispatch; `Adjusting` sets limits every ten seconds, as Kubernetes does.
+A `Sharing` owns the levels of one server, and decides at each moment how many seats each of them may use. `Lending`
+lends seats at each dispatch; `Adjusting` sets limits every ten seconds, as Kubernetes does.
 
 A level with a max of 0 rejects every request at once, because waiting can't help.
 """
@@ -29,11 +29,12 @@ WITHOUT_SEATS: Final = QueueSetSettings.without_queues(0)
 class Sharing(ABC):
     """The levels of a server, which share its ``seats``.
 
-    Every call returns the tickets that it seated, of any level, for the caller to wake. ``now`` must never decrease.
+    Calls that can seat tickets return those that they seated, of any level, and the caller wakes them. ``now`` must
+    never decrease.
 
-    Before the time ``alone_until``, a request that is alone in a limited level may be seated and released by
-    the level itself (see `SharedLevel.seat_alone`), without a call of the sharing. With 0 the sharing must see every
-    request.
+    Before the time ``alone_until``, a request that is alone in a limited level may be seated and released by the level
+    itself (see `SharedLevel.seat_alone`), without a call of the sharing. If it is 0, every request must be passed to
+    the sharing.
     """
 
     __slots__ = ()
@@ -52,7 +53,7 @@ class Sharing(ABC):
 
     @abstractmethod
     def arrive_parked(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Park ``ticket``, which arrives at ``level``, until `unpark`, or reject it."""
+        """Park ``ticket``, which arrives at ``level``, until `unpark`; reject it if its queue is full."""
 
     @abstractmethod
     def unpark(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
@@ -64,19 +65,18 @@ class Sharing(ABC):
     ) -> Sequence[Ticket]:
         """Take ``ticket`` out of its queue unserved; it is rejected for ``reason``.
 
-        If lingers that have ended by ``now`` free enough seats for the ticket, it is seated instead, and is among the
-        tickets returned.
+        If enough seats have become free for it by ``now``, it is seated instead, and is among the returned tickets.
         """
 
     @abstractmethod
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """End the run of ``ticket``. Its seats come free now, or when its linger ends."""
+        """End the run of ``ticket``. Its seats become free now, or when its linger ends."""
 
     # Time
 
     @abstractmethod
     def tick(self, now: int) -> Sequence[Ticket]:
-        """End the lingers, and make the adjustments, that are due by ``now``."""
+        """End the lingers and make the adjustments that are due by ``now``."""
 
     @abstractmethod
     def next_event_at(self) -> int | None:
@@ -92,7 +92,7 @@ class Sharing(ABC):
     def reconfigure(
         self, now: int, seats: int, wanted: Wanted, hierarchy: Hierarchy = NO_HIERARCHY
     ) -> Sequence[Ticket]:
-        """Apply other seats, levels and limits. Waiting and running requests keep their places."""
+        """Apply a new number of seats, new levels and new limits. Waiting and running requests keep their places."""
 
     @abstractmethod
     def operate(self, now: int, level: SharedLevel, *, held: bool = False, closing: bool = False) -> Sequence[Ticket]:
@@ -100,7 +100,7 @@ class Sharing(ABC):
 
     @abstractmethod
     def forget_drained(self, now: int) -> None:
-        """Find levels that have drained, after requests have left their queues without one of the calls above."""
+        """Forget levels that have drained because requests left their queues without one of the calls above."""
 
     # Looking
 

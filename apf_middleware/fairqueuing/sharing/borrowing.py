@@ -1,16 +1,18 @@
 """The limits of levels until the next adjustment: Kubernetes' periodic computation of borrowing, as a pure function.
 
-An adjustment depends on the demand of every level in the last period. *Exempt* levels have no limits: each gets its
-largest demand, at least its min, and less remains for the others. The ``min_current`` of a *limited* level is its
-largest demand, at least its min and at most its nominal seats, because an owner gets lent seats back at once. The
-target of a level is its smoothed demand, at least its ``min_current``. Then, by the number of remaining seats:
+An adjustment begins with the demand of every level since the last one. An *exempt* level isn't limited: it has its
+maximum demand, at least its min, and these seats are subtracted from the sum of all nominal seats. A *limited* level is
+entitled to its maximum demand, at least its min and at most its nominal seats, because it gets back at once what it has
+lent; this is its ``min_current``. Its target is its smoothed demand, at least ``min_current``. The seats that remain
+for the limited levels are
 
-1. not enough for every min: each level gets its min, because mins are promised;
-2. enough for every min but not for every min_current: each gets its min and the same part of the difference;
-3. enough: the solver (`allocation.solve`) divides the seats in proportion to the targets, between min_current and max.
+1. no more than the sum of the mins: each level gets its min, because that is promised;
+2. more, but no more than the sum of the ``min_current``: each level gets its min, and the same fraction of the
+   difference between the two; or
+3. still more: the solver (`allocation.solve`) divides seats in proportion to the targets, between min_current and max.
 
-The smoothed demand rises at once and falls slowly: the envelope is the average plus one deviation, and a smoothed
-demand above the envelope loses half of the difference in 30 adjustments (five minutes, at one in ten seconds). The
+The smoothed demand rises at once and falls slowly. The envelope is the average plus one deviation; if the smoothed
+demand is above it, half of the difference is left after 30 adjustments (five minutes, with one in ten seconds). The
 caller decides when to adjust. Limits are rounded one by one, so their sum may differ from the divided seats by a few.
 """
 
@@ -26,8 +28,8 @@ from apf_middleware.fairqueuing.work import round_half_away
 
 __all__ = ["Adjustment", "LevelAdjustment", "LevelDemand", "adjust_limits", "forget_demand", "smooth_demand"]
 
-_KEPT: Final = 0.977  # of a lead over the envelope, per adjustment, however long after the last one that comes
-_LOST: Final = 0.023  # the rest; in doubles, 1 - 0.977 is another number
+_KEPT: Final = 0.977  # the part of a lead over the envelope that one adjustment leaves, however long its period was
+_LOST: Final = 0.023  # the rest; as a double, 1 - 0.977 is a different number
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,8 @@ class LevelAdjustment:
 class Adjustment:
     """The result of an adjustment for all levels.
 
-    ``fair_fraction`` is the part of its target that each level gets unless a bound holds it; 0 where the solver wasn't
-    needed, and when it failed. In that case ``failure`` is its error, and the limited levels keep their limits.
+    ``fair_fraction`` is the fraction of its target that each level gets unless a bound applies; 0 if the solver wasn't
+    needed or failed. If it failed, ``failure`` is its error, and the limited levels keep their limits.
     """
 
     levels: Mapping[str, LevelAdjustment]
@@ -87,7 +89,7 @@ def smooth_demand(smoothed: float, demand: DemandStatistics) -> float:
 
 
 def forget_demand(smoothed: float, steady: int, periods: int) -> float:
-    """Return the smoothed demand after so many periods in which the demand was ``steady``, up to rounding."""
+    """Return the smoothed demand after this number of ``periods`` with a ``steady`` demand, except for rounding."""
     require_amount("smoothed", smoothed)
     return max(float(steady), steady + (smoothed - steady) * _KEPT ** require_integer("periods", periods, least=0))
 
@@ -95,11 +97,11 @@ def forget_demand(smoothed: float, steady: int, periods: int) -> float:
 def adjust_limits(levels: Mapping[str, LevelDemand], *, deduct_exempt: bool = False) -> Adjustment:
     """Return the current limits of all ``levels`` until the next adjustment.
 
-    In the third case Kubernetes divides the nominal seats of all levels, as if exempt ones used none; its design says
-    to divide only the seats that exempt ones leave. ``deduct_exempt`` follows the design.
+    In the third case Kubernetes divides the nominal seats of all levels, as if exempt levels used none. By its design,
+    only the seats that remain should be divided; ``deduct_exempt`` follows the design.
     """
     found = {name: _observe(level) for name, level in levels.items()}
-    # Sums of doubles depend on their order; by name, the same levels always come to the same limits.
+    # Sums of doubles depend on their order; sorted by name, the same levels always get the same limits.
     limited = {name: level.limits for name, level in sorted(levels.items()) if not level.exempt}
     nominal = sum(level.limits.nominal for level in levels.values())
     remaining = nominal - sum(found[name].current for name, level in levels.items() if level.exempt)
@@ -113,7 +115,7 @@ def adjust_limits(levels: Mapping[str, LevelDemand], *, deduct_exempt: bool = Fa
 
 
 def _observe(level: LevelDemand) -> LevelAdjustment:
-    """Return the needs of one level: an exempt one gets them, a limited one keeps its limit until seats are divided."""
+    """Return what one level needs. An exempt one gets this; a limited one keeps its limit until seats are divided."""
     limits, peak = level.limits, level.demand.maximum
     min_current = max(limits.min, peak if level.exempt else min(limits.nominal, peak))
     smoothed = smooth_demand(level.smoothed, level.demand)

@@ -1,8 +1,8 @@
 """Parents, priorities and shares of levels.
 
 A *parent* takes no requests itself. Its min is promised to its children together, and together they never use more than
-its max. In the ledger a parent is like one level: its count is its min or the sum of its children's counts, whichever
-is larger. The count of a child is computed as that of any level.
+its max. In the ledger a parent is like one level: it counts for its min or for the sum of its children's counts,
+whichever is larger. Its children count within the parent as levels without a parent count in the ledger.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ MOST_PRIORITY: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """The limits of parents by name, the parents of levels, the priorities that aren't 0, and the shares of both.
+    """The limits of parents, the parents and priorities of levels, and the shares of both, by name.
 
-    The shares of a level or parent are its weight when several want the same seats. Without shares, the weight is the
-    number of its nominal seats.
+    Priorities that are missing are 0. The shares of a level or parent are its weight when several want the same seats;
+    without shares, the weight is the number of its nominal seats.
     """
 
     parents: Mapping[str, LevelLimits] = field(default_factory=dict)
@@ -78,14 +78,14 @@ class Parent:
         self.deserved = self.entitled = 0
 
     def begin(self, promised: int, least: int) -> None:
-        """Promise ``least`` seats, or ``promised``, the sum of the children's promises, if that is more; count none."""
+        """Promise ``least`` seats, or if it is more, ``promised``, the sum of the children's. Reset the count."""
         self.promised = promised
         self.least = max(least, promised)
         self.total = 0
 
     def count(self, change: int) -> int:
         """Add ``change`` to the count of the children, and return the change of the parent's own count."""
-        # While the children stay within the parent's min, the parent's count is the min.
+        # While the children's sum is within the parent's min, the parent's own count stays the same.
         self.total += change
         before, self.counted = self.counted, max(self.total, self.least)
         return self.counted - before
@@ -93,7 +93,7 @@ class Parent:
     # The seats that one child may use. ``child_counted`` is the child's own count, which ``total`` includes.
 
     def room(self, child_counted: int, free: int) -> int:
-        """Return the seats that a child could use apart from its own limits, if ``free`` are free in the ledger."""
+        """Return the seats that a child could use without limits of its own, if ``free`` are free in the ledger."""
         # the parent's own count has been taken from ``free`` already
         most = max(self.least, min(self.most, free + self.counted))
         return most - self.total + child_counted

@@ -1,9 +1,9 @@
-"""The ledger of the seats of `Lending`: the promised seats, the count and the present limit of each level.
+"""The ledger of `Lending`: the number of seats that each level is promised, counts for, and may use.
 
-T seats are shared: those of the server, or the sum of all mins if that is larger, because mins are promised. The
-*count* of a limited level is the seats that it uses or its min, whichever is larger. The count of an exempt level is
-the seats that it uses. The count of a parent is the sum of its children's counts or its min, whichever is larger.
-``free`` is T less the counts of all parents, and of all levels without a parent.
+T seats are shared: those of the server, or the sum of all mins if that is larger, because mins are promised. A limited
+level *counts for* the seats that it uses or its min, whichever is larger. An exempt level counts for the seats that it
+uses. A parent counts for the sum of its children's counts or its min, whichever is larger. ``free`` is T minus the
+counts of all parents, and of all levels without a parent.
 
 The sums are updated when a level uses more or fewer seats (`SeatLedger.count`), and computed again when levels, limits
 or states change (`SeatLedger.promise`). `lending` explains how they are used.
@@ -75,7 +75,7 @@ class SeatLedger:
     # Looking
 
     def check(self, seats: int, levels: Sequence[SharedLevel], parents: Collection[Parent]) -> None:
-        """Raise AssertionError where the sums aren't those of ``levels`` and ``parents``."""
+        """Raise AssertionError unless the sums are those of ``levels`` and ``parents``."""
         for level in levels:
             alone = 1 if level.exempt and level.alone else 0
             assert level.counted == max(level.queueset.seats_in_use, level.least) + alone, f"what counts for {level!r}"

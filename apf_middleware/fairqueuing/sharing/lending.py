@@ -149,7 +149,7 @@ class Lending(Sharing):
         if not level.is_common:
             seated = self._arrive_apart(now, level, ticket)
         elif not waiting or level.exempt or (level.waits and len(waiting) == 1):
-            # Most requests take this branch, so it computes the limit and the counts without calls.
+            # Most requests take this branch, so it computes the limit and the counts without calling other methods.
             ledger = self.ledger
             limit = ledger.free + level.counted  # seats that other levels lend, and those that this level has already
             if limit > level.most:  # noqa: PLR1730 - min() and max() take three times as long

@@ -63,8 +63,8 @@ class SharedLevel:
     ``is_over`` is never revived. A level that ``is_common`` is neither held nor closing nor draining and has no parent;
     it is served in fewer steps. Levels that borrow are served in the order of ``borrows_as``, the lowest first.
 
-    If ``may_rest`` is false, the queue set sees every request at once. ``limit_of`` returns the limit in force; without
-    it, that is the concurrency of the queue set.
+    If ``may_rest`` is false, every request is passed to the queue set at once. ``limit_of`` returns the limit in force;
+    without it, that is the concurrency of the queue set.
     """
 
     __slots__ = (
@@ -156,11 +156,11 @@ class SharedLevel:
         self.turn = self.deserved = self.entitled = self.lag = self.used_before = 0  # see `balance`
         self.record: LevelRecord | None = None  # set where limits are adjusted
         self.least = self.most = self.counted = self.kept = 0
-        # Traces of upstream must replay bit by bit, so with ``strict_upstream`` the queue set sees each request.
+        # Traces of upstream must replay bit by bit, so with ``strict_upstream`` the queue set gets every request.
         self._may_rest = may_rest and not queueset.strict_upstream
         self.alone_width: int = 0  # the width up to which a request may be seated alone: 1 while the level is idle
         self.alone: Ticket | None = None
-        self.alone_count = self.alone_ns = self.settled_count = self._settled_ns = 0  # that came and went alone
+        self.alone_count = self.alone_ns = self.settled_count = self._settled_ns = 0  # of requests that were alone
         self._idle_since = self.left_at = now
         self._work = self._last_work = self._last_entropy = 0
 
@@ -175,14 +175,14 @@ class SharedLevel:
         return self.alone is None and self.queueset.is_idle
 
     def rank_borrower(self, priority: int) -> None:
-        """Set the rank among borrowers: by ``priority``, and for the same priority levels without shares last."""
+        """Set the rank among borrowers: by ``priority``; of the same priority, levels without a weight come last."""
         self.borrows_as: int = 2 + 2 * (MOST_PRIORITY - priority) + (0 if self.weight else 1)
 
     # A request that is alone
 
     def seat_alone(self, now: int, ticket: Ticket) -> bool:
-        """Seat ``ticket``, which is no wider than ``alone_width``, as the only one; return False if it can't."""
-        # The queue set keeps lingers, and raises the errors for a wrong state or a time that goes back.
+        """Seat ``ticket``, which is no wider than ``alone_width``, as the only one; return False if that fails."""
+        # The queue set is needed for lingers, and raises the errors for a wrong state or a time that goes back.
         if ticket.work.linger_ns or ticket.state is not _NEW or now < self._idle_since:
             return False
         self.alone_width = 0
@@ -207,7 +207,7 @@ class SharedLevel:
         self._last_work = work = (held + 5) // 10
         self._work += work
         self._idle_since = now
-        # What `allow_alone` has checked still holds, because all that could change it settles the lone request first.
+        # The conditions of `allow_alone` still hold: each call that could change them settles the lone request first.
         self.alone_width = 1
         return _NONE
 
@@ -215,15 +215,15 @@ class SharedLevel:
         """Allow the next request to be alone, if the level is idle and promised a seat."""
         is_promised = self.least or self.exempt
         if self.queueset.parked:
-            return  # when a parked request returns to the queue set, that must know of all other requests
+            return  # a parked request returns to the queue set, which must then know all other requests
         is_open = not (self.is_held or self.queueset.is_quiescing)
-        # In the model of a discipline, requests may still run that have ended; `book` assumes that none does.
+        # In the model of a discipline, requests that have ended may still run; `book` assumes that none does.
         if self._may_rest and is_promised and is_open and self.queueset.discipline.is_at_rest:
             self.alone_width = 1
             self._idle_since = now
 
     def settle_alone(self) -> None:
-        """Account in the queue set for the requests that were or are alone."""
+        """Account in the queue set for the requests that were alone, and for the one that is."""
         count = self.alone_count - self.settled_count
         queueset = self.queueset
         # those that have ended came before the one that still runs
@@ -246,7 +246,7 @@ class SharedLevel:
             queueset.arrive(ticket.arrived_at, ticket)
 
     def charge(self, ticket: Ticket, seats: float) -> None:
-        """Bill ``ticket`` for so many seats."""
+        """Bill ``ticket`` for this number of ``seats``."""
         if self.alone is ticket:
             self.settle_alone()  # the totals of requests that were alone assume one seat for each
         self.queueset.charge(ticket, seats)

@@ -1,8 +1,9 @@
 """The levels among which a server shares its seats: opened, kept through reloads, drained and forgotten.
 
-A level that a new configuration doesn't name *drains*: it takes no requests, keeps its seats for as long as requests
-wait there, and is forgotten when it is idle. Meanwhile a level of the same name may have been opened anew. If a later
-configuration names it again, a draining level of the same kind is revived.
+A level that a new configuration doesn't name *drains*: it accepts no new requests, keeps its seats for as long as
+requests wait there, and is forgotten when it is idle. If a later configuration names it again, it is revived, unless
+only one of the two is exempt, or the draining level ``is_over``. In these cases a new level of the same name is opened
+while the former one drains.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,7 @@ __all__ = ["SharedLevels"]
 class SharedLevels:
     """The levels ``by_name``, those that are ``draining``, and their ``parents``.
 
-    ``make_queueset`` is `QueueSet` with the options that are the same for all levels, and ``may_rest`` is that of
+    ``make_queueset`` is `QueueSet` with the options that are the same for all levels, and ``may_rest`` is as for a
     `SharedLevel`. With a function ``limit_of``, seats are lent at each dispatch and queue sets are steered. The
     containers are changed in place only.
     """
@@ -90,7 +91,7 @@ class SharedLevels:
             self._drain(level, had_min=drained)
 
     def _open(self, now: int, name: str, settings: QueueSetSettings, limits: LevelLimits) -> SharedLevel:
-        # The concurrency of a steered queue set changes at each step, so its max must be set separately.
+        # The concurrency of a steered queue set changes at each step, so it also gets its max, as the ceiling.
         ceiling = None if self._limit_of is None else limits.max
         queueset = self._make_queueset(settings, now=now, ceiling=ceiling)
         return SharedLevel(name, settings, limits, queueset, may_rest=self._may_rest, limit_of=self._limit_of, now=now)
@@ -105,7 +106,7 @@ class SharedLevels:
         level.alone_width = level.least = level.counted = 0
         # the parents have just been made anew
         level.parent = None if level.parent is None else self.parents.get(level.parent.name)
-        # a draining level serves what waits, even if an operator had paused it
+        # a draining level serves the requests that wait, even if an operator had paused it
         level.is_held = level.is_closing = False
         level.rank_borrower(0)
         if had_min:
@@ -135,7 +136,7 @@ class SharedLevels:
             level.settle_alone()
 
     def leaving(self) -> list[SharedLevel]:
-        """Return the levels that drain or close, and so must be looked at when their last request has left."""
+        """Return the levels that drain or close, and so must be examined when their last request has left."""
         return [level for level in self if level.is_draining or level.is_closing]
 
     # Looking
@@ -157,5 +158,5 @@ class SharedLevels:
 
 
 def _may_stay(level: SharedLevel, name: str, settings: QueueSetSettings) -> bool:
-    """Return whether ``level`` can be the one that is wanted under this name."""
+    """Return whether ``level`` can stay as the level of this ``name`` with these ``settings``."""
     return level.name == name and level.exempt is settings.exempt and not level.is_over

@@ -1,7 +1,7 @@
-"""Limits of levels in seats, which follow from shares once and for all.
+"""The fixed limits of levels in seats, computed from their shares.
 
-Nominal seats are in proportion to the shares; a level may lend some of them, and borrow some. Everything is a fraction
-of integers, and computed as one.
+Nominal seats are in proportion to the shares; a level may lend some of them, and borrow others. All computations use
+integers only.
 """
 
 from collections.abc import Hashable, Mapping
@@ -19,8 +19,8 @@ Level = TypeVar("Level", bound=Hashable)
 class LevelShares:
     """The configuration of a level's seats, in proportions.
 
-    ``borrowing_percent`` None means that borrowing has no limit of its own. An exempt level isn't held to any limit, so
-    it has none to borrow beyond.
+    If ``borrowing_percent`` is None, the level may borrow as many seats as the server has. For an exempt level it must
+    be None, because such a level has no limit.
     """
 
     shares: int
@@ -41,7 +41,7 @@ class LevelShares:
 
 @dataclass(frozen=True, slots=True)
 class LevelLimits:
-    """The seats that the proportions come to: a level's current limit stays between ``min`` and ``max``."""
+    """A level's limits in seats: its current limit stays between ``min`` and ``max``."""
 
     nominal: int
     min: int
@@ -64,10 +64,10 @@ class LevelLimits:
 def limits_from_shares(
     seats: int, levels: Mapping[Level, LevelShares], *, strict_upstream: bool = False
 ) -> dict[Level, LevelLimits]:
-    """Return the limits of all ``levels`` of a server that has so many ``seats``.
+    """Return the limits of all ``levels`` of a server with this number of ``seats``.
 
-    Nominal seats are rounded up, so a level with any shares has a seat, and together they may be more than ``seats``.
-    Zero shares mean zero seats; ``strict_upstream`` lets such a level borrow all the same, as Kubernetes does.
+    Nominal seats are rounded up, so every level with shares has at least one, and their sum may be more than ``seats``.
+    Zero shares mean zero seats; with ``strict_upstream`` such a level may still borrow, as in Kubernetes.
     """
     require_integer("seats", seats, least=0)
     total = sum(level.shares for level in levels.values())

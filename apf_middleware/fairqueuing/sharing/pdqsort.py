@@ -1,4 +1,4 @@
-"""Pattern-defeating quicksort with the choices that Go's ``sort.Sort`` makes, so that equal keys end in Go's order.
+"""Pattern-defeating quicksort with the choices that Go's ``sort.Sort`` makes, so that equal keys get Go's order.
 
 The sort is unstable. That matters where the order of equal keys shows in a result: upstream adds up floating-point
 numbers in the order of a sorted list, and each order has its own rounding error.
@@ -11,7 +11,7 @@ __all__ = ["pdqsort"]
 
 _INSERTION: Final = 12  # up to this length, sort by insertion
 _NINTHER: Final = 50  # from this length on, the pivot is a median of medians
-_MOST_SWAPS: Final = 12  # so many swaps in the choice of a pivot mean a descending list
+_MOST_SWAPS: Final = 12  # this number of swaps in the choice of a pivot means a descending list
 _MOST_STEPS: Final = 5
 _WORD: Final = 2**64 - 1
 

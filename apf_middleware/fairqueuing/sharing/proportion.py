@@ -1,18 +1,19 @@
 """The seats that each queue deserves, in proportion to weights, within guarantees and demands.
 
-*Weighted max-min.* All queues get the same part of the seats for each unit of weight, except where a bound holds them:
+*Weighted max-min.* All queues get the same number of seats for each unit of weight, unless a bound applies:
 
     deserved = clamp(height · weight, lower, upper),    Σ deserved = the total, or all that is wanted.
 
-``lower`` is the min; ``upper`` what is asked for, at most the max, but never below ``lower``. The sum is a polyline in
-the height that never falls, so one sweep over its sorted knots finds the height for any weights, without rounding and
-without iteration. A queue with a weight of 0 deserves only its min, and otherwise uses seats that the others leave.
+``lower`` is the min; ``upper`` is the demand, at most the max, but never below ``lower``. The sum is a piecewise linear
+function of the height and never decreases, so one sweep over its sorted knots finds the height exactly, without
+rounding or iteration, whatever the weights are. A queue with weight 0 deserves only its min, and can use what the
+others leave.
 
-Where the mins alone exceed the total, each is cut to the same part of itself, so that the sum never exceeds the total.
+If the sum of the mins exceeds the total, all mins are reduced in the same proportion, so that the sum is the total.
 Queues with a parent divide among themselves what the parent deserves.
 
-What no queue asks for is divided in the same way, up to each max (`with_surplus`): so an idle queue, too, deserves the
-seats that it could claim, and all seats are accounted for.
+`with_surplus` also divides the seats that no queue asks for, in the same way, up to each max. So an idle queue, too,
+deserves the seats that it could claim.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,7 +49,7 @@ class SeatDemand:
 
 
 def deserved(total: int, demands: Sequence[SeatDemand]) -> tuple[Fraction, ...]:
-    """Return how many of ``total`` seats each queue deserves, where none has a parent."""
+    """Return how many of ``total`` seats each queue deserves, if no queue has a parent."""
     require_integer("total", total, least=0)
     return divide(Fraction(total), [(one.weight, one.least, one.upper) for one in demands])
 
@@ -94,7 +95,7 @@ def _add_surplus(
 
 
 def whole_parts(amounts: Mapping[str, Fraction], total: int) -> dict[str, int]:
-    """Round the ``amounts`` down, and raise those with the largest remainders until they come to ``total``."""
+    """Round the ``amounts`` down, and add 1 to those with the largest remainders until their sum is ``total``."""
     parts = {name: int(amount) for name, amount in amounts.items()}
     by_remainder = sorted(amounts, key=lambda name: (parts[name] - amounts[name], name))
     for name in by_remainder[: max(0, total - sum(parts.values()))]:

@@ -14,8 +14,9 @@ one with the largest lag in proportion to its weight. Among equals, draining lev
 was served longest ago. Fractions are compared by cross-multiplication of integers.
 
 **Saving up.** If the next ticket of the first level doesn't fit, the free seats are saved up for it. Other levels are
-then served only within their mins, which are no part of those seats. If the level's own max stops its ticket, no seats
-are saved up; if the parent's max does, they are saved up only from other children of that parent.
+then served only within their mins, which are no part of the free seats. If the ticket doesn't fit because of its
+level's own max, no seats are saved up; if because of the parent's max, only the other children of that parent leave
+seats for it.
 
 **Back-fill.** Other tickets may be served before one for which seats are saved up, for a bounded number of rounds (see
 `seats`). A ticket may pass at most two others: the next one of its own level, and the one of another level for which
@@ -40,8 +41,8 @@ __all__ = ["Backfill", "Decision", "LevelScheduler"]
 class Decision:
     """The outcome of a survey: the ``ticket`` of ``level`` to be seated next, if any fits.
 
-    Seats are saved up for the level ``saver``, and among the children of the parents ``saving``. ``blocked`` are the
-    tickets that are next and for which too few seats are free.
+    All levels leave seats for the level ``saver``, if any, and the children of each parent in ``saving`` leave seats
+    for one of them. ``blocked`` are the tickets that are next in their levels and for which too few seats are free.
     """
 
     __slots__ = ("blocked", "level", "saver", "saving", "ticket")
@@ -59,7 +60,7 @@ class Backfill(NamedTuple):
 
     level: SharedLevel
     ticket: Ticket
-    passed: tuple[tuple[Reservation, bool], ...] = ()  # each with whether it is of the ticket's own level
+    passed: tuple[tuple[Reservation, bool], ...] = ()  # True: of the ticket's own level
 
     def note_seated(self) -> None:
         """Record in the reservations that the ticket has been seated before the others."""
@@ -121,7 +122,7 @@ class LevelScheduler:
 
     @staticmethod
     def _save_up(level: SharedLevel, wanted: int, decision: Decision) -> bool:
-        """Save seats up for ``level``, unless its own max stops it; return whether that concerns all other levels."""
+        """Save seats up for ``level`` unless its own max stops it; return whether all other levels are concerned."""
         parent = level.parent
         if wanted > level.most or parent in decision.saving:
             return False
@@ -141,7 +142,7 @@ class LevelScheduler:
     def limit_of_newcomer(self, now: int, level: SharedLevel) -> int:
         """Return the limit of a level without queues, where tickets can't wait for a turn.
 
-        While seats are saved up for another level that comes first, the limit is the min.
+        While seats are saved up for a level that comes before it, its limit is its min.
         """
         decision = self.survey(now)
         saver = decision.saver
@@ -172,7 +173,7 @@ class LevelScheduler:
         return None
 
     def _find_in(self, level: SharedLevel) -> Backfill | None:
-        """Return the ticket of ``level`` that could be seated if no seats were saved up for other levels."""
+        """Return a ticket of ``level`` that could be seated if no seats were saved up for other levels."""
         queueset, limit = level.queueset, self._ledger.limit_of(level)
         free = limit - queueset.seats_in_use
         if free <= 0:
@@ -207,8 +208,8 @@ def _in_min(level: SharedLevel) -> int:
 def _seats_wanted(level: SharedLevel, width: int) -> int:
     """Return the seats that ``level`` would use with one more ticket of this ``width``.
 
-    A ticket that is wider than the max counts as the max, and runs alone. As long as it can't, return more than the
-    max.
+    A ticket that is wider than the level's max counts as that max, and runs alone. As long as other requests run, more
+    than the max is returned for it.
     """
     used, most = level.queueset.seats_in_use, level.most
     if width <= most:
@@ -245,5 +246,5 @@ def _rank(level: SharedLevel) -> tuple[int, int]:
 
 
 def _turn(level: SharedLevel) -> tuple[bool, int, str]:
-    """Return the key that decides among equals; it is unique, although a draining level may share a name."""
+    """Return the key that decides among equals; it is unique, although a draining level may have another's name."""
     return (not level.is_draining, level.turn, level.name)
