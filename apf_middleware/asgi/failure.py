@@ -1,7 +1,7 @@
 """Handling of a middleware whose set-up has failed: it fails the server's startup, and answers requests with 503.
 
-Starlette constructs its middleware when the first message arrives, which belongs to the lifespan. A server that gets
-an exception at that time concludes that the app doesn't support lifespan, and continues to serve. The middleware
+Starlette constructs its middleware when it is called for the first time, which is for the lifespan. A server that gets
+an exception from this call concludes that the app doesn't support lifespan, and continues to serve. The middleware
 therefore stores the exception of its set-up, and fails the startup explicitly.
 """
 
