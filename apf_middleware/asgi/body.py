@@ -116,7 +116,7 @@ class RequestBody:
         self._kept: tuple[Message, ...] = ()  # a list takes more memory for each waiting request
         self._length = self._cost = 0  # bytes of content, and of memory
         self._pending: tuple[Any, Any] | None = None  # a call of ``receive`` that has made its first step
-        self._task: tuple[asyncio.Task[Any], int] | None = None  # the task to interrupt, and its earlier cancellations
+        self._task: tuple[asyncio.Task[Any], int] | None = None  # to interrupt, and its earlier cancellations
         self._error: Exception | None = None  # from the server's ``receive``, to be raised in the app's
         self._news: anyio.Event | None = None  # set when the watching task has received a message or ended
         self._watching: Cancellable | None = None  # the watching task
