@@ -1,4 +1,4 @@
-"""Receive what a client sends before the app asks for it, so that no seat is held meanwhile and hang-ups are noticed.
+"""Receive a client's messages before the app asks for them, so that no seat is held meanwhile and hang-ups are noticed.
 
 One `RequestBody` calls the server's ``receive`` in the app's place and keeps the messages:
 
@@ -6,12 +6,12 @@ One `RequestBody` calls the server's ``receive`` in the app's place and keeps th
 - *while the request waits for seats*, in a task of its own, past the end of the body (`RequestBody.watch`), because a
   server reports a hang-up only to a call of ``receive``, and some (hypercorn, granian) only after the whole body;
 - *while the app waits for more of a long body*: if nothing comes for a while (`HELD_NS`), the seats are given back,
-  more is received as before, and the request asks for seats again in its flow's queue (`Upload`).
+  more is received without them, and the request asks for seats again in its flow's queue (`Upload`).
 
 The app receives the same messages in the same order, and ``http.disconnect`` after its response, as the ASGI
-specification requires. Memory, number and time are bounded by `IncomingBodies`, which interrupts a request that has to
-end. A client that sent ``Expect: 100-continue`` must not be asked for its body before its request has seats, so nothing
-is received for it until then.
+specification requires. `IncomingBodies` bounds the memory, number and time of incoming bodies, and interrupts a request
+that has to end. A client that sent ``Expect: 100-continue`` must not be asked for its body before its request has
+seats, so nothing is received for it until then.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ LONGEST_BODY: Final = 64 * 1024
 MOST_MESSAGES: Final = 256
 """The maximum number of messages that are kept, however short they are."""
 
-_MESSAGE_BYTES: Final = 256  # of memory, for each message that isn't the last of its body
+_MESSAGE_BYTES: Final = 256  # of memory besides the content, counted for each message but the last of a body
 _NO_BODY: Final = frozenset({b"0", b""})
 _ANNOUNCING: Final = frozenset({b"content-length", b"transfer-encoding", b"expect"})
 _BEGINNINGS: Final = frozenset({"http.request", "websocket.connect"})
@@ -60,7 +60,7 @@ _HANG_UPS: Final = frozenset({"http.disconnect", "websocket.disconnect"})
 _CONTENT: Final = frozenset({"http.response.body", "http.response.zerocopysend", "http.response.pathsend"})
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
-_running_loop: Final = asyncio._get_running_loop  # noqa: SLF001 - the public one raises where none runs
+_running_loop: Final = asyncio._get_running_loop  # noqa: SLF001 - the public one raises if no loop runs
 
 
 class RequestBody:
@@ -118,10 +118,10 @@ class RequestBody:
         self._pending: tuple[Any, Any] | None = None  # a call of ``receive`` that has made its first step
         self._task: tuple[asyncio.Task[Any], int] | None = None  # to interrupt, and its earlier cancellations
         self._error: Exception | None = None  # from the server's ``receive``, to be raised in the app's
-        self._news: anyio.Event | None = None  # set when the watching task has received or ended
+        self._news: anyio.Event | None = None  # set when the watching task has received a message or ended
         self._watching: Cancellable | None = None  # the watching task
         self._waiter: Waiter | None = None
-        self._is_asking = self._is_watched = False  # whether the watching task calls ``receive``, and should
+        self._is_asking = self._is_watched = False  # whether the watching task calls ``receive``, and whether it should
         self._has_room = True
         self._has_content = self._has_ended = self._has_trailers = self._is_answered = False
         self.is_silent: bool = is_silent
@@ -163,8 +163,8 @@ class RequestBody:
             self._has_content = True
             self._length += size
         self._cost += size + _MESSAGE_BYTES if more else size
-        # After the end of the body one more message is kept, the hang-up. A server that sends another message there (a
-        # second request) doesn't wait for the client, so calls of its ``receive`` would form a busy loop.
+        # After the end of the body one more message is kept, normally the hang-up. If the server returns another one,
+        # such as a second request, its ``receive`` doesn't wait for the client, and more calls would be a busy loop.
         if self.is_whole or kind not in _BEGINNINGS:
             self._has_ended = True
             self.has_gone = self.has_gone or kind in _HANG_UPS
@@ -176,7 +176,7 @@ class RequestBody:
             self._charge()
 
     def _charge(self) -> None:
-        """Charge the kept messages to the request, which waits and may keep them for a long time."""
+        """Charge the kept messages to the request, because it waits and may keep them for a long time."""
         incoming = self._incoming
         owed = self._cost if incoming is None else self._cost - incoming.kept
         if owed:
@@ -187,7 +187,7 @@ class RequestBody:
         return self._length <= limit and len(self._kept) < MOST_MESSAGES and self._has_room
 
     def _forget(self, messages: tuple[Message, ...], rest: tuple[Message, ...]) -> None:
-        """Keep ``rest`` without ``messages``."""
+        """Drop ``messages``, and keep only ``rest``."""
         self._kept = rest
         for message in messages:
             size = _size_of(message)
@@ -206,9 +206,9 @@ class RequestBody:
     def receive_at_once(self) -> None:
         """Receive what has arrived already, without waiting.
 
-        Most bodies arrive with their request. The first step of a call of ``receive``, taken by hand, shows whether it
-        has to wait; then `gather` continues that call. On trio `gather` makes all calls, because they must be made in
-        its cancel scope.
+        Most bodies arrive with their request. The first step of a call of ``receive`` is made here without awaiting the
+        call, and shows whether it has to wait; if so, `gather` continues that call. On trio `gather` makes all calls,
+        because they must be made in its cancel scope.
         """
         if _running_loop() is not None:
             self._call()
@@ -290,7 +290,7 @@ class RequestBody:
 
     def note_task(self) -> None:
         """Let `IncomingBodies` interrupt the running task if the request has to end."""
-        if _running_loop() is None:  # trio's task has a scope
+        if _running_loop() is None:  # on trio, `gather` has a cancel scope for this
             return
         task = asyncio.current_task()
         if task is not None:
@@ -302,11 +302,12 @@ class RequestBody:
         if self._task is None or self._incoming is None or self._incoming.reason is None:
             return False
         task, cancelling = self._task
-        # The task may have been cancelled from outside in the same turn of the event loop; then that must take effect.
+        # The task may also have been cancelled from outside, in the same turn of the event loop. That cancellation must
+        # take effect.
         return task.uncancel() <= cancelling
 
     def parsed(self) -> Mapping[str, object]:
-        """Return the body as a JSON object; empty if it is another document or too long, or the client has gone."""
+        """Return the body as a JSON object; empty if it is no JSON object or too long, or if the request has to end."""
         if not self.is_whole or self._length > LONGEST_BODY or self.reason is not None:
             return NO_VALUES
         return _parsed(b"".join([message.get("body", b"") for message in self._kept]))
@@ -348,7 +349,7 @@ class RequestBody:
             news.set()
 
     async def _wait_for_news(self) -> None:
-        """Wait until the watching task has received or ended; a cancellation of the wait doesn't end that task."""
+        """Wait until the watching task receives a message or ends; a cancellation of the wait doesn't end that task."""
         if self._news is None:
             self._news = anyio.Event()
         await self._news.wait()
@@ -356,13 +357,13 @@ class RequestBody:
     # While the app runs
 
     def hand_over(self, receive: Receive, send: Send) -> tuple[Receive, Send]:
-        """Return ``receive`` and ``send`` for the app: the server's, which are given, if nothing was kept."""
+        """Return ``receive`` and ``send`` for the app: the given ones of the server if nothing is kept here."""
         self._send = send
         self._is_watched, self._waiter = False, None
         return (self.receive, self.send) if self._kept or self._is_asking or self._error else (receive, send)
 
     def stop_watching(self) -> None:
-        """Stop receiving in the app's place; a call that has begun continues, because its message would be lost."""
+        """Stop receiving in the app's place; a call that has begun continues, so that its message isn't lost."""
         self._is_watched = False
         self._waiter = None
 
@@ -393,9 +394,9 @@ class RequestBody:
         return message
 
     def send(self, message: Message) -> Awaitable[None]:
-        """Send a message of the app, and note whether its response is complete while something is kept."""
+        """Send a message of the app; while messages are kept or received here, note when the response is complete."""
         assert self._send is not None, "the app sends after `hand_over`"
-        if self._kept or self._is_asking:  # otherwise the app receives from the server, which knows the response
+        if self._kept or self._is_asking:  # otherwise the app receives from the server, which notes this itself
             return self._send_and_note(self._send, message)
         return self._send(message)
 
@@ -428,7 +429,7 @@ class RequestBody:
 
 
 Client = tuple[Admission, Scope, Receive, RequestBody | None]
-"""A waiting request: its admission, its scope, the server's ``receive``, and the body if one was begun."""
+"""A waiting request: its admission, its scope, the server's ``receive``, and its `RequestBody` if there is one."""
 
 
 def watch_of_client(client: Client) -> RequestBody:
@@ -564,7 +565,7 @@ def _parsed(raw: bytes) -> Mapping[str, object]:
 
 
 def announcement(scope: Scope) -> Literal["", "coming", "expected"]:
-    """Return whether a request announces a body: one that is coming, or one that is sent when the server asks."""
+    """Return ``coming`` if a request announces a body, ``expected`` if the server must ask for it, or an empty text."""
     is_coming = is_expected = False
     if scope["type"] != "http":  # the handshake of a WebSocket has no body, even if its headers announce one
         return ""

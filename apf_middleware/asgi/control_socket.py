@@ -1,13 +1,13 @@
 """The control socket of one worker: operators can reach it even when no other request gets through.
 
 Each worker has a file of its own, so that each can be addressed, and only the owner of the server's process can open
-it. The socket exists from the beginning of the lifespan to its end. An error is logged and ends at most the socket: the
-server continues.
+it. The socket exists from the beginning of the lifespan to its end. An error is logged, and ends the socket or one
+of its connections, but never the server.
 
 A `ControlConnection` serves an ASGI application over HTTP/1.1 with h11, on asyncio and on trio. Its peer is authorized
-for everything, but requests are checked like any client's, because a faulty program may send them. A connection serves
-one request at a time. Requests are bounded in length and in time, and connections in number. uvicorn's protocol class,
-which runs on asyncio only, has no such bounds on connections and on the time that a request may take to arrive.
+for everything, but requests are checked like those of any client, because a faulty program may send them. A connection
+serves one request at a time. Requests are bounded in length and in time, and connections in number. uvicorn's protocol
+class, which runs on asyncio only, has no such bounds on connections and on the time that a request may take to arrive.
 """
 
 import logging
@@ -221,7 +221,7 @@ class ControlSocket:
         # the socket doesn't listen yet.
         unready = path.with_name(f".{path.name}_")
         listener = await anyio.create_unix_listener(unready, mode=_MODE, backlog=_BACKLOG)
-        # The inode stays when the file is renamed. Read by the final name, it could be that of another worker's file.
+        # Renaming a file keeps its inode, which is read first because the final name may soon be another worker's file.
         self._inode = _inode_of(unready)
         unready.replace(path)
         self._path = path
@@ -238,7 +238,7 @@ class ControlSocket:
         return path
 
     async def _accept(self, listener: SocketListener) -> None:
-        """Accept connections, also after the process ran out of file descriptors, which ends a listener's ``serve``."""
+        """Accept connections, even after the process ran out of file descriptors, which ends a listener's ``serve``."""
         async with anyio.create_task_group() as tasks:
             while True:
                 try:
@@ -248,7 +248,7 @@ class ControlSocket:
                     await anyio.sleep(_PAUSE_S)
                     continue
                 try:
-                    # only now that a client has come, because this may end another connection
+                    # only after a client has connected, because this may end another connection
                     await self._make_room()
                 except BaseException:
                     # No task has the stream yet, so nothing else would close it.

@@ -1,7 +1,7 @@
 """Handling of a failed set-up of the middleware: the server's startup fails, and requests are answered with 503.
 
-Starlette constructs its middleware when the first message arrives, which belongs to the lifespan. A server that gets
-an exception at that time concludes that the app doesn't support lifespan, and continues to serve. The middleware
+Starlette constructs its middleware when it is called for the first time, which is for the lifespan. A server that gets
+an exception from this call concludes that the app doesn't support lifespan, and continues to serve. The middleware
 therefore stores the exception of its set-up, and fails the startup explicitly.
 """
 

@@ -58,7 +58,7 @@ _SEATED: Final = TicketState.SEATED
 _NO_BODY: RequestBody | None = None
 _WAITING: Final = TicketState.WAITING
 _SENT_AT_ONCE: Final = 16 * 1024  # in bytes; servers buffer up to this size without waiting for the client
-_E: Final = frozenset(b"eE")  # the sixth letter of text/event-stream
+_E: Final = frozenset(b"eE")  # the character at index 5 of text/event-stream
 # The `self` of a sender: `MethodType(sender, reply)` is the app's ``send``. That is faster than a partial.
 _Reply = tuple[Send, Headers, Admission]
 
@@ -73,7 +73,7 @@ class APFMiddleware:
     with ``watch`` when the files change. Files that define nothing are refused unless ``allow_empty`` is true.
 
     If an argument or the configuration is invalid, the server doesn't start: the startup of the lifespan fails, with
-    all problems. Servers without lifespan start, and all requests are answered with 503.
+    all problems. A server without lifespan starts, but all requests are answered with 503.
     """
 
     _failure: SetupFailureApp | None = None
@@ -153,7 +153,7 @@ class APFMiddleware:
             if (policy is None and body is None) or _may_arrive(now, admission, policy, body, scope):
                 controller.arrive(now, admission)
             if admission.state is _WAITING:
-                client = admission, scope, receive, body  # its watch receives the body, and is the body from then on
+                client = admission, scope, receive, body  # the wait returns a body that replaces ``body``
                 body = await service.wait(admission, resolved.runtime.wait_limit_ns, watch_of_client, client) or body
             if admission.state is not _SEATED:
                 _end(admission, body)

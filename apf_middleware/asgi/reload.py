@@ -2,8 +2,8 @@
 
 Reading is slow and happens in a thread. The new configuration is checked there as at the start, and all objects that
 can be built in advance are built there. It is then put in force between two steps of the event loop, so no request sees
-a mixture of both. If there is an error, nothing changes; the error is logged with its place, counted, and kept for
-display.
+a mixture of old and new. If there is an error, nothing changes; the error is logged with its place, counted, and kept
+for display.
 
 A thread detects changed files by notifications of the operating system. It watches directories rather than files,
 because editors and mounted ConfigMaps replace a file with a new one. Changes of other files there are ignored: each
@@ -91,9 +91,9 @@ class ReloadTarget(Protocol):
 class ConfigurationOrigin(NamedTuple):
     """The sources of a configuration and the findings of its first reading.
 
-    With a ``watcher``, made before that reading, the files are read again when they change. ``has_server`` is whether
-    they had a Server document. With ``allow_empty``, the files may define nothing, and a reload may remove the Server
-    document.
+    If there is a ``watcher``, the files are read again when they change; it was made before the first reading.
+    ``has_server`` tells whether the files had a Server document. With ``allow_empty``, the files may define nothing,
+    and a reload may remove the Server document.
     """
 
     sources: tuple[str | PathLike[str], ...] = ()
@@ -144,7 +144,7 @@ class Reloader:
         """Read the files again and put their configuration in force; False if there is an error and nothing changes.
 
         One reading runs at a time. All calls that arrive during a reading share the result of the next one. They can't
-        share the current one, which may have read the files before they were changed for the later call.
+        share the current one, because it may have read the files before the changes for which they were made.
         """
         _require_sources(self._sources, "config", value=self._target.configuration)
         begun = self._begun
@@ -352,9 +352,9 @@ class Watcher:
             changed()
 
     def _seen(self) -> _Look:
-        """Return metadata of the files that changes when one of them does."""
-        # A file that can't be found or read is a problem for the reading that follows; here it only changes the result.
-        # The inode tells a replaced file of the same size and time, as a copy with preserved times is.
+        """Return metadata of the files that differs when one of them has changed."""
+        # A file that can't be found or read is reported by the reading that follows; here it only changes the result.
+        # The inode differs if a file was replaced by one of the same size and time, such as a copy that keeps times.
         found = []
         for path in find_files(self._sources, Problems()):
             try:

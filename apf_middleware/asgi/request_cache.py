@@ -32,7 +32,7 @@ REMEMBERED: Final = 4096
 
 V = TypeVar("V")
 
-_MOST_METHODS: Final = 32  # for so many, the names of the headers in their keys are kept; clients may invent methods
+_MOST_METHODS: Final = 32  # with remembered header names; bounded, because clients may invent methods
 _HOST: Final = b"host"
 
 
@@ -160,7 +160,7 @@ class RequestCache(BoundedCache[Key, V]):
 
 
 class _Facts:
-    """The facts that schemas read beside method, path and peer.
+    """The facts that schemas read besides method, path and peer.
 
     ``are_known`` is False if a distinguisher is a callable, which may read anything.
     """

@@ -42,14 +42,14 @@ _STATUS: Final = {Reason.QUEUE_CLOSED: 503, Reason.QUEUE_CLOSING: 503, Reason.SL
 _BODIES: Final = frozenset({Reason.SLOW_BODY, Reason.BODY_LIMIT})  # the rest of the body is never received
 _DETAILS: Final[Mapping[Reason, str]] = {
     Reason.QUEUE_FULL: "The queue for requests like this one is full.",
-    Reason.CONCURRENCY_LIMIT: "All seats for requests like this one are taken, and they are not queued.",
+    Reason.CONCURRENCY_LIMIT: "All seats for requests like this one are taken, and such requests are not queued.",
     Reason.TIME_OUT: "No seat came free within the time that a request may wait.",
     Reason.CANCELLED: "The client has disconnected.",
     Reason.QUEUE_CLOSED: "The queue for requests like this one is closed.",
     Reason.QUEUE_CLOSING: "The queue for requests like this one is closing.",
     Reason.STREAM_LIMIT: "The maximum number of streams like this one is open.",
     Reason.SLOW_BODY: "The request's body arrived too slowly.",
-    Reason.BODY_LIMIT: "The maximum number of requests is waiting for their bodies.",
+    Reason.BODY_LIMIT: "The maximum number of requests are already waiting for their bodies.",
     Reason.GATE: "A resource that this request needs did not become available in time.",
 }
 
@@ -63,7 +63,7 @@ class Answer:
     body: bytes
 
 
-_GONE: Final = Answer(499, [(b"content-length", b"0")], b"")  # which proxies log for a lost client
+_GONE: Final = Answer(499, [(b"content-length", b"0")], b"")  # the status that proxies log if the client has left
 
 
 def answer_rejected(admission: Admission, response_headers: ResponseHeaders, now: int, chance: Random) -> Answer:

@@ -86,7 +86,7 @@ def path_of(scope: Scope) -> str:
 
 
 class HeaderView(Mapping[str, str]):
-    """Headers by name in lower case, decoded on access; of several with one name, the first."""
+    """Headers by name in lower case, decoded on access; if several have the same name, the first counts."""
 
     __slots__ = ("_headers",)
 
@@ -118,7 +118,7 @@ class HeaderView(Mapping[str, str]):
 
 
 class QueryView(Mapping[str, str]):
-    """Query parameters by name, parsed on first access; of several with one name, the first."""
+    """Query parameters by name, parsed on first access; if several have the same name, the first counts."""
 
     __slots__ = ("_parsed", "_raw")
 

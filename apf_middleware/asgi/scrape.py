@@ -1,7 +1,7 @@
 """The metrics endpoint for Prometheus: at a path of the middleware, or through a registry of the app.
 
-With several workers, where the environment variable PROMETHEUS_MULTIPROC_DIR is set, each worker publishes its numbers
-to files, and any worker can answer for all of them.
+For several workers the environment variable PROMETHEUS_MULTIPROC_DIR is set. Each worker then publishes its numbers to
+files, and any worker can answer for all of them.
 """
 
 import os
@@ -40,7 +40,7 @@ class Scrape:
         self._path_is_own = registry is None
         self._path = settings.served_path if self._path_is_own else None
         self._collector = APFCollector(read, settings.prefix, self._run_on_loop)
-        self._loop: EventLoop | None = None  # known if an app reads its registry, which it may do in any thread
+        self._loop: EventLoop | None = None  # set if the app reads its own registry, which it may do in any thread
         self._directory = os.environ.get(DIRECTORY_VARIABLE)
         self._publisher = Publisher(read, settings.prefix, self._directory) if self._directory else None
         if registry is not None and self._publisher is None:
@@ -54,7 +54,7 @@ class Scrape:
             self._path = settings.served_path
 
     def find_loop(self) -> None:
-        """Take the event loop of this thread as the one that serves."""
+        """Remember the event loop of this thread as the one that serves requests."""
         if not self._path_is_own and (self._loop is None or not self._loop.is_here):
             self._loop = EventLoop.running()
 
@@ -86,7 +86,7 @@ class Scrape:
         return self._publisher is not None
 
     def publish(self) -> None:
-        """Publish the numbers for other workers, if there may be any."""
+        """Publish the numbers for other workers, if there may be other workers."""
         if self._publisher is not None:
             self._publisher.publish()
 

@@ -121,7 +121,7 @@ class Service:
         self.due = self.now()
 
     def _publish(self) -> None:
-        """Publish the numbers for other workers, and schedule the next time unless all levels are idle."""
+        """Publish the numbers for other workers, and schedule the next publication unless all levels are idle."""
         self.scrape.publish()
         levels = [runtime.shared for runtime in self.controller.registry.shown]
         if not all(shared.queueset.is_idle and shared.alone is None for shared in levels):
@@ -167,7 +167,7 @@ class Service:
     def _make(self, files: Configuration, configuration: Configuration) -> PreparedConfiguration:
         old, new = self.configuration.server, configuration.server
         stays = (old.authentication, old.trusted_proxies) == (new.authentication, new.trusted_proxies)
-        chain = self.chain if stays else build_chain(new, self._authenticators)  # it may have fetched keys
+        chain = self.chain if stays else build_chain(new, self._authenticators)  # the old one may have fetched keys
         response_headers = ResponseHeaders(new.responses)
         resolver = RequestResolver(
             configuration,
@@ -175,7 +175,7 @@ class Service:
             chain,
             response_headers,
             sources=self._sources,
-            # the counters go on, because Prometheus takes a smaller number for a restart
+            # the counters are kept, because Prometheus takes a counter that falls for one that was reset
             refused=self.resolver.refused,
             unknown_queues=self.resolver.unknown_queues,
         )
@@ -229,7 +229,7 @@ class Service:
         return None if directory is None else ControlSocket(directory, settings.app, self._answer_owner)
 
     async def _answer_owner(self, scope: Scope, receive: Receive, send: Send, peer: Peer) -> None:
-        await self.admin.answer_owner(scope, receive, send, peer)  # a reload replaces it
+        await self.admin.answer_owner(scope, receive, send, peer)  # read here, because a reload replaces it
 
     # Start and end of the server
 
@@ -264,9 +264,9 @@ class Service:
         self._reloader.end()
         self._signals.forget()
         self._parent.stop()
-        # before the last publication, which thus has the rejected requests
+        # before the last publication, so that it includes the rejected requests
         self.controller.close()
-        # Before the files are closed: a later publication would begin new ones, which would remain.
+        # before the files are closed, because a later publication would begin new files, which would remain
         self._publishing.cancel()
         self._kinds.end()
         self.scrape.close()
@@ -274,7 +274,7 @@ class Service:
         log_event(logging.INFO, "apf.stopped")
 
     async def finish(self) -> None:
-        """Complete the asynchronous part of the `end`: return what gates hold on other servers."""
+        """Complete the `end` asynchronously: give back what gates hold on other servers."""
         if self.controller.gate_runner is not None:
             await self.controller.gate_runner.aclose()
 

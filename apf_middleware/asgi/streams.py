@@ -1,6 +1,6 @@
-"""The policy for requests with more than a plain response: streams, watches, slow readers and reduced estimates.
+"""The policy for streams, watches, slow readers and requests with reduced estimates.
 
-A stream may last for hours. Where its level says so, it gives its seats back when its response begins.
+A stream may last for hours. If its level is configured so, it gives its seats back when its response begins.
 
 A WebSocket is a stream from the start. A request that accepts ``text/event-stream`` or watches a resource probably is
 one, and a response of type ``text/event-stream`` certainly is.
@@ -30,7 +30,7 @@ __all__ = ["StreamPolicy", "admit_stream", "begin_response", "begin_watch", "is_
 _SEATED: Final = TicketState.SEATED
 _EVENT_STREAM: Final = b"text/event-stream"
 _LENGTH: Final = len(_EVENT_STREAM)
-_ENDS: Final = frozenset({b"", b";", b" ", b"\t"})  # otherwise it is a longer, other type
+_ENDS: Final = frozenset({b"", b";", b" ", b"\t"})  # any other character continues the name of another type
 
 
 class StreamPolicy:
@@ -49,7 +49,7 @@ def admit_stream(now: int, admission: Admission, policy: StreamPolicy, scope: Sc
     """Count a request that is expected to become a stream; False if it is refused because there are too many."""
     if policy.was_cut:
         admission.destination.counters.cut += 1
-    # `enter` comes last, because it takes a place, which only a stream may do.
+    # `enter` is called last, because it takes a place, and only streams may take places.
     if not policy.is_limited or not (policy.is_watch or _is_known(scope)) or admission.long_term().enter():
         return True
     admission.destination.controller.refuse(now, admission, Reason.STREAM_LIMIT)

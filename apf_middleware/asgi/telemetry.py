@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Wait", "build_tracing", "choose_wait", "timing_header", "wrap_with_telemetry", "wrap_with_timing"]
 
 Wait = Callable[[Admission, int, Callable[[Client], RequestBody], Client], Awaitable[RequestBody | None]]
-"""A function that waits for the seats of a request, at most some nanoseconds, and watches its client meanwhile."""
+"""A function that waits for a request's seats, at most the given nanoseconds, and watches its client meanwhile."""
 
 _STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _MS: Final = 1_000

@@ -1,7 +1,7 @@
 """The metrics as prometheus_client collects them, made from one reading of the server at each scrape.
 
-Between two scrapes only a ledger is kept, and only for the levels of the last reading. So the series of a removed level
-end with it.
+Between two scrapes only a ledger is kept, and only for the levels of the last reading. So a removed level has no series
+any more.
 """
 
 import re
@@ -46,7 +46,7 @@ def metric_name(family: Family, prefix: str) -> str:
 class APFCollector(Collector):
     """All metrics of one server, made of what ``read`` returns.
 
-    A registry may be read in any thread. ``run`` calls a function where nothing changes meanwhile what is read.
+    A registry may be read in any thread, so ``run`` calls a function where the counters can't change meanwhile.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class APFCollector(Collector):
             yield metric
 
     def describe(self) -> Iterator[Metric]:
-        """Return the metrics without series, by which a registry finds clashes of names at registration."""
+        """Return the metrics without series, which a registry uses to detect clashes of names at registration."""
         return map(self._metric, FAMILIES)
 
     def register(self, registry: CollectorRegistry) -> None:

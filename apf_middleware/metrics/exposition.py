@@ -22,7 +22,7 @@ _TEXT: Final = "text/plain"
 
 
 def render(accept: str, source: CollectorRegistry | APFCollector) -> tuple[bytes, str]:
-    """Return all metrics of a registry, or much faster of one collector, in the format that ``accept`` prefers.
+    """Return all metrics of a registry or, much faster, of one collector, in the format that ``accept`` prefers.
 
     The result is the text and its content type.
     """

@@ -77,7 +77,7 @@ class Family:
 
     @property
     def buckets(self) -> tuple[str, ...]:
-        """Return the bounds as the label ``le`` has them, infinity included."""
+        """Return the bounds, with infinity, as they are written in the label ``le``."""
         return tuple(map(floatToGoString, (*self.bounds, float("inf"))))
 
 
@@ -259,7 +259,7 @@ def _epochs(level: LevelReading) -> Mapping[str, int] | None:
 
 
 def _meter(name: str) -> Callable[[LevelReading], float | None]:
-    """Return a function that reads the meter ``name`` in seat-seconds, or None where the discipline hasn't got it."""
+    """Return a function that reads the meter ``name`` in seat-seconds, or None if the discipline doesn't have it."""
     return lambda level: level.meters[name] / UNITS_PER_SEAT_SECOND if name in level.meters else None
 
 
@@ -547,7 +547,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _gate("gate_events_total", "Events that were emitted to a gate.", lambda gate: gate.events),
     _gate(
         "gate_rescues_total",
-        "Openings by timer, because no event came for a long time, after which a request passed.",
+        "Openings by a timer, because no event came for a long time, that let at least one request pass.",
         lambda gate: gate.rescues,
     ),
     _gate("gate_rejected_requests_total", "Requests that were rejected because of a gate.", lambda gate: gate.rejected),

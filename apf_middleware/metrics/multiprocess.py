@@ -1,13 +1,15 @@
 """Several workers on one host: each writes its numbers to files, and the worker that is scraped reads all files.
 
-The files and their sums are prometheus_client's (``PROMETHEUS_MULTIPROC_DIR``), so that its own collector reads them
-together with an app's own metrics. A publisher writes them instead of prometheus_client's value classes: only numbers
-that have changed are written; each file has one writer, even if others use the directory; and the series of removed
-levels go away, because a new file takes the place of the old one.
+The files have prometheus_client's format (``PROMETHEUS_MULTIPROC_DIR``), and prometheus_client adds them up. Its own
+collector can therefore read them together with an app's own metrics. They are written by a `Publisher` instead of
+prometheus_client's value classes, for three reasons: it writes only numbers that have changed; each file has only one
+writer, even if others use the directory; and the series of removed levels disappear, because a new file replaces the
+old one.
 
-A file's name has the process, the time when that process began, and the number of the publisher in it. So the gauges of
-a worker that was killed differ from those of a later process with the same number, and the next scrape deletes them.
-Its counters and histograms stay: the requests that they count have happened.
+A file's name contains the ID of the process, the time at which the process began, and the number of the publisher in
+it. The gauges of a killed worker can therefore be told from those of a later process with the same ID, and the next
+scrape deletes them. The counters and histograms of the killed worker stay, because they count requests that have
+happened.
 """
 
 import os
@@ -40,12 +42,12 @@ DIRECTORY_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 _OURS: Final = re.compile(r"gauge_[a-z]+_apf-(?P<pid>\d+)-(?P<birth>\d+)-\d+\.db")
 _PROCESSES: Final = Path("/proc")
-_NO_BIRTH: Final = "0"  # where the system doesn't say
+_NO_BIRTH: Final = "0"  # if the system doesn't report it
 _numbers: Final = count()
 
 
 def _birth(pid: int) -> str | None:
-    """Return when a process began, in the system's own units; None if it is dead, also as a zombie."""
+    """Return the time at which a process began, in the system's own units; None if it has ended or is a zombie."""
     try:
         stat = (_PROCESSES / str(pid) / "stat").read_text()
     except OSError:
@@ -59,9 +61,9 @@ def _birth(pid: int) -> str | None:
 
 
 def _answers(pid: int) -> bool:
-    """Return whether there is such a process, where only a signal can find out."""
+    """Return whether a process exists, on systems on which only a signal can find this out."""
     if os.name != "posix":
-        return True  # elsewhere a signal kills
+        return True  # on other systems, any signal ends the process
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -95,8 +97,8 @@ class _SeriesFile:
         self._written = series
 
     def _begin(self, series: dict[str, float]) -> Any:  # noqa: ANN401 - prometheus_client's are untyped
-        """Write a new file, which takes its place only when it is complete, so that no reader sees half of it."""
-        # readers look for *.db, so they pass this name over
+        """Write a new file, which gets its final name only when it is complete, so that no reader sees half of it."""
+        # readers look for *.db, so they ignore this name
         new = self._path.with_suffix(".new")
         new.unlink(missing_ok=True)
         values: Any = MmapedDict(str(new))  # type: ignore[no-untyped-call]
@@ -134,10 +136,10 @@ class Publisher:
         self._ledger = RatioLedger()
 
     def publish(self) -> None:
-        """Write the present numbers: now and then while something changes, and before this process is scraped."""
+        """Write the present numbers; call this regularly while they change, and before this process is scraped."""
         if self._pid != os.getpid():
             self._begin()
-        # All earlier files: one that has lost all of its series must be emptied.
+        # This begins with all existing files, because a file must be emptied if all of its series have gone.
         series: dict[str, dict[str, float]] = {name: {} for name in self._files}
         # built anew, so that keys of series that have gone are forgotten
         known, self._keys = self._keys, {}
@@ -162,7 +164,7 @@ class Publisher:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._identity = f"apf-{self._pid}-{_birth(self._pid) or _NO_BIRTH}-{self._number}"
-        for file in self._files.values():  # the parent's, which stay open there
+        for file in self._files.values():  # those of the parent process, where they stay open
             file.close(delete=False)
         self._files = {}
 
@@ -213,7 +215,7 @@ def forget_dead(directory: str | os.PathLike[str]) -> None:
 
 
 class DirectoryCollector(Collector):
-    """All metrics in ``directory``, of all workers together, and those that an app keeps there itself."""
+    """All metrics in ``directory``: those of all workers together, and those that an app itself keeps there."""
 
     def __init__(self, directory: str | os.PathLike[str] | None = None) -> None:
         self._directory = _require_directory(directory)

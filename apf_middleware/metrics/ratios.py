@@ -1,10 +1,10 @@
-"""Histograms of parts of a whole over time, made from how long a number had each of its values.
+"""Histograms of parts of a whole over time, made from the time for which a number had each of its values.
 
-Each nanosecond counts as one observation of value/denominator. Denominators change: a level's limit grows and shrinks.
-So time is put into its bucket once, when it is read, by the denominator of that moment, and stays there. Dividing the
-whole past anew at each reading would move old observations from bucket to bucket, and Prometheus takes a counter that
-falls for one that was reset. For the same reason, time that is moved to another value afterwards raises buckets but
-never lowers one.
+Each nanosecond counts as one observation of value/denominator. Denominators change, because a level's limit grows and
+shrinks. So each span of time is put into a bucket once, when it is read, by the denominator of that moment, and stays
+there. Dividing all past time again at each reading would move old observations from bucket to bucket, and Prometheus
+takes a counter that falls for one that was reset. For the same reason, time that is moved to another value afterwards
+raises buckets but never lowers one.
 
 A ledger belongs to one reader, and forgets the histograms of levels that are gone.
 """
@@ -21,7 +21,7 @@ Key = tuple[str, ...]
 
 
 class _Ratio:
-    """One histogram, and the time by value that it holds already."""
+    """One histogram, and the time by value that it already contains."""
 
     __slots__ = ("_found", "_seen", "_shown", "_shown_total", "duration")
 

@@ -1,7 +1,7 @@
 """The numbers behind the metrics at one moment, which the runtime reads at each scrape.
 
-Nothing is computed here, and nothing depends on Prometheus; `families` makes metrics of a reading. Work (the meters,
-and what lies between two bounds) is in units of 1e-8 seat-seconds.
+Nothing here is computed or depends on Prometheus; `families` makes metrics from a reading. Work (the meters and the
+`Bounds`) is in units of 1e-8 seat-seconds.
 """
 
 from collections.abc import Mapping
@@ -27,12 +27,12 @@ Kind = Literal["queue", "reject", "exempt"]
 """A level queues or rejects a request that doesn't fit; in an exempt level every request fits."""
 
 Bounds = tuple[int, int]
-"""The least and the most."""
+"""The minimum and the maximum."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdjustmentReading:
-    """A level's demand in the last adjustment period, in seats, and the target for the next; NaN where unknown."""
+    """A level's demand in the last adjustment period, in seats, and the target for the next; NaN if unknown."""
 
     high_watermark: int
     average: float
@@ -45,10 +45,11 @@ class AdjustmentReading:
 class LevelReading:
     """The limits of one level, and how long its numbers had each value.
 
-    ``waiting_capacity`` is how many requests its queues hold together. Seats in use and demand are exposed as parts of
-    ``denominator``; None means the current limit, or a tenth of the server's seats where that is 0. ``next_s`` are the
-    least and the most R at which a queue's oldest waiting request begins; ``next_discounted_s`` are the same less what
-    the queue's executing requests are expected to take. Both are None where no request waits.
+    ``waiting_capacity`` is the number of requests that all of its queues together can hold. Seats in use and demand are
+    exposed as parts of ``denominator``; None means the current limit, or a tenth of the server's seats if that limit is
+    0. ``next_s`` has the smallest and the largest virtual start of the requests at the heads of the queues.
+    ``next_discounted_s`` is the same, after subtraction of the work that each queue's executing requests are expected
+    to take. Both are None if no request waits.
     """
 
     name: str
@@ -80,7 +81,7 @@ class SchemaReading:
 
 @dataclass(frozen=True, slots=True)
 class GateReading:
-    """One gate: requests that it holds now, and its counters; ``waits`` are in nanoseconds."""
+    """One gate: the number of requests that it holds now, and its counters; ``waits`` are in nanoseconds."""
 
     name: str
     parked: int

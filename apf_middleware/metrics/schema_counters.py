@@ -1,6 +1,6 @@
-"""Counters of the requests of one schema at one level, which the runtime increments where the fact happens.
+"""Counters of the requests of one schema at one level, which the runtime increments when the counted event happens.
 
-A request that is admitted at once and is one seat wide increments one integer here, and a histogram when it ends.
+A request that is admitted at once and is one seat wide increments one integer here, and one histogram when it ends.
 """
 
 from collections import Counter
@@ -19,9 +19,9 @@ _LEAST: Final = 64
 class EndingCounter:
     """Counts noted tickets that have given up their seats.
 
-    That a request fails is known when its response begins or its app raises, but the request counts as running until
-    its seats are free. So the ticket is noted when the failure is known, and counted when the count is read, or when
-    many tickets have been noted.
+    A failure is known when the response begins or the app raises, but the request counts as running until its seats are
+    free. So the ticket is noted when the failure is known. Whether it has given up its seats is checked later: when the
+    count is read, or when many tickets have been noted.
     """
 
     __slots__ = ("_limit", "_noted", "_settled")
@@ -32,7 +32,7 @@ class EndingCounter:
         self._limit = _LEAST
 
     def note(self, ticket: Ticket) -> None:
-        """Note that ``ticket`` will end in this way; call this once for each ticket."""
+        """Note ``ticket``, which is counted when it has given up its seats; call this once for each ticket."""
         self._noted.append(ticket)
         if len(self._noted) >= self._limit:
             self._settle()
@@ -52,7 +52,7 @@ class EndingCounter:
 
     @property
     def count(self) -> int:
-        """Return how many have ended."""
+        """Return the number of noted tickets that have given up their seats."""
         self._settle()
         return self._settled
 
@@ -63,10 +63,11 @@ class EndingCounter:
 class SchemaCounters:
     """The counters of one schema at one level.
 
-    ``at_once`` were seated on arrival, ``after_wait`` later; ``waiting`` wait now. ``extra_seats`` are the seats in use
-    beyond one a request. ``cut`` were estimated wider than their level allows. ``widths`` counts requests by seats,
-    without those of one seat, which are the rest. Of the seated requests, ``failed`` answered with a status of 500 or
-    more or raised, and ``aborted`` were cancelled.
+    ``at_once`` counts requests that were seated on arrival, ``after_wait`` those that were seated later, ``waiting``
+    those that wait now, and ``cut`` those with an estimate above what their level allows. ``extra_seats`` are the seats
+    in use minus the number of requests that use them. ``widths`` counts requests by seats, but not those of one seat,
+    which are the rest. Of the seated requests, ``failed`` counts those that ended with an exception or a status of 500
+    or more, and ``aborted`` those that were cancelled.
     """
 
     __slots__ = (
@@ -109,11 +110,11 @@ class SchemaCounters:
         self.extra_seats = self.extra_seats_waiting = self.no_accommodation = self.cut = 0
         self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
         self.waits: Histogram = Histogram(DURATION_BOUNDS_NS)  # of requests that were seated after waiting
-        self.unserved_waits: Histogram = Histogram(DURATION_BOUNDS_NS)  # of rejected requests, also without a wait
+        self.unserved_waits: Histogram = Histogram(DURATION_BOUNDS_NS)  # of rejected requests, also if they didn't wait
         self.executions: Histogram = Histogram(DURATION_BOUNDS_NS)
         self.streams: Histogram = Histogram(DURATION_BOUNDS_NS)  # until a long-lived response began
-        self.lengths: Histogram = Histogram(LENGTH_BOUNDS)  # of the queue after joining it; not of requests at once
-        self.watches: Histogram = Histogram(WATCH_BOUNDS)  # that each write concerned, where estimates ask for that
+        self.lengths: Histogram = Histogram(LENGTH_BOUNDS)  # of the queue after joining it; not if seated at once
+        self.watches: Histogram = Histogram(WATCH_BOUNDS)  # affected by each write, if estimates count them
         self.widths: dict[int, int] = {}
         self.failed, self.aborted = EndingCounter(), EndingCounter()
 

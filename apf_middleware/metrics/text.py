@@ -1,8 +1,8 @@
 """Metrics as text, written without prometheus_client's samples.
 
-The general encoder of prometheus_client takes 6 to 20 µs a line, and the event loop serves no request meanwhile. Here
-the labels of a series are put together once for all of its buckets, and only values that need it are escaped. Apart
-from the numbers, the text is the same to the byte.
+The general encoder of prometheus_client takes 6 to 20 µs for each line, and the event loop serves no request meanwhile.
+Here the labels of a series are written once for all of its buckets, and only label values are escaped. Apart from the
+format of numbers, the text is the same byte for byte.
 
 Numbers are written as Go's clients write them, because tools made for Kubernetes expect that. In the text format every
 number is a float in its shortest form, without a fraction if there is none (``7``, ``1e+06``). OpenMetrics marks floats
@@ -49,7 +49,7 @@ def go_number(value: float) -> str:
 
 
 def open_metrics_number(value: float) -> str:
-    """Return the same, with ``.0`` added to a number that looks like an integer."""
+    """Return the result of `go_number`, with ``.0`` added to a number that looks like an integer."""
     text = go_number(value)
     return f"{text}.0" if text.lstrip("-").isdigit() else text
 

@@ -76,7 +76,7 @@ class Admin:
         }
 
     def is_for(self, scope: Scope) -> bool:
-        """Return whether a scope of any type is at the admin's path, and so not the app's."""
+        """Return whether a scope, of any type, has a path of the admin and must not reach the app."""
         if not self._settings.is_on or "path" not in scope:
             return False
         path = path_of(scope)
@@ -117,7 +117,7 @@ class Admin:
         await send_answer(answer, request.scope, send)
 
     async def _answer_page(self, request: AdminRequest, page: str, place: tuple[str, str]) -> Answer:
-        """Answer with ``page``; ``place`` is the path above it, and where the app is mounted."""
+        """Answer with ``page``; ``place`` is the path above it, and the root path of the app."""
         method = method_of(request.scope)
         name, handlers = self._find(page, place)
         handler = handlers.get("GET" if method == "HEAD" else method)
@@ -176,7 +176,7 @@ def _authorize_change(request: AdminRequest, what: str) -> None:
     if not request.actor.may_change:
         log_refusal(request.actor, what, "not authorized")
         rule = "Authorized to view, but not to change anything: spec.admin.operators of the Server document lists"
-        raise AdminError(403, "forbidden", "Forbidden", f"{rule} the groups that are.")
+        raise AdminError(403, "forbidden", "Forbidden", f"{rule} the groups that may do so.")
 
 
 def _not_allowed(methods: Collection[str]) -> AdminError:

@@ -43,7 +43,7 @@ class ConfigurationDump:
         configuration, problems = view.configuration, tuple(view.problems)
         if configuration is not self._last:
             self._last, self._written = configuration, {}
-        kept = self._written  # of this configuration, also if another comes in force meanwhile
+        kept = self._written  # of this configuration, even if another is put in force meanwhile
         if as_json not in kept:
             async with self._lock:  # simultaneous requests use one thread, not one each
                 if as_json not in kept:
@@ -57,7 +57,7 @@ class ConfigurationDump:
 
 
 def _write(configuration: Configuration, *, as_json: bool) -> tuple[str, tuple[Problem, ...]]:
-    """Return the documents, and problems with what they can't express."""
+    """Return the documents, and a problem for each setting that they can't express."""
     unsaid = Problems()
     if as_json:
         text = json.dumps(list(emit_documents(configuration, "apf", unsaid)), default=str)

@@ -58,7 +58,7 @@ __all__ = [
 DocumentT = TypeVar("DocumentT")
 Schema = dict[str, Any]
 Documents = tuple[Mapping[str, Any], ...]
-"""Documents of a configuration, as YAML has them."""
+"""Documents of a configuration, with the keys that they have in YAML."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ LONGEST_CLOSING_S: Final = 10**9
 
 
 def _field(kind: Any, rule: str, default: object = None, **limits: Any) -> tuple[Any, Any]:  # noqa: ANN401 - pydantic's
-    """Return a field that may be left out; minimum and maximum are described only, and checked by `NamedQueues`."""
+    """Return a field that may be left out; minimum and maximum are only described here; `NamedQueues` checks them."""
     least = limits.pop("least", None)
     return kind, Field(default, description=rule, ge=least, json_schema_extra=limits)
 
@@ -258,9 +258,9 @@ _CHANGES: Final[Mapping[str, tuple[Any, Any]]] = {
     "priority": _field(int, "a whole number"),
     "reclaimable": _field(bool, "true or false"),
     "dequeue_strategy": _field(Literal["traverse", "fifo"], "traverse or fifo"),
-    "wait_limit": _field(float | None, "seconds, or null for the server's", least=0),
+    "wait_limit": _field(float | None, "a number of seconds, or null for the server's limit", least=0),
 }
-_CLOSING: Final = f"seconds, more than 0 and at most {LONGEST_CLOSING_S}, or null"
+_CLOSING: Final = f"a number of seconds, more than 0 and at most {LONGEST_CLOSING_S}, or null"
 Nothing: Final = _body("Nothing", {})
 QueueChange: Final = _body("QueueChange", _CHANGES)
 QueueCreation: Final = _body("QueueCreation", {"name": (str, Field(description="a DNS name")), **_CHANGES})
@@ -284,7 +284,7 @@ _COMPONENTS: Final[Mapping[str, type]] = {
     "Gates": GateList,
     "OneGate": GateDocument,
 }
-"""The names of documents in the OpenAPI description; other classes have their own, without ``Snapshot``."""
+"""The names of documents in the OpenAPI description; other classes have their own names there, without ``Snapshot``."""
 
 _PREFIX: Final = "#/components/schemas/"
 _NO_CLOCK: Final = Formatter(0)
@@ -297,7 +297,7 @@ def _adapter(kind: Hashable, *, of_list: bool = False) -> TypeAdapter[Any]:
 
 
 def to_json(document: Any, *, without: Sequence[str] = (), formatter: Formatter = _NO_CLOCK) -> Any:  # noqa: ANN401
-    """Return a document, or a list of rows of one class, as JSON has it; ``without`` fields that are left out."""
+    """Return a document, or a list of rows of one class, in the form of JSON; the fields ``without`` are left out."""
     if not isinstance(document, list):
         return _adapter(document.__class__).serializer.to_python(document, exclude=set(without), context=formatter)
     if not document:
@@ -308,9 +308,9 @@ def to_json(document: Any, *, without: Sequence[str] = (), formatter: Formatter 
 
 
 def from_json(kind: type[DocumentT], content: bytes) -> DocumentT:
-    """Return the document of a class here in an answer of the admin; raise ValueError if the answer has another form.
+    """Return an answer of the admin as a document of the class ``kind``; raise ValueError if it has another form.
 
-    Fields that this version doesn't know are left out.
+    Fields that the class doesn't have are ignored.
     """
     form: Any = kind
     document: DocumentT = _adapter(form).validate_json(content)
@@ -331,7 +331,7 @@ def _rename(name: str, names: Mapping[str, str]) -> str:
 
 
 def _tidied(part: Any, names: Mapping[str, str], *, is_map: bool = False) -> Any:  # noqa: ANN401 - of a JSON schema
-    """Return a schema with the names of the description, without pydantic's titles, and with closed objects."""
+    """Return a schema with the names of the description, without pydantic's titles and additional properties."""
     if isinstance(part, list):
         return [_tidied(one, names) for one in part]
     if not isinstance(part, dict):

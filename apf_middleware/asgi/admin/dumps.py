@@ -1,7 +1,7 @@
 """The dumps: levels, queues, requests and flows, each as a table and as JSON.
 
-The columns of the first three are upstream's, to the letter and in its order (one is misspelled there). JSON has more,
-by the names of the snapshots, and null where Kubernetes writes -1 or the year 1.
+The columns of the first three have upstream's names and order (one name is misspelled there). JSON has more fields,
+with the names of the snapshots, and null where Kubernetes writes -1 or the year 1.
 
 A dump of ten thousand requests takes a tenth of a second to write, and no request should wait for that. So rows are
 written in portions, and other tasks may run after each portion. The snapshot is made before, in one step.
@@ -229,7 +229,7 @@ def _line(template: str, cells: Cells) -> str:
 async def write_json(
     name: str, rows: Sequence[RowT], records_of: Callable[[list[RowT]], list[object]], **more: object
 ) -> bytes:
-    """Write an object with a list of records called ``name``, after ``more`` fields.
+    """Write an object with the fields ``more``, and then a list of records called ``name``.
 
     ``records_of`` returns the records of several rows.
     """

@@ -47,7 +47,7 @@ class WallOffset:
 class Formatter:
     """Writes the fields of snapshots; a wall clock is ``offset`` nanoseconds ahead of the server's clock.
 
-    The methods are those that a `JSONForm` of a field names.
+    The `JSONForm` of a field names the method that writes it.
     """
 
     __slots__ = ("_offset", "_seconds")
@@ -57,7 +57,7 @@ class Formatter:
         self._seconds: dict[int, str] = {}
 
     def time(self, at: int) -> str:
-        """Return RFC 3339 in UTC, with as many digits of a second as there are, as with Go's RFC3339Nano."""
+        """Return the time in UTC by RFC 3339, without zeros at the end of the fraction, as Go's RFC3339Nano does."""
         seconds, rest = divmod(at + self._offset, _SECOND)
         text = self._seconds.get(seconds)
         if text is None:

@@ -63,7 +63,7 @@ class GateResource:
         return gates
 
     def _gate(self, request: AdminRequest, action: str) -> Gates:
-        """Return the gates, if one has the name in the request."""
+        """Return the gates; raise AdminError if none has the name in the request."""
         gates = self._gates()
         if gates is None or request.name not in gates:
             if action != "get":

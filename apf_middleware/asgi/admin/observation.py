@@ -93,7 +93,7 @@ class ObservedRequest(NamedTuple):
 
 
 def _levels(controller: Controller) -> list[SharedLevel]:
-    """Return all levels by name, drained ones after others of their name; all queue sets are up to date."""
+    """Update all queue sets, and return all levels by name; a draining one comes after another of its name."""
     controller.look(controller.now())
     sharing = controller.sharing
     return sorted((*sharing.levels.values(), *sharing.draining), key=lambda level: (level.name, level.is_draining))
@@ -166,7 +166,7 @@ def _running_requests(running: list[Admission] | None, queue: int | None) -> lis
 
 
 def observe_flows(view: View, most: int) -> list[FlowSnapshot]:
-    """Return the flows with the most work, the most rejections, and the most requests now: ``most`` by each."""
+    """Return the flows with the most work, rejections and present requests: at most ``most`` by each measure."""
     view.running.age(view.controller.now())
     present: dict[FlowKey, list[int]] = {}
     for request in observe_requests(view):

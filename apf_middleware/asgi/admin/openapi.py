@@ -21,7 +21,7 @@ _REFUSALS: Final[Mapping[str, str]] = {
     "409": "The present state does not allow it.",
     "413": "The body is too long.",
     "415": "The body is not application/json.",
-    "422": "Fields have wrong values; `errors` has all of them.",
+    "422": "Fields have wrong values; `errors` lists all of them.",
 }
 _VIEW: Final = ("401", "403")
 _DUMP: Final = ("400", *_VIEW)
@@ -76,7 +76,7 @@ def _dumps() -> dict[str, Schema]:
 
 
 def _queues() -> dict[str, Schema]:
-    documents = _flag("documents", "Adds the queues as documents to commit, and how they differ from the files.")
+    documents = _flag("documents", "Adds documents that define the queues, and their differences from the files.")
     cascade = _flag("cascade", "Deletes the queue in any state, and its children: waiting requests are rejected.")
     name = "queues/{name}"
     actions = {"open": ("Open a queue", "Nothing"), "pause": ("Pause a queue", "Nothing")}
@@ -115,7 +115,7 @@ def _gates() -> dict[str, Schema]:
 
 def _dump(schema: str, summary: str, *parameters: Schema, text: str = "text/plain") -> Schema:
     """Describe a page with two formats."""
-    form = _query("format", "The format; goes before the header Accept.", _one_of("text", "json"))
+    form = _query("format", "The format; takes precedence over the header Accept.", _one_of("text", "json"))
     operation = _operation(f"get{schema}", summary, schema, _DUMP, form, *parameters)
     operation["responses"]["200"]["content"] = {text: {"schema": _TEXT}, **_json(schema)}
     return operation

@@ -1,9 +1,9 @@
 """Requests to the admin and its answers: actors, resources, bodies, errors and the audit log.
 
-Credentials that a browser adds by itself (a session, a certificate, a signed-in proxy) come with requests from pages of
-other sites, too. So a change that such a page asks for is refused: a browser names the origin of a request in
-``Sec-Fetch-Site``, or at least in ``Origin``. A client that sends neither is no browser. Besides, a body is JSON and
-declared as such: a page of another site can't send that without a preflight request, which is never granted.
+A browser adds some credentials by itself (a session, a certificate, the login at a proxy), even to requests from pages
+of other sites. A change that such a page asks for is therefore refused: a browser names the origin of a request in
+``Sec-Fetch-Site``, or at least in ``Origin``, and a client that sends neither is no browser. Besides, a body must be
+declared as JSON, which a page of another site can't do without a preflight request, and none is ever granted.
 """
 
 import json
@@ -56,7 +56,7 @@ JSON: Final = "application/json"
 _PROBLEM: Final = "application/problem+json"
 
 LONGEST_BODY: Final = 64 * 1024
-"""In bytes; usual bodies have some hundred."""
+"""The longest body, in bytes; usual ones have some hundred bytes."""
 
 _BODY_TIMEOUT_S: Final = 10.0
 
@@ -87,7 +87,7 @@ class AdminResource(Protocol):
     """Answers requests about one kind of object."""
 
     def find(self, steps: list[str]) -> tuple[str, Mapping[str, Handler]] | None:
-        """Return the name of the object at this path and the handlers by method; None where there is nothing."""
+        """Return the name of the object at this path and the handlers by method; None if there is no such page."""
         ...
 
 
@@ -131,7 +131,7 @@ def answer_error(error: AdminError) -> Answer:
 
 
 def answer_dump(body: bytes, content_type: str) -> Answer:
-    """Answer with one of two forms of a dump."""
+    """Answer with a dump in one of its two forms."""
     return _answer(200, content_type, body, [(b"vary", b"accept")])
 
 
@@ -196,7 +196,7 @@ async def read_body(request: AdminRequest, kind: type[BaseModel]) -> dict[str, A
     """Return the fields of a JSON body; raise AdminError with everything that is wrong with them."""
     content_type = HeaderView(request.scope).get("content-type", "").partition(";")[0].strip().lower()
     if content_type != JSON:
-        detail = f"The body must be {JSON}, as Content-Type must say; an empty body is {{}}."
+        detail = f"The body must be JSON, with the Content-Type {JSON}; an empty body is {{}}."
         raise AdminError(415, "not-json", "Unsupported Media Type", detail)
     document = _parse(await _receive(request.receive))
     if not isinstance(document, dict):
@@ -223,7 +223,7 @@ async def _receive(receive: Receive) -> bytes:
                 if not message.get("more_body"):
                     return bytes(body)
     except TimeoutError:
-        detail = f"The body must come within {_BODY_TIMEOUT_S:g} s."
+        detail = f"The body must arrive within {_BODY_TIMEOUT_S:g} s."
         raise AdminError(408, "too-slow", "Request Timeout", detail, headers=[(b"connection", b"close")]) from None
 
 

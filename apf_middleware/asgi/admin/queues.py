@@ -1,7 +1,7 @@
 """Named queues: requests are checked here, and carried out by `runtime.queues.named_queues.NamedQueues`.
 
-A change concerns one worker alone, and ends with it. To change all workers, ask each of them, as the command line does;
-to keep a change, write it into the files.
+A change is made in one worker only, and is lost when that worker ends. To change all workers, ask each of them, as the
+command line does; to keep a change, write it into the files.
 """
 
 from collections import Counter
@@ -102,7 +102,7 @@ class QueueResource:
         controller = self._view.controller
         levels = [controller.levels[name] for name in (status.children or (request.name,)) if name in controller.levels]
         tickets = [ticket for runtime in levels for queue in runtime.shared.queueset.deck for ticket in queue]
-        gates = getattr(controller, "gates", None)  # a controller without gates has none
+        gates = getattr(controller, "gates", None)  # None if there are no gates
         names = {runtime.name for runtime in levels}
         parked = [] if gates is None else [one for one in gates.parked() if one.level in names]
         now = controller.now()
@@ -178,7 +178,7 @@ def _admin_error(error: QueueError) -> AdminError:
 
 
 def _in_ns(changes: dict[str, Any]) -> dict[str, Any]:
-    """Return the changes with times in nanoseconds, as named queues have them."""
+    """Return the changes with times in nanoseconds, as `NamedQueues` expects them."""
     if "wait_limit" in changes:
         seconds = changes.pop("wait_limit")
         changes["wait_limit_ns"] = None if seconds is None else round(min(seconds, _FOREVER_S) * _SECOND)

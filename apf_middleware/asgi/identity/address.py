@@ -110,9 +110,9 @@ class TrustedProxies:
         return bool(self.headers) and (here in self._networks if here else self._unix)
 
     def client_address(self, scope: Scope) -> str:
-        """Return the peer of the outermost trusted proxy.
+        """Return the client's address: that of the peer of the outermost trusted proxy.
 
-        This is the connection's own peer if that isn't a trusted proxy, and empty if there is none.
+        If the connection's own peer isn't a trusted proxy, its address is returned; empty if it has none.
         """
         here = peer_address(scope)
         if not self.headers or not (here in self._networks if here else self._unix):
@@ -145,8 +145,8 @@ def _node(text: str) -> str | None:
 def _forwarded(line: str) -> list[str | None]:
     """Return the addresses of one ``Forwarded`` header, the last first; one None if the header doesn't parse.
 
-    Each header line is parsed separately: a quote that a client leaves open must not hide what a proxy adds in another
-    line.
+    Each header line is parsed separately: a quote that a client doesn't close must not hide what a proxy adds in
+    another line.
     """
     found: list[str | None] = []
     node: str | None = None

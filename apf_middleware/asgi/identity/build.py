@@ -25,7 +25,7 @@ __all__ = ["build_authenticator", "build_chain"]
 
 
 def build_chain(settings: ServerSettings, extra: Iterable[Authenticator] = ()) -> Chain:
-    """Build the chain of a configuration, with the authenticators in ``extra`` before it.
+    """Build the chain of a configuration, with the authenticators in ``extra`` before its own.
 
     A configuration without authenticators uses ``scope["user"]``.
     """

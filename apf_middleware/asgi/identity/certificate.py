@@ -55,7 +55,7 @@ def common_name(scope: Scope) -> str | None:
 class CertificateAuthenticator:
     """An authenticator that uses the common name as the user and the organizations as the groups.
 
-    Of several common names, the innermost is used.
+    If there are several common names, the first is used, which is the most specific one.
     """
 
     __slots__ = ()
@@ -89,7 +89,7 @@ class CertificateAuthenticator:
 
 
 def parse_name(text: str) -> list[tuple[str, str]] | None:
-    """Return the pairs of a type, in upper case, and a value in ``CN=alice,O=staff``; None if it isn't a valid name."""
+    """Return pairs of upper-case type and value, from a name like ``CN=alice,O=staff``; None if it is invalid."""
     found: list[tuple[str, str]] = []
     place = 0
     if _ONLY_SPACES.fullmatch(text):
@@ -100,7 +100,7 @@ def parse_name(text: str) -> list[tuple[str, str]] | None:
         if kind is None or value is None:
             return None
         name = _OIDS.get(kind[1], kind[1].upper())
-        if not value[0].startswith("#"):  # a hex-encoded value, of a type without a text form
+        if not value[0].startswith("#"):  # otherwise hex-encoded, because the type has no text form; left out
             plain = _plain(value[0])
             if plain is None:
                 return None
@@ -114,7 +114,7 @@ def parse_name(text: str) -> list[tuple[str, str]] | None:
 
 
 def _plain(value: str) -> str | None:
-    """Return the value without escapes and unescaped spaces at the end; None if it isn't valid UTF-8."""
+    """Replace the escapes in a value and drop unescaped spaces at its end; None if the result isn't valid UTF-8."""
     end = len(value.rstrip(" "))
     if (end - len(value[:end].rstrip("\\"))) % 2:  # the last backslash escapes the space after it
         end += 1

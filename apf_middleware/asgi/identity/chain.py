@@ -1,9 +1,9 @@
 """The chain of authenticators that identifies callers, and its default: ``scope["user"]`` of an outer middleware.
 
-Authenticators run in order, and the first that recognizes the caller decides. A refusal is final too, unless its reason
-only says that the credentials may be of another kind: two kinds of bearer tokens share one header. In that case the
-next authenticators run, and the caller is refused only if none of them recognizes it. A caller without credentials is
-anonymous.
+Authenticators run in order, and the first that recognizes the caller decides. A refusal is also final, except for the
+reasons in `NOT_MINE`: the credentials may then be of another kind, because several kinds of bearer tokens share one
+header. In that case the next authenticators run, and the caller is refused only if none of them recognizes it. A caller
+without credentials is anonymous.
 """
 
 import logging
@@ -52,7 +52,8 @@ class Authenticator(Protocol):
     def refresh(self) -> bool:
         """Re-read what has changed, and return whether answers may differ now.
 
-        The chain calls this at most once a second, never while a request is being decided.
+        The chain calls this at most once a second: never during a call of `authenticate`, but possibly while its result
+        is awaited.
         """
         ...
 
@@ -93,8 +94,8 @@ def _scopes(scope: Scope) -> tuple[str, ...]:
 class UserAuthenticator:
     """An authenticator that trusts ``scope["user"]`` and optionally uses the scopes of ``scope["auth"]`` as groups.
 
-    Scopes that begin with ``system:`` are ignored: groups of these names have special meanings, and an application
-    that lets users choose their scopes doesn't expect this.
+    Scopes that begin with ``system:`` are ignored, because groups with such names have special meanings, which an
+    application doesn't expect if it lets users choose their scopes.
     """
 
     __slots__ = ("_scopes_as_groups",)
@@ -110,7 +111,7 @@ class UserAuthenticator:
         return f"UserAuthenticator(scopes_as_groups={self._scopes_as_groups})"
 
     def authenticate(self, scope: Scope) -> Authenticated | None:
-        """Return the user in the scope; None if there is none, or one that isn't authenticated."""
+        """Return the user in the scope; None if there is no user or the user isn't authenticated."""
         user = scope.get("user")
         name = None if user is None else _name(user)
         if name is None:
@@ -149,7 +150,7 @@ class Chain:
         self.reads_user: bool = user_facts in self._facts
         self.reads_certificate: bool = certificate_facts in self._facts
         # Whether an answer may depend on more than scope["user"] and scope["extensions"]: on headers with a prefix, or
-        # on scope["auth"] without a user. Only `UserAuthenticator` is known never to read scope["auth"] on its own.
+        # on scope["auth"] without a user. Only `UserAuthenticator` is known not to read scope["auth"] without a user.
         self.reads_more: bool = any(
             fact is not certificate_facts and not (fact is user_facts and isinstance(one, UserAuthenticator))
             for one, facts in by_authenticator
@@ -193,13 +194,13 @@ class Chain:
         return refused or _NOBODY
 
     def caller_facts(self, scope: Scope) -> tuple[Hashable, ...]:
-        """Return the facts besides headers and the peer's address on which `identify` depends; usually empty."""
+        """Return the facts on which `identify` depends, besides headers and the peer's address; usually none."""
         if not self._facts:
             return ()
         return tuple(found for fact in self._facts if (found := fact(scope)) is not None)
 
     def client_address(self, scope: Scope) -> str:
-        """Return the client's address, behind trusted proxies; empty if there is none."""
+        """Return the address of the client, also if it is behind trusted proxies; empty if there is no address."""
         return self._proxies.client_address(scope) if self._proxies.headers else peer_address(scope)
 
     def comes_from_proxy(self, scope: Scope) -> bool:

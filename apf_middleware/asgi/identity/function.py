@@ -24,7 +24,8 @@ Answer = Identity | Verdict | None
 class FunctionAuthenticator:
     """An authenticator that calls a function.
 
-    With ``headers``, the function must depend on nothing else, so that its answers may be cached.
+    If ``headers`` are given, answers may be cached, so they must depend only on these headers and on the other facts
+    that `Authenticator` lists.
     """
 
     __slots__ = ("_function", "headers", "memorable")

@@ -144,7 +144,7 @@ class JwtAuthenticator:
         audience = claims.get("aud")
         meant = [audience] if isinstance(audience, str) else audience
         ours = isinstance(meant, list) and any(one in self._settings.audiences for one in meant)
-        # A token with an audience is meant for that audience only, also where the configuration names none.
+        # A token with an audience is meant for that audience only, even if the configuration names no audience.
         if not ours and (self._settings.audiences or audience is not None):
             raise _BadTokenError("wrong-audience")
         for path, value in self._settings.required_claims.items():

@@ -71,11 +71,11 @@ def read_key(raw: bytes, algorithms: frozenset[str]) -> Keys:
     if algorithms & _SECRET_BYTES.keys():
         if pem:
             raise BrokenLineError(
-                "it is PEM, but HS algorithms need a secret; for a public key allow RS256 or the like"
+                "it is PEM, but HS algorithms need a secret; for a public key, allow another algorithm, such as RS256"
             )
         # Editors end a file with a line break. Other white space may belong to the secret.
         secret = raw.strip(b"\r\n")
-        # The shortest permitted secrets are those of RFC 7518, 3.2: as long as the output of the hash.
+        # RFC 7518, 3.2, requires that a secret is at least as long as the output of the hash.
         fitting = frozenset(one for one in algorithms if len(secret) >= _SECRET_BYTES[one])
         if fitting != algorithms:
             least = max(_SECRET_BYTES[one] for one in algorithms)
@@ -145,7 +145,7 @@ def _understood(keys: list[object], algorithms: frozenset[str]) -> Iterator[Veri
         if not isinstance(purposes, list) or "verify" not in purposes:
             continue
         key = _from_jwk(one)
-        # The type of the key decides first; its issuer can only narrow that down.
+        # The type of the key decides which algorithms fit; the issuer's ``alg`` can only exclude some of them.
         fitting = _fitting(key) & algorithms
         if "alg" in one:
             fitting &= {one["alg"]} if isinstance(one["alg"], str) else frozenset()
@@ -166,7 +166,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Reject redirects: only the configuration decides where keys come from."""
 
     def redirect_request(self, *_arguments: Any) -> Never:  # noqa: ANN401 (urllib's arguments)
-        raise urllib.error.URLError("it must not redirect; configure the URL to which it does")
+        raise urllib.error.URLError("it must not redirect; configure the URL to which it redirects")
 
 
 class FetchedKeys:
@@ -207,7 +207,7 @@ class FetchedKeys:
         """Take over fetched keys, start a fetch that is due, and return whether the keys have changed."""
         fresh, changed = self._fresh, False
         if fresh is not None:
-            self._fresh = None  # only now: clearing it unread could lose what the thread has stored meanwhile
+            self._fresh = None  # not cleared if it was None: that could lose keys that the thread stores just now
             changed, self.keys = fresh != self.keys, fresh
         now = self._clock()
         due = now >= self._due or (self._wanted and now >= self._last + RETRY_SECONDS)
@@ -230,7 +230,7 @@ class FetchedKeys:
             keys = self._read(_downloaded(self.url))
         except (OSError, ValueError, http.client.HTTPException) as error:
             self.failures += 1
-            # before the pause is doubled, because the warning says how long the present one is
+            # before the wait is doubled, because the warning names the present one
             self._tell(error.rule if isinstance(error, BrokenLineError) else str(error))
             self._due = self._last + self._wait
             self._wait = min(2 * self._wait, max(self._interval, RETRY_SECONDS))
@@ -254,7 +254,7 @@ def _downloaded(url: str) -> bytes:
     request = urllib.request.Request(url, headers={"accept": "application/json"})  # noqa: S310 (checked: http or https)
     found = bytearray()
     with urllib.request.build_opener(_NoRedirect).open(request, timeout=_TIMEOUT) as response:
-        # `read` would block until a whole part has arrived, so a slow server could put the check of the deadline off.
+        # `read` would block until a whole part has arrived, so a slow server could delay the check of the deadline.
         while part := response.read1(65536):
             found += part
             if len(found) > MAX_BYTES:

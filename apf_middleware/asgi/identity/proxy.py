@@ -49,13 +49,13 @@ class ProxyAuthenticator:
         return f"ProxyAuthenticator({self._networks!r}, unix={self._unix}, common_names={sorted(self._names)})"
 
     def authenticate(self, scope: Scope) -> Authenticated | Refused | None:
-        """Return the identity in the proxy's headers, or a refusal; None from a peer that isn't listed."""
+        """Return the identity in the proxy's headers, or a refusal; None if the peer isn't listed or names no user."""
         if not self._believed(scope):
             return None
         user = None
         for name in self._users:
             values = header_values(scope, name)
-            if len(values) > 1:  # a proxy that appends may have passed on a forged value
+            if len(values) > 1:  # the client may have sent one of them, if the proxy appends its own
                 return refuse("duplicate-header", _SCHEME)
             if user is None and values and values[0].strip():
                 user = values[0]

@@ -34,7 +34,7 @@ _Digests = Mapping[bytes, Identity]
 
 
 def read_tokens(raw: bytes) -> _Digests:
-    """Read identities by digest from rows of ``token,user,uid,"group1,group2"``; a token may be ``sha256:…`` in hex.
+    """Return identities by digest, from rows ``token,user,uid,"group1,group2"``; ``sha256:…`` in hex may be the token.
 
     Raises:
         BrokenLineError: a row is invalid.
@@ -75,7 +75,7 @@ def _identity(name: str, uid: str, groups: Iterable[str]) -> Identity:
 
 
 def _digest(token: str) -> bytes:
-    """Return the digest of a token, which may be given as ``sha256:…`` itself.
+    """Return the digest of a token, which may be given as its digest: ``sha256:…``.
 
     Raises:
         ValueError: the token is malformed. The message doesn't contain the token.
@@ -116,7 +116,7 @@ class TokenAuthenticator:
         header: str = "authorization",
         scheme: str | None = None,
     ) -> None:
-        # The settings check header and scheme, also where the tokens don't come from a file.
+        # The settings check header and scheme, so they are made even if the tokens don't come from a file.
         checked = tokens if isinstance(tokens, TokenSettings) else TokenSettings("-", header, scheme)
         self._credential = HeaderCredential(checked.header, credential_scheme(checked.header, checked.scheme))
         self.headers: frozenset[bytes] = frozenset((checked.header.encode("ascii"),))

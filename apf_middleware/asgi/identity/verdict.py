@@ -18,12 +18,12 @@ AUTHENTICATED_GROUP: Final = "system:authenticated"
 """The group of all callers with valid credentials."""
 
 Facts = Callable[[Scope], Hashable | None]
-"""A function that reads a fact on which an answer depends besides headers and the peer's address; None if absent."""
+"""A function that returns a fact on which an answer depends, besides headers and the peer's address; None if absent."""
 
 DESCRIPTIONS: Final[Mapping[str, str]] = {
     "bad-certificate": "the client certificate could not be verified",
     "bad-signature": "the token's signature is wrong",
-    "duplicate-header": "the header with the credentials is there more than once",
+    "duplicate-header": "the header with the credentials occurs more than once",
     "expired": "the token has expired",
     "keys-unavailable": "the keys to verify tokens are not available yet",
     "malformed": "the credentials are not well-formed",
@@ -35,7 +35,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
     "unknown-key": "the token is signed with an unknown key",
     "unknown-token": "the token is not known",
     "unverified-email": "the token's mail address is not verified",
-    "wrong-algorithm": "the token is signed in a way that is not allowed",
+    "wrong-algorithm": "the token is signed with an algorithm that is not allowed",
     "wrong-audience": "the token is meant for another audience",
     "wrong-issuer": "the token comes from another issuer",
 }
@@ -44,7 +44,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Authenticated:
-    """The caller's identity, which must not be used after ``valid_until``, in wall-clock seconds; None has no end."""
+    """The caller's identity, valid until the time ``valid_until`` in wall-clock seconds; None means without a limit."""
 
     identity: Identity
     valid_until: float | None = None

@@ -1,8 +1,8 @@
 """Files with tokens or keys that are read again when they change.
 
 If a changed file is unreadable or invalid, the previous content stays in force and one warning is logged: a typing
-error must neither lock all callers out nor fill the log. At the start there is no previous content, so there an invalid
-file is an error.
+error must neither lock all callers out nor fill the log. At the start there is no previous content, so an invalid file
+is an error then.
 """
 
 import logging
