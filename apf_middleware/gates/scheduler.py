@@ -433,7 +433,7 @@ class GateScheduler:
 
     @staticmethod
     def _candidate(slot: Slot, queue: SlotQueue) -> Acquisition | None:
-        """Return the next request of this queue that may try; None if there is none, or if it has a candidate already."""
+        """Return the next request of this queue that may try; None if it has none, or has a candidate already."""
         while queue.candidate is None and not slot.is_busy:
             acquisition = slot.next_of(queue)
             if acquisition is None or acquisition.cost_at(slot) >= slot.reach:

@@ -224,18 +224,18 @@ class Controller:
     def record(self, running: "RunningRequests | None") -> None:
         """Record running requests in ``running`` from now on; None stops recording."""
         if running is None and self.running is not None:
-            self.running.admissions.clear()  # their ends won't be recorded, also if recording begins again
+            self.running.admissions.clear()  # their ends won't be recorded, even if recording begins again
         self.running = running
 
     def charge(self, admission: Admission, seats: float) -> None:
-        """Bill a running request for ``seats`` in place of its own seats, when it releases them."""
+        """Bill a running request for ``seats`` instead of its own seats, when it releases them."""
         runtime = admission.destination.runtime
         if runtime.shared.alone is admission:
             runtime.note_alone()
         runtime.shared.charge(admission, seats)
 
     def let_revoke(self, admission: Admission) -> None:
-        """Let a running request be asked for its seats back, when another level waits for seats that it deserves."""
+        """Allow that a running request is asked to give its seats back to a level that deserves them and waits."""
         if self.reclaimer is None:
             self.reclaimer = Reclaimer(self.registry)
         self.reclaimer.enter(admission)
@@ -266,7 +266,7 @@ class Controller:
                 admission.waiter.wake()
 
     def _note_waiting(self, ticket: Ticket) -> None:
-        """Note that a request has passed its gates and found no seats."""
+        """Note that a request with gates was put back into its queue and found no seats."""
         if self.reclaimer is not None and isinstance(ticket, Admission):
             self.reclaimer.claim(ticket.destination.runtime)
 

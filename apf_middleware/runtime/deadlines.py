@@ -11,7 +11,7 @@ from apf_middleware.runtime.alarm import Alarm
 
 __all__ = ["Deadlines"]
 
-_GRAIN_NS: Final = 1_000_000  # the resolution of an event loop's timers, which may ring that much too early
+_GRAIN_NS: Final = 1_000_000  # the resolution of an event loop's timers, which may fire this much too early
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Deadlines(Generic[T]):
         self._alarm = Alarm(self._look, now)
 
     def begin(self, item: T, since: int | None = None) -> None:
-        """Let ``item`` expire when the limit has passed from now on, or ``since`` the given time."""
+        """Let ``item`` expire when the limit has passed, counted from now or from the time ``since``."""
         ends_at = (self._now() if since is None else since) + self.limit_ns
         if not self._ends:
             self._alarm.ask(ends_at)
@@ -41,7 +41,7 @@ class Deadlines(Generic[T]):
 
     def end(self, item: T) -> None:
         """Forget ``item``, which has ended in time or has expired; further calls do nothing."""
-        # The timer stays set: most objects end in time, and to set it anew for each would cost more than a vain ring.
+        # The timer stays set: it may fire in vain, but setting it again for each object that ends would cost more.
         self._ends.pop(item, None)
 
     def _look(self) -> None:
@@ -56,7 +56,7 @@ class Deadlines(Generic[T]):
             for item in due:
                 if self._ends.pop(item, None) is not None:
                     self._expire(item)
-        finally:  # if one of them raises, the others expire at once in a ring of their own
+        finally:  # if one of them raises, the alarm rings again at once for the others
             if self._ends:
                 self._alarm.ask(next(iter(self._ends.values())))
 

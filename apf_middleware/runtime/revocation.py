@@ -1,4 +1,4 @@
-"""The revocation by which a running request is asked to give way; its handler decides what follows from that."""
+"""Revocations, which ask running requests to give their seats back; the handlers decide how to react."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ __all__ = ["Revocation"]
 
 
 class Revocation:
-    """A flag for a handler to look at (`is_set`) or to wait for (`wait`): its request is asked to give way."""
+    """A flag that a handler can check (`is_set`) or wait for (`wait`): its request is asked for its seats."""
 
     __slots__ = ("_event", "_is_set", "_loop")
 
@@ -18,7 +18,7 @@ class Revocation:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def is_set(self) -> bool:
-        """Return whether the request is asked to give way."""
+        """Return whether the request is asked for its seats."""
         return self._is_set
 
     async def wait(self) -> None:
@@ -31,7 +31,7 @@ class Revocation:
         await self._event.wait()
 
     def set(self) -> None:
-        """Ask the request to give way, from any thread; further calls do nothing."""
+        """Ask the request for its seats; any thread may call this, and further calls do nothing."""
         self._is_set = True
         if self._event is None:
             return

@@ -1,7 +1,8 @@
 """The requests that run now, and the heaviest flows, for the admin.
 
-Fairness hides a heavy flow: what it gets is no more than its share. So two amounts are counted for each flow, the work
-of its served requests and the number of its rejected ones. The queues don't keep the requests that run; this does.
+Fairness hides a heavy flow, because the flow gets no more than its share. So two amounts are counted for each flow: the
+work of its served requests, and the number of its rejected ones. Running requests are recorded here because the queues
+don't keep them.
 """
 
 from typing import TYPE_CHECKING
@@ -42,7 +43,7 @@ class RunningRequests:
         self.rejections.add((place.level, place.schema, place.flow), 1)
 
     def age(self, now: int) -> None:
-        """Let older amounts count less; to be called now and then."""
+        """Let older amounts count less; this must be called from time to time."""
         self.work.age(now)
         self.rejections.age(now)
 

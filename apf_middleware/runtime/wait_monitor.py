@@ -1,7 +1,7 @@
 """Timers for the requests that wait on an asyncio event loop.
 
-Most waits are short, so at first a `WaitMonitor` only notes them. A wait that lasts longer than `WATCH_AFTER_NS`, at
-most twice that, becomes a long one: its deadline counts and its client is watched.
+Most waits are short, so at first a `WaitMonitor` only notes them. A wait that isn't over after `WATCH_AFTER_NS`, or at
+most twice that time, becomes a *long* one: its deadline is set, and its client is watched.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from apf_middleware.runtime.deadlines import Deadlines
 __all__ = ["WATCH_AFTER_NS", "Wait", "WaitMonitor", "WaitMonitors"]
 
 WATCH_AFTER_NS: Final = 3_000_000
-"""A client that has hung up is noticed when its request has waited for so long, at most twice that."""
+"""The time, or at most twice the time, after which the client of a waiting request is watched for hanging up."""
 
 _WATCH_AFTER: Final = WATCH_AFTER_NS / 10**9
 
@@ -44,13 +44,13 @@ class WaitMonitor:
     def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], int]) -> None:
         self._loop = loop
         self._now = now
-        self._new: list[Wait] = []  # that have begun since the last look
-        self._young: list[Wait] = []  # that had begun before it
+        self._new: list[Wait] = []  # waits that have begun since the last look
+        self._young: list[Wait] = []  # waits that had begun before the last look
         self._is_set = False
         self._deadlines: dict[int, Deadlines[Wait]] = {}  # by wait limit, of which there are a few
 
     def watch(self, wait: Wait) -> None:
-        """Have ``wait`` become a long one unless it ends soon."""
+        """Make ``wait`` a long one unless it ends soon."""
         self._new.append(wait)
         if not self._is_set:
             self._is_set = True
@@ -64,7 +64,7 @@ class WaitMonitor:
         return found
 
     def _look(self) -> None:
-        """Make long waits of those that had begun at the last look."""
+        """Turn the waits that had begun before the last look into long ones."""
         for wait in self._young:
             if not wait.woken.done():
                 self._loop.call_soon(wait.become_long, self)  # one that fails doesn't affect the others
@@ -88,7 +88,7 @@ class WaitMonitors:
         self._by_loop: dict[asyncio.AbstractEventLoop, WaitMonitor] = {}
 
     def of(self, loop: asyncio.AbstractEventLoop) -> WaitMonitor:
-        """Return the monitor of ``loop``, which is made if there is none."""
+        """Return the monitor of ``loop``; create it if there is none."""
         monitor = self._by_loop.get(loop)
         if monitor is None:
             for other in [other for other in self._by_loop if other.is_closed()]:  # and all its waits have ended
