@@ -1,8 +1,8 @@
 """Closed-loop clients in front of one queue set, and what each of them got.
 
-A client has some threads. Each makes its calls one after the other: the next one comes ``think_ns`` after the last one
-has been served (before, if it is negative), and a thread whose call is rejected gives up. Threads start a few
-nanoseconds apart so that no two arrive at the same instant.
+A client has some threads. Each makes its calls one after the other: the next one comes ``think_ns`` after the end of
+the one before (or before its end, if ``think_ns`` is negative), and a thread whose call is rejected gives up. Threads
+start a few nanoseconds apart so that no two arrive at the same instant.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ __all__ = ["Client", "FairnessScenario", "Outcome", "play"]
 
 _THREADS_APART_NS = 90
 _CLIENTS_APART_NS = 20
-_COMPARED = 4  # of the clients at either end, pair by pair
+_COMPARED = 4  # about this many of the first and of the last clients are compared, pair by pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Client:
         require_integer("think_ns", self.think_ns, least=1 - self.serve_ns)
 
     def demand(self, *, second_half: bool = True) -> float:
-        """Return the seats that it would occupy on average if it never waited."""
+        """Return the seats that the client would occupy on average if it never waited."""
         threads = self.threads // 2 if self.late_half and not second_half else self.threads
         return threads * self.work.seats * self.serve_ns / (self.serve_ns + self.think_ns)
 
@@ -132,7 +132,7 @@ class _Play:
                 world.at(begin, partial(self._call, place, client, calls), Rank.ARRIVE)
 
     def watch(self, until: int) -> list[float]:
-        """Run on, and return the average seats of each client since the last time."""
+        """Continue ``until`` a time, and return the average seats of each client since the last call."""
         self.world.run(until)
         return [watch.reset(until).average for watch in self._watches]
 
