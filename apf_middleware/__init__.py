@@ -1,7 +1,7 @@
 """API Priority and Fairness for Python web servers.
 
-What is offered here is imported when it is asked for: the core works without a web framework, and the command line
-starts without one.
+The names offered here are imported on first use: the core works without a web framework, and the command line starts
+without one.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The version of the package, for every module of it: a module of its own imports nothing."""
+"""The version of the package, in a module that every other one can import because it imports nothing itself."""
 
 __all__ = ["__version__"]
 

@@ -1,8 +1,8 @@
-"""A bounded cache whose hits cost one look-up.
+"""A bounded cache, in which a hit costs one look-up.
 
-It has two generations. Keys that are used are in the young one; when that is full it becomes the old one, and the
-previous old one is dropped. The last ``generation`` different keys are therefore always there, at most about twice as
-many are held, and a hit reorders nothing, unlike in a list of least recently used keys.
+The cache has two generations. Keys that are used are in the young one; when that is full it becomes the old one, and
+the previous old one is dropped. The last ``generation`` different keys are therefore always there, at most about twice
+as many are held, and a hit reorders nothing, unlike in a list of least recently used keys.
 """
 
 from typing import Generic, TypeVar

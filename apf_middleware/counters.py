@@ -1,7 +1,7 @@
 """Integer counters and histograms, which Prometheus reads when it scrapes.
 
-Counters live where the counted fact happens. Counting takes no lock, looks no label up and allocates nothing. Whatever
-follows from other numbers is not counted: it is computed at scrape time.
+Facts are counted where they happen. Counting needs no lock, no look-up of labels and no allocation. Numbers that follow
+from others are not counted, but computed at scrape time.
 """
 
 from bisect import bisect_left
@@ -28,7 +28,7 @@ WIDTH_BOUNDS: Final = (1, 2, 4, 8, 16, 32, 64, 100)
 """Kubernetes' buckets for the seats of a request."""
 
 Times = Mapping[int, int]
-"""For how many nanoseconds a number had each of its values."""
+"""The nanoseconds for which a number had each of its values."""
 
 _MOST_COMBINED: Final = 512
 
@@ -79,7 +79,7 @@ class Histogram:
 
 
 class Occupancy:
-    """For how long several numbers had each of their values since ``now``; the numbers change together, in steps.
+    """The time for which several numbers had each of their values since ``now``; the numbers change together, in steps.
 
     Time is added up by combination of values, which costs one look-up a step. The combinations are taken apart when the
     times are read, or when there are too many of them.

@@ -1,4 +1,4 @@
-"""What can be raised, drawn as a tree, and the checks of numbers that raise most of it.
+"""The tree of all exceptions, and the checks of numbers that raise most of them.
 
 APFError
 ├── InvalidValueError          an argument breaks a rule (also a ValueError)
@@ -43,11 +43,11 @@ __all__ = [
 ]
 
 MOST_AMOUNT = 2**53
-"""Up to here a double counts whole numbers."""
+"""The largest integer up to which a double represents every integer."""
 
 
 class APFError(Exception):
-    """Everything that this package raises on purpose."""
+    """The base of all exceptions that this package raises on purpose."""
 
 
 class InvalidValueError(APFError, ValueError):
@@ -127,7 +127,7 @@ class QueueNotFoundError(QueueError, LookupError):
 
 
 class QueueConflictError(QueueError, RuntimeError):
-    """Not in the state in which things are now."""
+    """The change isn't possible in the present state."""
 
     kind = "conflict"
 
@@ -140,7 +140,7 @@ class QueueInvalidError(QueueError, ValueError):
     def __init__(self, queue: str, problems: "tuple[tuple[str, object, str], ...]") -> None:
         rule = "; ".join(f"{field} is {value!r}, but {rule}" for field, value, rule in problems)
         super().__init__(queue, rule)
-        self.args: tuple[Any, ...] = (queue, problems)  # what it is made of again
+        self.args: tuple[Any, ...] = (queue, problems)  # the arguments of the constructor, for pickle
         self.problems = problems
 
     @property
@@ -172,7 +172,7 @@ class MissingExtraError(APFError, ImportError):
 
 
 def require_integer(name: str, value: object, *, least: int | None = None, most: int | None = None) -> int:
-    """``value`` as it came, or an InvalidValueError when it isn't an integer within the bounds (True is none)."""
+    """Return ``value``; raise InvalidValueError if it isn't an integer within the bounds (True isn't one)."""
     if type(value) is not int:
         raise InvalidValueError(name, value, "it must be an integer")
     if least is not None and value < least:
@@ -183,7 +183,7 @@ def require_integer(name: str, value: object, *, least: int | None = None, most:
 
 
 def require_amount(name: str, value: object) -> float:
-    """``value`` as it came, or an InvalidValueError when it can't be an amount, whole or not."""
+    """Return ``value``; raise InvalidValueError if it isn't an amount, whole or not."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_AMOUNT:  # nor is NaN
         raise InvalidValueError(name, value, "it must be a number from 0 to 2**53")
     return value

@@ -1,12 +1,12 @@
 """Frozen snapshots of a server: its levels, queues, requests, flows, named queues and gates.
 
-Each stateful object makes its own with a method ``snapshot`` or ``status``, in the event loop's thread. Metrics, the
-admin, the command line and tests read them. Counts are as in Kubernetes' debug dumps. Times are nanoseconds on the
+Each stateful object makes its snapshot with a method ``snapshot`` or ``status``, in the event loop's thread. Metrics,
+the admin, the command line and tests read them. Counts are as in Kubernetes' debug dumps. Times are nanoseconds on the
 clock of the server, work is in units of 1e-8 seat-seconds.
 
 The names and the order of the fields are those of the admin's JSON documents. pydantic makes these documents, and their
 schemas in the admin's OpenAPI description, of the classes here. A `JSONForm` says how the JSON of a field differs from
-its value. It needs no import, because the algorithm imports this module.
+its value. The class doesn't import pydantic, because the algorithm imports this module.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -40,10 +40,10 @@ Schema = dict[str, Any]
 
 
 class JSONForm:
-    """How pydantic writes a field to JSON and describes it; a mark for `typing.Annotated`.
+    """The JSON value and the JSON schema of a field, for pydantic; a mark for `typing.Annotated`.
 
     ``write`` names a method of the serialization's context, which makes the JSON value of the field's value. ``schema``
-    describes that value; without ``write`` it is added to what pydantic finds by the field's type.
+    describes that value; without ``write`` it is added to the schema that follows from the field's type.
     """
 
     __slots__ = ("_schema", "_write")
@@ -241,9 +241,9 @@ class FlowSnapshot:
 class NamedQueueSnapshot:
     """A named queue, which is a level or the parent of levels; the numbers of a parent are sums of its children's.
 
-    ``deserved`` is what it could claim now, ``used`` the seats that it has, and ``share`` used as part of deserved.
-    ``capacity`` is what the mins of others leave of its ``max``. ``source`` says whether it is as in the files. Each
-    queue that was ever made has another ``generation``.
+    ``deserved`` is the seats that the queue could claim now, ``used`` the seats that it has, and ``share`` used as part
+    of deserved. ``capacity`` is the part of its ``max`` that the mins of others leave. ``source`` says whether the
+    queue is as in the files. No two queues, also of one name, have the same ``generation``.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """Gates for connection pools, limits in a shared Redis, hosts that are called, and circuit breakers.
 
-Each has a module of its own, which isn't imported by others, because each needs a library that not all apps have:
+Each has a module of its own, which no other module imports, because each needs a library that not all apps have:
 
 ==============  ==============================================  =================
 `sqlalchemy`    the connections of an engine's pool             ``[sqlalchemy]``

@@ -1,11 +1,11 @@
-"""The connections of an asyncpg pool.
+"""A gate for the connections of an asyncpg pool.
 
 The pool has no event for a connection that comes back. Requests that came through the gate give their leases back; for
-other users of the pool, the gate looks again after pauses, from 10 ms on, doubled each time. It needs only three
-numbers of the library, so any pool that has these will do.
+other users of the pool, the gate looks again after pauses, from 10 ms on, doubled each time. The gate needs only three
+numbers of the library, so it works with any pool that has these.
 
-Nor does the pool have an event for a connection that is taken. While others have some, a request that was let in counts
-in addition until the number in use is seen to grow, or some time has passed.
+Nor does the pool have an event for a connection that is taken. While other users have connections, a request that has
+passed the gate counts in addition to the connections in use, until their number has grown or some time has passed.
 """
 
 from collections.abc import Hashable
@@ -49,7 +49,7 @@ def pool_gate(
 
 
 class PoolGate(Gate):
-    """The connections of ``pool``."""
+    """A gate for the connections of ``pool``."""
 
     kind = "asyncpg"
 

@@ -1,12 +1,12 @@
 """The state of a circuit breaker as a condition of requests, for all libraries of breakers.
 
-*Open*: requests wait until the breaker lets some try; a request whose wait limit ends before is rejected at once, with
-the time to come back. *Half-open*: a number of requests try at a time, the others wait for their outcome. *Closed*:
-requests pass.
+*Open*: requests wait until the breaker lets some try; a request with an earlier wait limit is rejected at once, with
+the time after which to retry. *Half-open*: a limited number of requests try at a time, and the others wait for the
+outcome. *Closed*: requests pass.
 
-The state is kept here as the breaker's listener has reported it. It isn't read from the breaker, because pybreaker
+The state is the one that the breaker's listener has reported last. The breaker itself isn't read, because pybreaker
 calls listeners before it changes its own state, and purgatory reports the half-open state only when the probe has
-ended. So the time says when a breaker becomes half-open.
+ended. So an open breaker counts as half-open after the time that the listener has reported.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ BreakerState = Literal["open", "half-open", "closed"]
 
 
 class Circuit:
-    """The condition ``name`` of ``gates``: the state of a breaker, and how many ``probes`` try when it is half-open."""
+    """The condition ``name`` of ``gates`` for one breaker; while half-open, ``probes`` requests try at a time."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Circuit:
         return self.state == "open" and self._tries_at > self._clock()
 
     def note(self, state: BreakerState, opens_in: float = 0.0) -> None:
-        """Note the breaker's state, and when it is open, after how many seconds it lets requests try; in any thread."""
+        """Note the breaker's state and, if open, the seconds until it lets requests try; any thread may call this."""
         self._tries_at = self._clock() + opens_in
         self.state = state
         self._gates.emit_threadsafe(self.name)

@@ -34,10 +34,10 @@ def host_gate(
     cost: CostOf = unit_cost,
     **terms: Unpack[TermsGiven],
 ) -> "HostGate":
-    """Add a gate with the places that ``limits`` has for each host, and ``otherwise`` for hosts that it doesn't name.
+    """Add a gate with the places that ``limits`` names for each host; any other host has ``otherwise`` places.
 
-    ``host`` returns the host that a request is going to call. The gate doesn't concern a request for which that is
-    None, or a host without a limit.
+    ``host`` returns the host that a request is going to call. The gate doesn't concern a request without such a host
+    (None), or a host without a limit.
     """
     gate = HostGate(gates, name, limits, otherwise, gates.terms(terms), host=host, cost=cost)
     gates.add(gate)

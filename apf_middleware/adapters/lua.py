@@ -1,8 +1,8 @@
 """Lua scripts that Redis runs in one step for gates that several servers share.
 
-Time is always that of Redis, in microseconds; the clocks of the servers don't matter. If its clock goes back, or a
-server with an earlier clock takes over, no gate is shut for longer than it could have been. Numbers are stored with all
-digits, because Lua would round them to fourteen.
+Time is always that of Redis, in microseconds; the clocks of the app's servers don't matter. If the clock of Redis goes
+back, or a Redis server with an earlier clock takes over, no gate is shut for longer than it could have been. Numbers
+are stored with all digits, because Lua would round them to fourteen.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 """
 
-# One number: when the bucket would be full. ARGV: microseconds a token, burst, cost. Returns for how long to wait.
+# The time when the bucket will be full. ARGV: microseconds per token, burst, cost. Returns the time to wait.
 TAKE_TOKENS: Final = (
     _NOW
     + """
@@ -37,14 +37,14 @@ return 0
 """
 )
 
-# ARGV: microseconds a token, cost.
+# ARGV: microseconds per token, cost.
 UNDO_TOKENS: Final = """
 local full = tonumber(redis.call('GET', KEYS[1]))
 if full then redis.call('SET', KEYS[1], string.format('%.0f', full - ARGV[1] * ARGV[2]), 'KEEPTTL') end
 """
 
-# A hash: how many are used until when. ARGV: limit, microseconds of a window, cost. Returns for how long to wait, and
-# which window it is.
+# A hash: the cost used in a window, and the end of the window. ARGV: limit, microseconds of a window, cost. Returns the
+# time to wait, and the name of the window.
 TAKE_QUOTA: Final = (
     _NOW
     + """
@@ -65,9 +65,9 @@ UNDO_QUOTA: Final = """
 if redis.call('HGET', KEYS[1], 'ends') == ARGV[1] then redis.call('HINCRBY', KEYS[1], 'used', -ARGV[2]) end
 """
 
-# A sorted set. A place has the time at which it comes free although it wasn't given back. A withdrawn place, whose
-# question may still be on its way, has the time until which that must be known, times -1. The key lives at least as
-# long as what it holds, also where servers disagree about how long that is.
+# A sorted set. The score of a place is the time at which the place comes free even if it isn't given back. A place may
+# be withdrawn before the question for it arrives; its score is then minus the time until which the withdrawal is
+# remembered. The key lives at least as long as its members, even if servers disagree about how long that is.
 _KEEP: Final = """
 local function keep(key, ms)
   if redis.call('PTTL', key) < ms then redis.call('PEXPIRE', key, ms) end
@@ -94,8 +94,8 @@ return 1
 # ARGV: the names of the places.
 RELEASE_PLACES: Final = "return redis.call('ZREM', KEYS[1], unpack(ARGV))"
 
-# Where the answer to a question was lost: whether it has been asked already or will be later, nothing is taken. ARGV:
-# microseconds that a place may be held, and the names of the places.
+# After the answer to a question was lost: whether Redis gets the question before this script or later, nothing stays
+# taken. ARGV: microseconds that a place may be held, and the names of the places.
 WITHDRAW_PLACES: Final = (
     _NOW
     + _KEEP

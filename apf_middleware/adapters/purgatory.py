@@ -1,6 +1,6 @@
-"""A circuit of purgatory, whose breakers are for ``async with`` (and, with its other factory, for threads).
+"""A gate for a circuit of purgatory, a library of breakers for ``async with`` (and, with another factory, for threads).
 
-The library isn't imported here, because an app that has a factory has it.
+The library isn't imported here, because an app with a factory has already imported it.
 """
 
 import time
@@ -31,7 +31,7 @@ def purgatory_gate(
 ) -> Circuit:
     """Add a gate that requests pass while ``circuit`` is closed. ``ttl`` is that of the breaker, if it has one.
 
-    Add it before the breaker is used, because purgatory doesn't report what happened before.
+    Add the gate before the breaker is used, because purgatory doesn't report earlier events.
     """
     state = Circuit(gates, name, probes, **terms)
     pause = factory.default_ttl if ttl is None else ttl

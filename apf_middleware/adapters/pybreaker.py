@@ -1,4 +1,4 @@
-"""A circuit breaker of pybreaker, which is for functions in threads."""
+"""A gate for a circuit breaker of pybreaker, a library for functions that run in threads."""
 
 from typing import Any, Final, Unpack
 

@@ -139,7 +139,7 @@ class _InRedis(ABC):
 
     @abstractmethod
     async def try_acquire(self, request: GateRequest, key: Any, cost: int) -> object:  # noqa: ANN401
-        """Return a lease, or why there is none."""
+        """Return a lease, `Park` or `Reject`."""
 
     def release(self, lease: Any) -> None:  # noqa: ANN401, B027 - most have nothing to do
         """Do nothing: a request doesn't return the tokens that it has used."""
@@ -172,7 +172,8 @@ class _Rate(_InRedis):
     def undo(self, lease: tuple[Hashable, int]) -> None:
         """Give back the unused tokens of a request that another gate has stopped.
 
-        This is sent once, because Redis may have done it although its answer was lost. Tokens come back with time.
+        The script is sent only once: if only its answer was lost, a second one would give the tokens back twice. Tokens
+        that aren't given back refill with time.
         """
         key, cost = lease
         self._releases.add(PendingRelease(self._sender(self._undo, key, self._per_token, cost)))
@@ -197,7 +198,7 @@ class _Quota(_InRedis):
         return Park(retry_in=wait / _MICROSECONDS) if wait else (key, cost, window)
 
     def undo(self, lease: tuple[Hashable, int, bytes | str]) -> None:
-        """Give back the unused places of a request, unless its window is over. As with a rate, this is sent once."""
+        """Give back the unused places of a request, unless their window is over; as with a rate, this is sent once."""
         key, cost, window = lease
         self._releases.add(PendingRelease(self._sender(self._undo, key, window, cost)))
 
@@ -253,5 +254,5 @@ class _Places(_InRedis):
         self._give_back(key, self._sender(self._release, key, *places), since)
 
     def _give_back(self, key: Hashable, send: partial[Coroutine[Any, Any, Any]], since: float) -> None:
-        """Give a lease back, and emit the event afterwards: when the request ends, Redis doesn't know it yet."""
+        """Give a lease back, and emit the event only afterwards, because Redis counts the lease until then."""
         self._releases.add(PendingRelease(send, since + self._hold, partial(self._gates.emit, self.name, key)))

@@ -23,7 +23,7 @@ _CONNECTIONS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class RedisSharing:
-    """The settings that servers with a common gate share: the ``prefix`` of its keys, beside its name.
+    """The settings of gates that servers share: the keys of a gate begin with ``prefix`` and the gate's name.
 
     Redis has ``timeout`` seconds for each answer. A gate has at most ``connections`` connections for questions, and as
     many for returns.
@@ -68,7 +68,7 @@ class RedisConnections:
             raise NotSentError from None
 
     async def give_back(self, script: Any, place: str, *arguments: "Hashable") -> Any:  # noqa: ANN401
-        """Run ``script`` where no request waits for it: on a connection that questions can't take."""
+        """Run ``script``, for which no request waits, on one of the connections that questions can't take."""
         async with self._returns, asyncio.timeout(self._timeout):
             return await script(keys=[place], args=list(arguments))
 
@@ -87,9 +87,9 @@ class NotSentError(TimeoutError):
 
 
 def _bounded(redis: "Redis", sharing: RedisSharing) -> tuple[Any, bool]:
-    """Return a client with a pool of its own, and True; or ``redis`` itself where a pool can't be made like its own.
+    """Return a client with a pool of its own, and True; or ``redis`` itself if its pool is of a special kind.
 
-    A cluster's client has a pool for each node, and Sentinel's asks for the master's address.
+    A cluster's client has a pool for each node, and the pool of Sentinel asks for the master's address.
     """
     from redis.asyncio import BlockingConnectionPool, ConnectionPool, Redis  # noqa: PLC0415 - an extra
     from redis.asyncio.retry import Retry  # noqa: PLC0415

@@ -1,7 +1,7 @@
-"""Leases that are given back to Redis, again after pauses until Redis has them or they come free by themselves.
+"""The return of leases to Redis, repeated with pauses until it succeeds or the lease comes free by itself.
 
-A lease whose return is sent only once is lost when Redis pauses, fails over or is restarted at that moment. Its place
-is then out of use until the time has passed for which it may be held.
+A return that is sent only once is lost if Redis pauses, fails over or is restarted at that moment. The place is then
+unused for the rest of the time for which it may be held.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Final
 __all__ = ["MOST_PENDING", "PendingRelease", "PendingReleases"]
 
 MOST_PENDING: Final = 10_000
-"""The number of leases of each gate that wait to be given back. Older ones come free when their time is up."""
+"""The maximum number of pending releases of a gate. Leases beyond it, the oldest, come free when their time is up."""
 
 _LOG: Final = logging.getLogger("apf_middleware")
 _NOT_GIVEN_BACK: Final = "apf.not-given-back"
@@ -30,10 +30,9 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class PendingRelease:
-    """One thing to give back: ``send`` does it, and is repeated when it fails, but not after the time ``until`` of
-    the event loop.
+    """Something to give back: ``send`` is called, and again after an error before the event loop's time ``until``.
 
-    ``then`` is called when Redis has it back, or when the time has come.
+    ``then`` is called after the last attempt, or when the time has come.
     """
 
     send: Callable[[], Awaitable[object]]
@@ -86,7 +85,7 @@ class PendingReleases:
         if not is_late:
             try:
                 await one.send()
-            except Exception:  # noqa: BLE001 - whatever redis-py and the network raise
+            except Exception:  # noqa: BLE001 - redis-py and the network raise many kinds
                 if asyncio.get_running_loop().time() < one.until:
                     return False
         one.then()
@@ -110,7 +109,7 @@ class PendingReleases:
         self._hurry.set()
         await asyncio.wait({task}, timeout=within)
         if not task.done():
-            # counted before the task is cancelled, which forgets what it is sending
+            # counted before the task is cancelled, because it then forgets what it is sending
             left = len(self)
             task.cancel()
             await asyncio.wait({task})

@@ -1,10 +1,10 @@
-"""The connections of an SQLAlchemy engine: requests that need one wait for it in their queues, not in the pool.
+"""A gate for the connections of an SQLAlchemy engine: requests wait for one in their queues, not in the pool.
 
 Two facts of the library shape this gate. Its ``checkin`` event comes *before* the connection is back in the pool, and
-where the engine is used in threads the event loop may look even earlier than that. And a connection that is detached
-leaves the pool without a ``checkin``. So an event only makes the gate read the pool, always in the event loop, and
-neither its kind nor its time decides anything. If the pool has more connections out than are in use, one is on its way,
-and the gate looks again a millisecond later.
+if threads use the engine, the event loop may read the pool even earlier. And a connection that is detached leaves the
+pool without a ``checkin``. So an event only makes the gate read the pool, always in the event loop, and neither kind
+nor time of the event decides anything. If the pool has more connections out than are in use, one is on its way, and the
+gate looks again a millisecond later.
 """
 
 from collections.abc import Hashable
@@ -46,7 +46,7 @@ def engine_gate(
 
 
 class EngineGate(Gate):
-    """The connections of the pool of ``engine``."""
+    """A gate for the connections of the pool of ``engine``."""
 
     kind = "sqlalchemy"
 
@@ -71,7 +71,9 @@ class EngineGate(Gate):
         self._limit = require_integer("limit", limit, least=0)
 
     def _taken(self) -> int:
-        """Return how many connections are in use, by the pool of now: an engine that was disposed of has a new one."""
+        """Return how many connections are in use in the engine's present pool: disposing of the engine replaces its
+        pool.
+        """
         pool: Any = self._engine.pool
         found: int = pool.checkedout()
         return found
@@ -93,7 +95,7 @@ class EngineGate(Gate):
         return answer
 
     def _look_again_at(self, now: int, key: Hashable) -> int | None:
-        """Return a time soon if a connection is on its way from or to a user without a lease."""
+        """Return the next time to read the pool if a connection is on its way from or to a user without a lease."""
         in_hands = sum(1 for entry in tuple(self._out) if entry.in_use)
         if self._places.leased(key) >= self._limit or self._taken() <= in_hands:
             return None
@@ -122,7 +124,7 @@ class EngineGate(Gate):
 
 
 def _size(engine: Engine) -> int:
-    """Return how many connections its pool gives out at most."""
+    """Return how many connections the pool of ``engine`` gives out at most."""
     pool = engine.pool
     if not isinstance(pool, QueuePool):
         raise InvalidValueError(

@@ -116,7 +116,7 @@ class RequestBody:
         self._kept: tuple[Message, ...] = ()  # a list takes more memory for each waiting request
         self._length = self._cost = 0  # bytes of content, and of memory
         self._pending: tuple[Any, Any] | None = None  # a call of ``receive`` that has made its first step
-        self._task: tuple[asyncio.Task[Any], int] | None = None  # to interrupt, and its cancellations before
+        self._task: tuple[asyncio.Task[Any], int] | None = None  # to interrupt, and its earlier cancellations
         self._error: Exception | None = None  # from the server's ``receive``, to be raised in the app's
         self._news: anyio.Event | None = None  # set when the watching task has received or ended
         self._watching: Cancellable | None = None  # the watching task
@@ -143,14 +143,14 @@ class RequestBody:
 
     @property
     def incoming(self) -> IncomingBody:
-        """The request's entry among the incoming ones."""
+        """The request's entry in `IncomingBodies`."""
         if self._incoming is None:
             self._incoming = IncomingBody(self._classification)
         return self._incoming
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is kept that the app hasn't received."""
+        """True if the app has received all messages that were kept."""
         return not self._kept
 
     # Keeping
@@ -200,7 +200,7 @@ class RequestBody:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is nothing to receive before the request asks for seats."""
+        """True if nothing has to be received before the request asks for seats."""
         return self.is_whole or self.is_silent
 
     def receive_at_once(self) -> None:
@@ -226,8 +226,8 @@ class RequestBody:
     async def gather(self, limit: int, begin_to_wait: Callable[[], None] | None = None) -> None:
         """Receive until the body is whole, more than ``limit`` bytes are kept, or no more may be kept.
 
-        When the request has to wait, it is counted among the incoming ones; or ``begin_to_wait``, if given, is called
-        instead, and one message suffices unless the request is counted by the time that it arrives.
+        When the request has to wait, it is counted (`count`). If ``begin_to_wait`` is given, that is called instead,
+        and one message suffices unless the request has been counted by the time at which the message arrives.
         """
         if _running_loop() is None:
             with anyio.CancelScope() as scope:
@@ -284,7 +284,7 @@ class RequestBody:
             self.count()
 
     def count(self) -> None:
-        """Count the request among the incoming ones, whose bodies haven't arrived."""
+        """Count the request among those with an incoming body."""
         self._charge()
         self._bodies.begin(self.incoming)
 
@@ -368,7 +368,7 @@ class RequestBody:
 
     @property
     def is_open(self) -> bool:
-        """Whether messages are kept or a task receives, so that `close` is needed."""
+        """True if messages are kept or a task receives, so that `close` is needed."""
         return self._watching is not None or bool(self._kept)
 
     async def receive(self) -> Message:
@@ -453,8 +453,8 @@ class Upload:
     """The rest of a long ``body``, which the app of ``admission`` receives itself.
 
     A client that sends the beginning at once and the rest very slowly would hold the seats of its request all the time.
-    They are therefore given back while the app waits for more. A request that gets no seats again, or whose body is too
-    slow, is ended: the client gets an error unless a response has begun, and the app gets ``http.disconnect``.
+    The seats are therefore given back while the app waits for more. A request that gets no seats again, or has too slow
+    a body, is ended: the client gets an error unless a response has begun, and the app gets ``http.disconnect``.
     """
 
     __slots__ = ("_admission", "_body", "_exchange", "_has_begun", "_is_cut", "_is_suspended", "_reject", "_wait")
@@ -566,7 +566,7 @@ def _parsed(raw: bytes) -> Mapping[str, object]:
 def announcement(scope: Scope) -> Literal["", "coming", "expected"]:
     """Return whether a request announces a body: one that is coming, or one that is sent when the server asks."""
     is_coming = is_expected = False
-    if scope["type"] != "http":  # the handshake of a WebSocket has no body, whatever its headers say
+    if scope["type"] != "http":  # the handshake of a WebSocket has no body, even if its headers announce one
         return ""
     for name, value in headers_of(scope):
         if name in _ANNOUNCING:  # one test for most headers

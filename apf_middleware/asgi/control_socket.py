@@ -1,4 +1,4 @@
-"""The control socket of one worker: operators reach it while no other request may get through.
+"""The control socket of one worker: operators can reach it even when no other request gets through.
 
 Each worker has a file of its own, so that each can be addressed, and only the owner of the server's process can open
 it. The socket exists from the beginning of the lifespan to its end. An error is logged and ends at most the socket: the
@@ -88,7 +88,7 @@ class ControlConnection:
                 self._peer = peer_of(self._stream)
                 is_over = False
                 while not is_over:
-                    # It stays true if the time is over before the exchange: the connection is in an unknown state then.
+                    # Stays true after a time-out of the exchange, because then the connection is in an unknown state.
                     is_over = True
                     with anyio.move_on_after(_TIMEOUT_S):
                         is_over = not await self._exchange()
@@ -216,9 +216,9 @@ class ControlSocket:
 
     async def _open(self) -> SocketListener:
         path = self._choose()
-        # The file has another name until the socket listens: a worker that starts at this moment removes files whose
-        # sockets refuse connections. Nobody can connect between the bind and the change of the mode, because the socket
-        # doesn't listen yet.
+        # The file has another name until the socket listens: a worker that starts at this moment removes files of
+        # sockets that refuse connections. No client can connect between the bind and the change of the mode, because
+        # the socket doesn't listen yet.
         unready = path.with_name(f".{path.name}_")
         listener = await anyio.create_unix_listener(unready, mode=_MODE, backlog=_BACKLOG)
         # The inode stays when the file is renamed. Read by the final name, it could be that of another worker's file.

@@ -1,4 +1,4 @@
-"""Handling of a middleware whose set-up has failed: it fails the server's startup, and answers requests with 503.
+"""Handling of a failed set-up of the middleware: the server's startup fails, and requests are answered with 503.
 
 Starlette constructs its middleware when the first message arrives, which belongs to the lifespan. A server that gets
 an exception at that time concludes that the app doesn't support lifespan, and continues to serve. The middleware

@@ -1,9 +1,9 @@
 """The startup and the shutdown of a server, as reported by the lifespan protocol and by signals.
 
 When a server receives a signal to stop, it first waits for all of its requests and only then sends the app the
-lifespan's shutdown. Queued requests would delay it, or be cut off when its patience ends. The middleware therefore
-handles the signal itself from startup to shutdown: queued requests are rejected, and running ones finish
-(`runtime.controller.Controller.close`). The server's own handler is called as before.
+lifespan's shutdown. Queued requests would delay the shutdown, or be cut off when the server stops waiting. The
+middleware therefore handles the signal itself from startup to shutdown: queued requests are rejected, and running ones
+finish (`runtime.controller.Controller.close`). The server's own handler is called as before.
 """
 
 import signal
@@ -42,7 +42,7 @@ class Serving(Protocol):
 
 
 def _nothing() -> None:
-    """Do nothing, where no callback is set."""
+    """Do nothing; this is the callback until another is set."""
 
 
 class Signals:
@@ -129,7 +129,7 @@ class ParentWatch:
 
 
 class LifespanSteps(Protocol):
-    """The steps of a server's life, which `Service` takes: its `end` rejects what waits, by `Controller.close`."""
+    """The steps at startup and shutdown, which `Service` implements: its `end` rejects waiting requests."""
 
     def begin(self) -> None:
         """Begin, before the startup of the app."""
@@ -191,7 +191,7 @@ class _Lifespan:
         await self._send(message)
 
     def end(self) -> None:
-        """End, once for each beginning."""
+        """Call `LifespanSteps.end`, once for each call of `LifespanSteps.begin`."""
         if self._has_begun:
             self._has_begun = False
             self._steps.end()

@@ -167,7 +167,7 @@ class APFMiddleware:
             admission.fail(aborted=not isinstance(error, Exception))
             raise
         finally:
-            if admission.state is _SEATED:  # otherwise it was rejected, or a stream or the app has released the seats
+            if admission.state is _SEATED:  # otherwise rejected, or a stream or the app has released the seats
                 controller.release(admission)
             if admission.stream is not None or resolved.gates or (body is not None and body.is_open):
                 _end(admission, body)  # most requests have nothing to end

@@ -152,7 +152,7 @@ class Reloader:
             if self._completed > begun:
                 return self.error is None
             self._begun = number = self._begun + 1
-            # A separate limiter: the default one belongs to the app, whose threads may all be busy under overload.
+            # A separate limiter, because the app uses the default one, which may have no free thread under overload.
             outcome = await run_sync(self._read, limiter=CapacityLimiter(1))
             # Not reached if this call is cancelled: the next caller then reads the files again and shares nothing.
             self._completed = number
@@ -162,7 +162,7 @@ class Reloader:
         """Put the configuration in force if it has no errors, and return whether it is."""
         prepared, problems, has_server = outcome
         if prepared is not None:
-            # `adopt` may refuse what the thread couldn't check, such as a schema whose gate the app has removed.
+            # `adopt` may refuse what the thread couldn't check, such as a schema with a gate that the app has removed.
             try:
                 self._target.adopt(prepared)
             except APFError as error:

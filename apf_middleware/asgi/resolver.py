@@ -164,7 +164,7 @@ def _with_body(found: ResolveResult, body: RequestBody | None) -> ResolveResult:
     """Return ``found``, the result of the successor, with the ``body`` that the former resolver has already read."""
     if body is None or not isinstance(found, ResolvedRequest) or found.body is not None:
         return found
-    alone = copy(found)  # ``found`` may be cached, for requests whose bodies haven't been read
+    alone = copy(found)  # ``found`` may be in the cache, which other requests use
     alone.body = body
     return alone
 

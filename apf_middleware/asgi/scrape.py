@@ -77,12 +77,12 @@ class Scrape:
 
     @property
     def is_read(self) -> bool:
-        """Whether the metrics can be read."""
+        """True if the metrics can be read."""
         return self._path is not None or not self._path_is_own or self.is_shared
 
     @property
     def is_shared(self) -> bool:
-        """Whether the numbers are published for other workers."""
+        """True if the numbers are published for other workers."""
         return self._publisher is not None
 
     def publish(self) -> None:

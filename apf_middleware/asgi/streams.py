@@ -65,7 +65,7 @@ def begin_watch(admission: Admission, policy: StreamPolicy) -> None:
 def begin_response(admission: Admission, *, is_stream: bool) -> None:
     """Release the seats if the response is a stream; otherwise stop counting the request as one."""
     stream = admission.stream
-    # A watch is a stream whatever the type of its response.
+    # A watch is a stream, with any type of response.
     if is_stream or (stream is not None and stream.watches):
         if admission.destination.runtime.streams.settings.release_at_start:
             admission.release()
@@ -95,7 +95,7 @@ def _is_known(scope: Scope) -> bool:
 
 async def send_timed(send: Send, writes: Deadlines[Releasable], admission: Admission, message: Message) -> None:
     """Send a message, and release the seats if this takes too long because the client doesn't read."""
-    # The app may have given the seats back itself; then a slow client keeps nothing from others.
+    # The app may have given the seats back itself; then a slow client occupies none.
     if admission.state is not _SEATED:
         await send(message)
         return

@@ -1,7 +1,7 @@
 """OpenTelemetry tracing: a span for each wait, and attributes on the current span of the request.
 
-This module is imported only if tracing is on, because its package is an extra. It uses the API only: the app's SDK
-decides how spans are processed, and without an SDK they are dropped at the cost of a call.
+This module is imported only if tracing is on, because its package is an extra. The module uses the API only: the app's
+SDK decides how spans are processed, and without an SDK they are dropped at the cost of a call.
 
 The parent of a wait is the current span, which outer instrumentation has started. If there is none, the parent is the
 remote span that the global propagator extracts from the request's headers.

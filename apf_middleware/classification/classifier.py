@@ -1,19 +1,19 @@
 """The classifier: from a request's digest to schema, level and flow.
 
-The first schema that accepts the request wins, by precedence and then by name. If none does, a fallback takes it, so
-that every request has exactly one level. The fallbacks are the KEP's backstops: one for the group system:masters and
-one for all others.
+The first schema that accepts the request wins, by precedence and then by name. If none does, a fallback takes the
+request, so that every request has exactly one level. The fallbacks are the KEP's backstops: one for the group
+system:masters and one for all others.
 
 A *plan* lists the schemas that can accept requests of one identity. They are grouped by the resource, or the first
 segment of the path, that they name. For each resource or first segment, a plan lists the compiled rules
 (*alternatives*) up to the first one that accepts everything, so most plans are short. An index by user, group and
 service-account namespace gives the schemas that name an identity, so a new identity is only compared with these.
 
-Three caches make it fast. Each is bounded in entries and in the length of its keys, because clients choose paths,
-headers and names. Decisions are cached by exactly those facts that any rule reads: usually caller, verb and path, or
-caller, verb and resource. Plans are cached by identity, so that a new path is only compared with schemas that can match
-that identity. Flows are cached with their hash. Where a flow depends on facts outside of the key, such as a header, the
-schema is cached and only the flow is computed again.
+Three caches make the classifier fast. Each is bounded in entries and in the length of its keys, because clients choose
+paths, headers and names. Decisions are cached by exactly those facts that any rule reads: usually caller, verb and
+path, or caller, verb and resource. Plans are cached by identity, so that a new path is only compared with schemas that
+can match that identity. Flows are cached with their hash. Where a flow depends on facts outside of the key, such as a
+header, the schema is cached and only the flow is computed again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_FLOW", "LONGEST_IDENTITY", "LONGEST_KEY", "MASTERS", "Classifier", "Explanation"]
 
 MASTERS = "system:masters"
-"""The group whose requests have a fallback of their own."""
+"""The group with a fallback of its own."""
 
 LONGEST_KEY = 1024
 """The maximum length of the facts of a cached decision (path, host, headers…), in characters."""
@@ -64,7 +64,7 @@ _NamedStep = tuple[int, Predicate | None, frozenset[str] | None]
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A classification, and why each schema that was tried before didn't accept the request."""
+    """A classification, and the reasons why the schemas tried before didn't accept the request."""
 
     classification: Classification
     passed_over: tuple[tuple[str, str], ...]  # the schema's name, and why not
@@ -189,7 +189,7 @@ def _keys_of(rule: Rule | Conjunction) -> set[_Key]:
         return _keys_of_conjunction(rule)
     keys: set[_Key] = set()
     for subject in rule.subjects:
-        # A service account is a user whose name is made of its namespace and its own name, as in Kubernetes.
+        # A service account is a user with a name made of the account's namespace and name, as in Kubernetes.
         if isinstance(subject, ServiceAccountSubject):
             beginning = f"{SERVICE_ACCOUNT}{subject.namespace}:"
             keys.add(("account", beginning) if subject.name == "*" else ("user", beginning + subject.name))
@@ -309,7 +309,7 @@ class Classifier:
     def _decide(
         self, digest: RequestDigest, key: tuple[object, ...], found: Classification | _Outcome | None
     ) -> Classification:
-        """Classify a request whose decision isn't cached, or for which only the outcome is cached."""
+        """Classify a request without a cached decision; ``found`` is the cached outcome, if there is one."""
         if found is None:
             found = self._decisions.get(key)
         if isinstance(found, Classification):
@@ -319,7 +319,7 @@ class Classifier:
         plan, short = self._plan(digest.identity)
         outcome = self._outcome(plan, digest)
         classification = self._classification(outcome, digest)
-        # The first two parts of the key are name and groups, whose length ``short`` has bounded.
+        # The first two parts of the key are name and groups, which aren't too long if the plan is ``short``.
         if short and sum(map(len, key[2:])) <= LONGEST_KEY:  # type: ignore[arg-type]  # all have lengths
             self._decisions.put(key, classification if outcome.settled else outcome)
         return classification

@@ -2,8 +2,8 @@
 
 Two requests that agree on all of these facts have the same schema. Caller and verb are always among them, and so is the
 path for requests without a resource and the parts of the resource for the others. Any other fact is only included if
-some rule reads it: with Kubernetes' schemas, whose rules don't read the name of a resource, all pods of a namespace are
-one entry.
+some rule reads it: the rules of Kubernetes' schemas don't read the name of a resource, so with them all pods of a
+namespace are one entry.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,8 +1,8 @@
 """Distinguishers, compiled to functions from a request to its flow within a schema.
 
 A value that the request doesn't have is the empty string, and so is a value that the regex of a transformation doesn't
-match. An address is cut to its network, so that one household or one rented server is one flow, whatever addresses it
-uses; a value that isn't an address is used as it is. An IPv4 address written as IPv6 is the IPv4 address.
+match. An address is cut to its network, so that one household or one rented server is one flow, even if it uses many
+addresses; a value that isn't an address is used as it is. An IPv4 address written as IPv6 is the IPv4 address.
 """
 
 import re
@@ -19,7 +19,7 @@ from apf_middleware.exceptions import InvalidValueError
 __all__ = ["ADDRESSES_REMEMBERED", "compile_distinguisher", "depends_only_on_identity_and_resource", "network_of"]
 
 ADDRESSES_REMEMBERED = 4096
-"""The approximate number of addresses whose networks are cached."""
+"""The approximate number of addresses with cached networks."""
 
 _LONGEST_ADDRESS = 64  # characters of an address that is cached; an IPv6 address with a zone has fewer
 
@@ -131,7 +131,7 @@ def _address_reader(prefix_v4: int, prefix_v6: int) -> Reader:
         network = seen.get(address)
         if network is None:
             network = network_of(address, prefix_v4, prefix_v6)
-            # Proxies may pass on any text as an address; what is long isn't one.
+            # Proxies may pass on any text as an address; a long text isn't one.
             if len(address) <= _LONGEST_ADDRESS:
                 seen.put(address, network)
         return network

@@ -2,8 +2,8 @@
 
 A schema's alternatives (its rules) are compiled separately for requests with a resource and for others. Each becomes a
 *guard* on the identity, which is evaluated once per identity instead of once per request, and a *test* of the request.
-With the test come the *names* of which a request must have one: a resource or the first segment of a path; None means
-any. They only narrow the search, and the test decides. matching.py defines the meaning of rules.
+Each test has *names*, of which a request must have one: a resource or the first segment of a path; None means any. The
+names only narrow the search, and the test decides. matching.py defines the meaning of rules.
 """
 
 import re

@@ -17,7 +17,7 @@ def compile_regex(name: str, pattern: object) -> re.Pattern[str]:
         raise InvalidValueError(name, pattern, "it must be a regular expression")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # a set whose meaning Python announces to change
+            warnings.simplefilter("error", FutureWarning)  # a set that Python announces to read differently
             return re.compile(pattern)
     except (re.error, FutureWarning, OverflowError, RecursionError) as error:
         raise InvalidValueError(name, pattern, f"it must be a regular expression: {error}") from error

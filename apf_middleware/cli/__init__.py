@@ -1,4 +1,4 @@
-"""The command ``apf``. It needs the extra ``cli``; without it, the command says how to get it."""
+"""The command ``apf``. It needs the extra ``cli``; without the extra, the command says how to install it."""
 
 import io
 import os

@@ -26,7 +26,7 @@ def check(
 ) -> None:
     """Check configuration files, and show all problems at once with file, line and field.
 
-    Exit status 0 if it can be used, 1 if there are errors, 2 if there is nothing to check.
+    Exit status 0 if the configuration can be used, 1 if there are errors, 2 if there is nothing to check.
     """
     require_paths(paths)
     reading = read(paths, skip_foreign=skip_foreign, allow_empty=allow_empty)

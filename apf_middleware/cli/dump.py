@@ -95,7 +95,7 @@ def _headers(given: list[str], token: str) -> dict[str, str]:
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_arguments: object, **_more: object) -> None:
-        """Return the answer itself instead."""
+        """Return no request, so that the redirect itself is the answer."""
 
 
 def _fetch(url: str, headers: Mapping[str, str], timeout: float) -> str:

@@ -51,7 +51,7 @@ def close_gate(
     duration: _Duration = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Hold all requests at a gate in every worker, whatever happens."""
+    """Hold all requests at a gate in every worker until it is opened, or for a given time."""
     body = {} if duration is None else {"for": parse_duration(duration, "--for")}
     _show(server.ask("POST", page("gates", name, "close"), GateList, body), output)
 

@@ -40,7 +40,7 @@ _WILDCARDS: Final = frozenset("*?[")  # a glob that matches nothing is reported 
 
 
 class Output(StrEnum):
-    """For people or for programs."""
+    """The form of the output: for people or for programs."""
 
     TEXT = "text"
     JSON = "json"
@@ -55,14 +55,14 @@ Paths = Annotated[list[Path], typer.Argument(help="Files, directories or globs o
 
 
 def require_paths(paths: list[Path]) -> None:
-    """End with status 2 when one of these isn't there."""
+    """End with status 2 if one of these paths doesn't exist."""
     missing = [path for path in paths if not _WILDCARDS & set(str(path)) and not is_there(path, "PATH")]
     if missing:
         raise typer.BadParameter(f"there is no {', '.join(map(str, missing))}", param_hint="PATH")
 
 
 def load_files(paths: list[Path]) -> Configuration:
-    """Return the configuration in these files; end with status 2 without files, and with status 1 if it is wrong."""
+    """Return the configuration in these files; end with status 2 without files, and with status 1 if it has errors."""
     require_paths(paths)
     try:
         return load(*paths)
@@ -115,7 +115,7 @@ def show_json(document: object) -> None:
 
 
 def align(rows: Sequence[Sequence[str]], left: Container[str]) -> list[str]:
-    """Return rows as lines; the first is the head, which names the columns whose cells stand at the ``left``."""
+    """Return rows as lines; the first row names the columns, of which those in ``left`` are left-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         (" " * GAP)

@@ -65,7 +65,7 @@ class Mode(StrEnum):
 
 
 class Strategy(StrEnum):
-    """Whether requests may pass one that can't be seated yet."""
+    """The rule for requests behind one that a gate keeps waiting: to pass it, or to wait with it."""
 
     TRAVERSE = "traverse"
     FIFO = "fifo"

@@ -14,7 +14,7 @@ from apf_middleware.exceptions import InvalidValueError
 __all__ = ["DEFAULT_PATH", "AdminSettings"]
 
 DEFAULT_PATH: Final = "/debug/api_priority_and_fairness"
-"""Where Kubernetes has its debug dumps."""
+"""The path of the debug dumps in Kubernetes."""
 
 _PATH: Final = r"(/[^\s/?#*{}]+)+"
 _UNAUTHENTICATED: Final = frozenset({"*", ANONYMOUS.name, *ANONYMOUS.groups})
@@ -22,11 +22,11 @@ _UNAUTHENTICATED: Final = frozenset({"*", ANONYMOUS.name, *ANONYMOUS.groups})
 
 @dataclass(frozen=True, slots=True)
 class AdminSettings(Settings):
-    """Over HTTP everything is below ``path``: members of any of the ``groups`` may look, ``operators`` also change.
+    """The pages below ``path``: members of any of the ``groups`` may read them, ``operators`` may also make changes.
 
-    Without either, nothing is served over HTTP. ``socket`` is the directory where each worker of ``app`` has a unix
-    socket, for every process that may connect to it. Requests without credentials are never let in, so their groups
-    can't be named here.
+    Without groups and operators, nothing is served over HTTP. ``socket`` is the directory where each worker of ``app``
+    has a unix socket, for every process that may connect to it. Requests without credentials are never let in, so their
+    groups can't be named here.
     """
 
     path: NonEmpty = DEFAULT_PATH
@@ -37,7 +37,7 @@ class AdminSettings(Settings):
 
     @property
     def is_on(self) -> bool:
-        """Whether requests are answered over HTTP."""
+        """True if requests are answered over HTTP."""
         return bool(self.groups or self.operators)
 
     def rules(self) -> Iterator[Violation]:

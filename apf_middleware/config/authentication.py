@@ -179,7 +179,7 @@ class JwtSettings(Settings):
 
     @property
     def symmetric(self) -> bool:
-        """Whether the key that checks a token could also have signed it."""
+        """True if the key that verifies tokens can also sign them."""
         return self.algorithms[0].startswith("HS")
 
     def rule_sets(self) -> Iterable[Rules]:
@@ -311,7 +311,7 @@ class FunctionSettings(Settings):
 AuthenticatorSettings = (
     UserSettings | TokenSettings | JwtSettings | ProxySettings | CertificateSettings | FunctionSettings
 )
-"""Any of them."""
+"""The settings of any authenticator."""
 
 AnyAuthenticator = Annotated[AuthenticatorSettings, Field(discriminator="type"), WrapValidator(without_tag)]
 """An item of ``authentication``, told apart by its ``type``."""

@@ -17,13 +17,13 @@ _SECOND: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class BodySettings(Settings):
-    """How bodies are received while their requests have no seats.
+    """The reception of bodies while their requests have no seats.
 
-    With ``hold_seats`` an app receives bodies on its seats, and only estimates have them read before; if a document
-    doesn't say, it follows the suggested objects. Otherwise up to ``buffer`` bytes are received before a request asks
-    for seats. A request of whose body fewer than ``min_rate`` bytes a second come, over ``patience_ns``, is ended. At
-    most ``max_receiving`` requests are received at a time, and of parts that came one after the other at most
-    ``max_buffered`` bytes are kept. Methods whose bodies have no meaning are left alone, unless ``any_method``.
+    With ``hold_seats``, requests hold seats while their bodies arrive, except for bodies that an estimate reads; the
+    default depends on the suggested objects. Otherwise up to ``buffer`` bytes are received before a request asks for
+    seats. A request is ended if fewer than ``min_rate`` bytes a second of its body arrive over ``patience_ns``. At most
+    ``max_receiving`` requests are received at a time, and at most ``max_buffered`` bytes are kept of all bodies that
+    don't arrive at once. Methods for which a body has no meaning are ignored, unless ``any_method`` is true.
     """
 
     always_written: ClassVar[frozenset[str]] = frozenset({"hold_seats"})

@@ -1,7 +1,6 @@
 """The last step of a configuration: it builds limits in seats, settings of queue sets, a resolver and a classifier.
 
-The one place where a configuration meets classification and fair queuing; the server, the simulator and the command
-line all take it from here.
+The server, the simulator and the command line all use these functions, so they agree about a configuration.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,14 +28,15 @@ __all__ = [
 ]
 
 Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
-"""From method, path and query to verb and resource."""
+"""A function from method, path and query to verb and resource."""
 
 
 def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
-    """Return nominal, min and max seats of each level; absolute numbers go before what its shares come to.
+    """Return nominal, min and max seats of each level; absolute numbers take precedence over shares.
 
-    Children divide by their shares what their parent has. Where seats are lent at each dispatch, mins of proportions
-    are no more than the whole seats of a level's exact part, and leave a seat to the levels that have none.
+    Children divide the seats of their parent by their shares. Where seats are lent at each dispatch, mins that come
+    from proportions are no more than the whole seats of a level's exact part, and leave a seat to the levels that have
+    none.
     """
     server = configuration.server
     strict = server.strict_upstream
@@ -105,8 +105,8 @@ def _round_mins_down(
 ) -> tuple[dict[str, LevelLimits], dict[str, Fraction]]:
     """Keep the mins that come from shares within the whole seats of each level's exact part; return the parts too.
 
-    Nominal seats are rounded up. If they were promised as such, a level whose part is 1.3 seats would have 2 for good,
-    and the levels would not be served in proportion to their shares. A level without queues keeps at least one seat,
+    Nominal seats are rounded up. If mins were rounded up too, a level with an exact part of 1.3 seats would always have
+    2, and the levels would not be served in proportion to their shares. A level without queues keeps at least one seat,
     if it has any: its requests can't wait for a turn.
     """
     claims = {}

@@ -36,7 +36,7 @@ def emit(configuration: Configuration, target: Target = "apf") -> str:
 
 
 def convert(configuration: Configuration, target: Target, problems: Problems) -> str:
-    """Return what `emit` does, but add what the target can't express to the problems; the text then lacks it."""
+    """Do the same as `emit`, but leave out what the target can't express, and add that to the problems."""
     return to_yaml(emit_documents(configuration, target, problems))
 
 

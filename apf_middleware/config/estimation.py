@@ -251,7 +251,7 @@ class LearnedEstimate(Settings):
 
 
 EstimateSettings = ConstantEstimate | DeclaredEstimate | ComputedEstimate | KubernetesEstimate | LearnedEstimate
-"""Any of them."""
+"""The settings of any estimate."""
 
 AnyEstimate = Annotated[
     EstimateSettings,
@@ -289,8 +289,9 @@ class _Writes(Settings):
 class EstimationSettings(Settings):
     """The estimates of the whole server.
 
-    ``default`` is the estimate of requests whose route and schema have none. ``listing`` and ``mutating`` are constants
-    of the source ``kubernetes``. Without ``cap``, a request takes the estimated seats even if its level has fewer.
+    ``default`` is the estimate of requests without one by their route or schema. ``listing`` and ``mutating`` are
+    constants of the source ``kubernetes``. Without ``cap``, a request takes the estimated seats even if its level has
+    fewer.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {
@@ -323,7 +324,7 @@ class _Route(Protocol):
 
 
 def derive_caps(hands: Mapping[str, int | None], limits: Mapping[str, LevelLimits]) -> dict[str, int]:
-    """Return the most seats of one request, by level; 0 where nothing queues, for which ``hands`` has None."""
+    """Return the most seats of one request, by level; 0 for a level without queues, which has None in ``hands``."""
     return {name: 0 if hand is None else seat_cap(limits[name].nominal, hand) for name, hand in hands.items()}
 
 

@@ -17,16 +17,16 @@ from apf_middleware.config.yaml_nodes import Document, compose
 __all__ = ["MAX_BYTES", "MAX_FILES", "MAX_TOTAL_BYTES", "SUFFIXES", "find_files", "read_files", "read_text"]
 
 MAX_BYTES: Final = 2**20
-"""The longest file."""
+"""The maximum size of a file, in bytes."""
 
 MAX_TOTAL_BYTES: Final = 8 * MAX_BYTES
-"""All files of one configuration together."""
+"""The maximum size of all files of one configuration together, in bytes."""
 
 MAX_FILES: Final = 1_000
 """The most files of one configuration."""
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
-"""What a directory's files must end with to belong to the configuration."""
+"""The suffixes of the files in a directory that belong to the configuration."""
 
 _SURROGATES: Final = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
@@ -54,7 +54,7 @@ def _expand(given: str) -> Iterator[Path]:
             raise ValueError(f"the directory has no {', '.join(SUFFIXES)} file")
         yield from files
     elif path.exists() or not glob.has_magic(given):
-        # a file whose name has brackets is that file and not a pattern
+        # an existing path is used as it is, even if it looks like a pattern
         if not path.exists():
             raise ValueError("there is no such file or directory")
         if not path.is_file():  # a pipe or a device may never end

@@ -1,4 +1,4 @@
-"""Settings of gates: the ``gates`` of a Server document, how much at a time, or how much a second."""
+"""Settings of gates: the ``gates`` of a Server document, which limit an amount at a time or per second."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,9 +28,9 @@ class TokenBucketSettings(Settings):
 class GateSettings(Settings):
     """One gate: a ``capacity``, of which a request takes its ``cost`` while it runs, or ``tokens``, which it uses up.
 
-    It counts for each value of the ``key`` apart, or else ``per`` flow, schema, level, or once for the server. A cost
-    of ``seats`` is as many as the request takes seats. The ``status`` of its rejections is 503 for a capacity and 429
-    for tokens unless it is given.
+    The gate counts separately for each value of ``key``, or else ``per`` flow, schema or level, or once for the server.
+    A cost of ``seats`` is the number of the request's seats. The default ``status`` of rejections is 503 for a capacity
+    and 429 for tokens.
     """
 
     always_written: ClassVar[frozenset[str]] = frozenset({"per", "status", "release", "on_error", "cost"})

@@ -18,7 +18,7 @@ class Gating:
 
     def __init__(self, configuration: Configuration) -> None:
         self._by_schema = configuration.gates
-        # None for levels whose requests pass all gates.
+        # None for exempt levels, to which no gate applies.
         self._by_level = {name: None if one.exempt else one.gates for name, one in configuration.levels.items()}
         routes = configuration.server.routes
         self._by_route = [route.gates for route in routes]

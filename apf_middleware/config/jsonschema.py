@@ -24,7 +24,7 @@ _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Generator(GenerateJsonSchema):
-    """Write defaults as documents do, durations and sizes as text; those that say nothing are left out."""
+    """Write defaults as documents do, durations and sizes as text; empty ones are left out."""
 
     def get_default_value(self, schema: core_schema.WithDefaultSchema) -> Any:  # noqa: ANN401 (of any field)
         default = super().get_default_value(schema)

@@ -1,4 +1,4 @@
-"""Warnings about what is legal but may not mean what its author intends. Built-in objects cause no warnings."""
+"""Warnings about valid configurations that may not mean what is intended. Built-in objects cause no warnings."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,7 +16,7 @@ from apf_middleware.fairqueuing.shuffle import collision_probabilities
 __all__ = ["MOST_COMPARED", "NOTICEABLE", "lint_objects", "rounds_beyond"]
 
 NOTICEABLE: Final = 0.01
-"""From this probability on, a light flow whose whole hand one heavy flow fills is worth a warning."""
+"""The probability that one heavy flow fills the whole hand of a light flow, from which on there is a warning."""
 
 MOST_COMPARED: Final = 300_000
 """Pairs of parts of rules that are compared, in the order in which schemas are tried, to see which never match."""
@@ -133,8 +133,8 @@ def _covering(before: Sequence[FlowSchema], schema: FlowSchema) -> FlowSchema | 
 def _lint_shares(merged: MergedObjects, problems: Problems) -> None:
     """Warn of levels that never have a seat, and of shares that are rounded up beyond what the server has.
 
-    Nominal seats are rounded up. Where seats are lent at each dispatch, mins are rounded down instead, so levels whose
-    shares come to less than a seat take turns, and all levels together never have more than the server's seats.
+    Nominal seats are rounded up. Where seats are lent at each dispatch, mins are rounded down instead, so levels with
+    shares of less than a seat take turns, and all levels together never have more than the server's seats.
     """
     seats = merged.server.seats
     exceeds = rounds_beyond(merged.server)

@@ -1,8 +1,8 @@
 """Merge all definitions into one configuration: decide which objects it finally contains.
 
-The result contains the objects that the documents define, the suggested objects whose names no document uses, and the
-missing mandatory objects (or the missing backstops: the KEP's fallback schemas and their levels). In a configuration
-without errors, nothing depends on the order of documents and files.
+The result contains the objects that the documents define, the suggested objects with names that no document uses, and
+the missing mandatory objects (or the missing backstops: the KEP's fallback schemas and their levels). In a
+configuration without errors, nothing depends on the order of documents and files.
 """
 
 from collections import defaultdict
@@ -50,7 +50,7 @@ class Sourced(Generic[_Thing]):
 
 @dataclass(frozen=True, slots=True)
 class MergedObjects:
-    """All merged objects, including schemas whose level doesn't exist (`configuration` leaves these out).
+    """All merged objects, including schemas of levels that don't exist (`configuration` leaves these out).
 
     ``levels`` are by name; ``schemas`` are in the order in which they are tried.
     """
@@ -61,7 +61,7 @@ class MergedObjects:
     server_document: Document | None = None
 
     def configuration(self) -> Configuration:
-        """Return the configuration; as in Kubernetes, a schema whose level doesn't exist is ignored."""
+        """Return the configuration; as in Kubernetes, a schema of a level that doesn't exist is ignored."""
         levels = {name: known.thing for name, known in self.levels.items()}
         schemas = tuple(known.thing for known in self.schemas if known.thing.level in levels)
         estimates = {
@@ -278,7 +278,7 @@ def _check_mandatory(
 def _add_backstops(
     levels: dict[str, Sourced[Level]], schemas: dict[str, Sourced[FlowSchema]], catch_alls: Sequence[str]
 ) -> None:
-    """Add the KEP's backstops where they are missing; a schema whose level doesn't exist is no backstop."""
+    """Add the KEP's backstops where they are missing; a schema of a level that doesn't exist is no backstop."""
     for name in (_TOP_BACKSTOP, _REST_BACKSTOP):
         if name in schemas and schemas[name].thing.level not in levels:
             del schemas[name]

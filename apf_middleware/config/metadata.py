@@ -10,7 +10,7 @@ from apf_middleware.config.yaml_nodes import Document
 __all__ = ["metadata_of"]
 
 _OF_THE_FORM: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration", ZERO_SHARES})
-"""Annotations that say something about the form in which the document was written, and nothing about another."""
+"""Annotations about the written form of a document, which don't apply when the object is written in another form."""
 
 
 def metadata_of(document: Document) -> Metadata:

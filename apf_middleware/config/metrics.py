@@ -17,10 +17,10 @@ _PATH: Final = r"/[^\s?#*{}]*"
 
 @dataclass(frozen=True, slots=True)
 class MetricsSettings(Settings):
-    """``exposed_to`` no network in particular means to all clients.
+    """The endpoint of metrics; if ``exposed_to`` is empty, all clients may read it.
 
-    Unless ``enabled``, the middleware serves none itself; metrics are still there for a registry that an app passes in
-    Python. ``legacy_names`` adds metrics by the names that Kubernetes had until 1.30.
+    Unless ``enabled``, the middleware serves no metrics itself; metrics are still there for a registry that an app
+    passes in Python. ``legacy_names`` adds metrics by the names that Kubernetes had until 1.30.
     """
 
     prefix: NonEmpty = "apf"

@@ -1,7 +1,7 @@
-"""Reading settings from documents: `parse`, and the two kinds of fields whose values aren't one settings class.
+"""Reading settings from documents: `parse`, and marks for fields that aren't simply of one settings class.
 
-Problems of a document come from pydantic, one for each field, and from the rules of its settings. `parse` gives each
-its place in the document, with the key that a misspelt one may stand for.
+Problems of a document come from pydantic, one for each field, and from the rules of its settings. `parse` adds to each
+problem its place in the document and, for a misspelt key, the one that may be meant.
 """
 
 import difflib
@@ -46,9 +46,9 @@ __all__ = [
 class BuiltFrom:
     """Marks a dataclass of a package that may not import pydantic with the settings that read and write it.
 
-    The settings have the fields of the dataclass under the same names; None means the default there. What the dataclass
-    refuses itself is reported at the field's place in the document. Objects of another form are made by ``read`` and
-    taken apart by ``write``.
+    The settings have the fields of the dataclass under the same names, where None means the default. Errors that the
+    dataclass itself raises are reported at the field's place in the document. Objects of another form are made by
+    ``read`` and taken apart by ``write``.
     """
 
     __slots__ = ("_defaults", "_read_settings", "_target", "_write_settings", "model")
@@ -176,7 +176,7 @@ class TaggedUnion:
 
 
 MOST_HINTS: Final = 200
-"""After so many problems nothing is guessed any more about what a misspelt key may have meant, for that takes time."""
+"""The number of problems after which no key is suggested for a misspelt one, because that takes time."""
 
 _WANTED: Final[Mapping[str, str]] = {
     "string_type": "it must be text",

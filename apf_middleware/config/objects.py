@@ -118,7 +118,7 @@ class Configuration:
 
     @property
     def lets_name_queues(self) -> bool:
-        """Whether a request may name its queue, or a schema finds its name in the request."""
+        """True if requests may name their queue, or a schema reads the name of a queue from requests."""
         return bool(self.server.queues.header) or any(schema.queue is not None for schema in self.schemas)
 
     @property
@@ -138,7 +138,7 @@ class Configuration:
 
     @property
     def has_gates(self) -> bool:
-        """Whether any gate is defined or named."""
+        """True if any gate is defined or named."""
         return bool(self.server.gates) or any(names for _, names in self.gates_by_owner())
 
     def gates_by_owner(self) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -11,7 +11,7 @@ from apf_middleware.exceptions import APFError
 __all__ = ["MOST_LINES", "Absent", "ConfigurationError", "Path", "Place", "Problem", "Problems", "Severity", "dotted"]
 
 MOST_LINES: Final = 200
-"""More problems than this are kept but not written out."""
+"""The number of problems in a message; further ones are only counted there."""
 
 _MOST_CHARACTERS: Final = 80  # of a value in a message
 
@@ -20,7 +20,7 @@ Path = tuple[str | int, ...]
 
 
 class Absent(Enum):
-    """Stands where there is no value to show; None is a value that YAML can say."""
+    """A mark for the absence of a value, because None is a value in YAML."""
 
     ABSENT = "absent"
 
@@ -37,7 +37,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Where something is written; document and line count from 1, and 0 means the whole."""
+    """A place in a file; document and line count from 1, and 0 means the whole."""
 
     file: str
     document: int = 0
@@ -105,7 +105,7 @@ def dotted(path: Iterable[str | int]) -> str:
 
 
 class Problems:
-    """The problems found so far; reading goes on after each, so that all come together."""
+    """The problems found so far; reading continues after each, so that all are reported together."""
 
     __slots__ = ("_found",)
 
@@ -119,7 +119,7 @@ class Problems:
         return len(self._found)
 
     def __iter__(self) -> Iterator[Problem]:
-        """Iterate in the order of their places, whatever the order in which they were found."""
+        """Iterate over the problems in the order of their places."""
         return iter(sorted(self._found, key=lambda problem: (problem.place, problem.field, problem.rule)))
 
     def error(self, place: Place, rule: str, *, field: str = "", value: object = Absent.ABSENT, hint: str = "") -> None:
@@ -136,7 +136,7 @@ class Problems:
 class ConfigurationError(APFError, ValueError):
     """A configuration can't be used; ``problems`` are all of its errors and warnings, one a line in the message.
 
-    It stands here rather than with the others because its parts are this room's.
+    The class is defined here and not in `exceptions`, because its parts are `Problem` objects.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:

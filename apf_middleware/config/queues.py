@@ -11,17 +11,18 @@ from apf_middleware.config.values import DnsSubdomain, LowerCase, TextSet
 __all__ = ["NamingSettings", "Unknown"]
 
 Unknown = Literal["default", "notFound", "unavailable"]
-"""What becomes of a request that names a queue which doesn't exist: the default queue takes it, or 404, or 503."""
+"""The outcome for a request that names an unknown queue: the default queue, or the status 404 or 503."""
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 @dataclass(frozen=True, slots=True)
 class NamingSettings(Settings):
-    """``header`` names a request's queue, if its caller is believed.
+    """The ``header`` in which a trusted caller names a request's queue.
 
-    Believed are members of any of the ``groups``, and with ``trusted_proxies`` all that such a proxy passes on. Without
-    a header, only schemas name queues. An empty ``default`` means the level for whatever no schema takes.
+    Trusted are members of any of the ``groups`` and, with ``trusted_proxies``, all requests that such a proxy passes
+    on. Without a header, only schemas name queues. An empty ``default`` means the level of requests that no schema
+    takes.
     """
 
     header: LowerCase = ""

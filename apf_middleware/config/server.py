@@ -53,10 +53,10 @@ class Route(Settings):
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings(Settings):
-    """What holds for the whole server.
+    """The settings of the whole server.
 
-    ``defaults`` names the suggested objects, ``backstops`` whose mandatory objects are imagined where they are missing;
-    both and ``resolver`` follow the other documents if they aren't given. No ``authentication`` at all means
+    ``defaults`` chooses the suggested objects, ``backstops`` the mandatory objects that are added if they are missing;
+    the defaults of both, and of ``resolver``, depend on the other documents. No ``authentication`` at all means
     ``scope["user"]``.
     """
 

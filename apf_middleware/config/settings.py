@@ -83,7 +83,7 @@ def key_of(name: str) -> str:
 
 
 class Settings:
-    """The base of frozen dataclasses whose fields are read and written by pydantic."""
+    """The base of frozen dataclasses with fields that pydantic reads and writes."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
@@ -341,9 +341,9 @@ def _violations_of_the_rest(
 
 
 def _misspelt(model: type[Settings], wrong: set[str]) -> set[str]:
-    """Return the fields whose keys are probably misspelt.
+    """Return the keys that are probably misspelt in the document.
 
-    The intended values of these fields are unknown, so rules that use them aren't checked.
+    The intended values of these keys are unknown, so rules that use them aren't checked.
     """
     known = {declared.key for declared in declared_fields(model).values()}
     # Number and length are bounded, as the keys are untrusted and the comparison is slow.

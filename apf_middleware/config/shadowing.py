@@ -1,6 +1,6 @@
-"""Whether one schema certainly shadows another: whether it takes each request that the other would take.
+"""A test for schemas that are certainly shadowed: an earlier schema takes each request that they would take.
 
-Everything here errs on one side: "yes" is certain, "no" may be a yes that can't be seen from the rules alone. Each part
+The answer yes is certain; the answer no may be wrong, because not all cases can be seen from the rules alone. Each part
 of the later schema's rules must lie within one part of the earlier one's.
 """
 

@@ -36,13 +36,13 @@ __all__ = [
 ]
 
 DEFAULT_APP: Final = "app"
-"""What a server's sockets are called unless it has a name."""
+"""The default name of a server in the names of its sockets."""
 
 DIRECTORY_VARIABLE: Final = "APF_RUNTIME_DIR"
-"""The environment variable that names the directory; it goes before the configuration."""
+"""The environment variable that names the directory; it takes precedence over the configuration."""
 
 LONGEST_PATH: Final = 103
-"""In bytes. Linux takes 107, macOS no more than this."""
+"""The longest path of a socket, in bytes: the limit of macOS. That of Linux is 107."""
 
 _APP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _NAME: Final = re.compile(rf"(?P<app>{_APP.pattern})\.(?P<pid>[0-9]{{1,10}})\.sock")

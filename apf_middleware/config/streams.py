@@ -57,7 +57,7 @@ class StreamSettings(Settings):
 
     @property
     def is_limited(self) -> bool:
-        """Whether there is any limit to open streams."""
+        """True if there is any limit to open streams."""
         return self.max_open is not None or self.max_open_per_flow is not None
 
     def on(self, server: ServerStreamSettings) -> "StreamSettings":

@@ -10,7 +10,7 @@ __all__ = ["TelemetrySettings"]
 
 @dataclass(frozen=True, slots=True)
 class TelemetrySettings(Settings):
-    """With ``tracing``, each wait is a span; ``flows`` adds the flow to spans, whose label may name a user.
+    """With ``tracing``, each wait is a span; ``flows`` adds the flow, which may contain a user's name, to spans.
 
     ``tracing`` needs the extra ``otel``, which is looked for when the server starts.
     """

@@ -233,7 +233,7 @@ def _read_size(text: object) -> int:
 
 
 def load_callable(text: str) -> Callable[..., Any]:
-    """Return what ``package.module:function`` names; a ValueError tells why it can't be imported or called."""
+    """Return the function named ``package.module:function``; raise ValueError if it can't be imported or called."""
     module, _, names = text.partition(":")
     try:
         found = importlib.import_module(module)
@@ -274,7 +274,7 @@ def _without_default(schema: dict[str, Any]) -> None:
 
 
 DEPENDS: Final = Field(json_schema_extra=_without_default)
-"""Marks a field whose default depends on other documents, so that the JSON Schema has none."""
+"""Marks a field with a default that depends on other documents, so that the JSON Schema has none."""
 
 DnsLabel = Annotated[str, AfterValidator(_label), _schema(pattern=f"^{_LABEL}$", maxLength=63)]
 DnsSubdomain = Annotated[str, AfterValidator(_subdomain), _schema(pattern=f"^{_SUBDOMAIN}$", maxLength=253)]

@@ -65,7 +65,7 @@ class Dependence:
 
     @property
     def is_steady(self) -> bool:
-        """Whether equal requests always have equal work."""
+        """True if equal requests always have equal work."""
         return not (self.changing or self.anything or self.body)
 
     def __or__(self, other: "Dependence") -> "Dependence":

@@ -22,11 +22,11 @@ from apf_middleware.fairqueuing import Work, duration_per_seat, seat_seconds
 __all__ = ["KubernetesEstimator", "ListSettings", "MutatingSettings", "Watchers", "list_seats", "mutating_work"]
 
 Watchers = Callable[[str, Resource], int]
-"""From a request's verb and resource to the number of watches that get an event when it succeeds."""
+"""A function from verb and resource to the number of watches that get an event when such a request succeeds."""
 
 _MUTATING: Final = frozenset({"create", "update", "patch", "delete"})
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
-_UNKNOWN_COUNT: Final = 10**9  # more than any cap allows, whatever the objects' size
+_UNKNOWN_COUNT: Final = 10**9  # more than any cap allows, for objects of any size
 
 
 @dataclass(frozen=True, slots=True)

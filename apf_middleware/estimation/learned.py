@@ -6,9 +6,8 @@ server measures the costs itself, but clients choose the paths if no routes are 
 bounded, keys are short, and the least recently seen route is removed first.
 
 Seats are learned in one of two ways. From durations: a request gets one seat for each ``duration_per_seat_ns``. Or from
-widths: a request gets the seats that were charged on average, for apps that correct the seats of a request during its
-service. They are not learned from seat-seconds, because wider requests have more of them, so that estimates would grow
-without end.
+widths: the seats that were charged on average, for apps that correct the seats of their requests. Seats are not learned
+from seat-seconds, because wider requests have more of them, so that estimates would grow without end.
 """
 
 import re
@@ -97,7 +96,7 @@ class LearnedCosts:
         return len(self._costs)
 
     def observe(self, route: str | None, duration_ns: int, work: int) -> None:
-        """Learn from a request of this route that ran so long and took so many seat-seconds; None teaches nothing."""
+        """Learn from a request of this route that ran so long and took so many seat-seconds; ignore None."""
         if route is None:
             return
         if duration_ns < 0 or work < 0:

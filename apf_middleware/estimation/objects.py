@@ -34,7 +34,7 @@ UNCERTAIN: Final = ObjectStats(0, 0, is_certain=False)
 """The number of objects is unknown."""
 
 Inventory = Callable[[Resource], ObjectStats | None]
-"""From a resource to its objects; None if they were never reported."""
+"""A function from a resource to the statistics of its objects; None if they were never reported."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,9 +48,9 @@ class WatchTrackerSnapshot:
 
 
 def watch_of(digest: RequestDigest) -> Resource | None:
-    """Return what writers should know about a watching request; None if it concerns few of them.
+    """Return the resource for which a watch is counted; None if few writes concern the watch.
 
-    A watch for the pods of one node concerns few: there is one for each node, and a write concerns only one of them.
+    Few writes concern a watch for the pods of one node: each node has such a watch, and a write concerns one of them.
     """
     resource = digest.resource
     if resource is None:

@@ -1,7 +1,7 @@
 """The algorithm of API Priority and Fairness: fair queues, seats, and how a server's seats are shared out.
 
-Nothing here knows a clock, an event loop, a request or a file. Time is an argument, in integer nanoseconds; what must
-happen next is the result.
+Nothing here uses a clock, an event loop, a request or a file. Time is an argument, in integer nanoseconds; the result
+of a call says what must happen next.
 """
 
 from apf_middleware.fairqueuing.disciplines import (

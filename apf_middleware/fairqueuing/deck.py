@@ -2,21 +2,21 @@
 
 **Deck.** A flow's hash deals a hand of queues from the deck (see `shuffle.Dealer`), and a ticket joins the queue of its
 hand with the least waiting work. The deck may be larger than desired for a while: queues beyond the desired number get
-no new tickets, and go when they are idle. Kubernetes instead removes any queue that becomes empty while there are too
-many, and moves those behind it up, so flows find themselves in other queues; ``strict_upstream`` does the same.
+no new tickets, and are removed when they are idle. Kubernetes instead removes any queue that becomes empty while there
+are too many, and moves those behind it up, so flows change to other queues; ``strict_upstream`` does the same.
 
 **Exact queues.** Shuffle sharding makes it unlikely that a light flow shares all its queues with heavy ones, but a
 heavy flow has as many turns as its hand has queues. Where each flow has a queue of its own, nothing depends on chance
-and each flow has one turn. There can't be a queue for every flow that ever comes, so their number is bounded:
+and each flow has one turn. There can't be a queue for every flow that ever arrives, so the number of queues is bounded:
 
-* A flow that comes is given a queue in a place that is free, or else in the place of an idle queue. It keeps its place
-  while it is idle, until another flow needs it.
-* When the queues of all places are busy, a flow that comes is a *guest*: it is put into the shared queue of its hand
-  with the least waiting work, and stays there as long as anything of it waits, runs or lingers. So a guest has one
-  queue at a time too, and its requests stay in order. After that it is treated as a flow that comes.
+* An arriving flow gets a queue in a free place, or else in the place of an idle queue. While the flow is idle, it keeps
+  the place until another flow needs it.
+* When the queues of all places are busy, an arriving flow is a *guest*: it is put into the shared queue of its hand
+  with the least waiting work, and stays there as long as any of its requests waits, runs or lingers. So a guest has one
+  queue at a time too, and its requests stay in order. Afterwards, it is treated as an arriving flow.
 
-The exact queues stand behind the shared ones in one list. Queues that have become idle are listed, once each, and
-whether one is still idle is checked when its place is needed. So every step costs O(1), amortised. A flow is known by
+The exact queues follow the shared ones in one list. Queues that have become idle are listed, once each; whether a
+listed queue is still idle is checked when its place is needed. So every step costs O(1), amortised. A flow is known by
 its 64 bits of entropy.
 """
 
@@ -31,7 +31,7 @@ from apf_middleware.fairqueuing.ticket import Queue
 __all__ = ["Deck", "ExactQueues"]
 
 _CLOSED: Final = Queue(-1)  # fills the place of a queue that is gone while a later one is still there
-_HANDS_KEPT: Final = 8192  # flows whose hands are cached; the bound keeps invented flows from filling the memory
+_HANDS_KEPT: Final = 8192  # flows with cached hands; the bound keeps invented flows from filling the memory
 
 
 class _Guest:
@@ -107,7 +107,7 @@ class ExactQueues:
         return queue
 
     def _reopen(self) -> Queue | None:
-        """Open a queue in the place of an idle one. It is a new one, so that its flow doesn't inherit any meters."""
+        """Open a new queue in the place of an idle one, so that its flow doesn't inherit any meters."""
         idle, queues = self._idle, self._queues
         while idle:
             queue = idle.popleft()
@@ -142,7 +142,7 @@ class ExactQueues:
             self._idle.append(queue)
 
     def forget(self, queue: Queue) -> None:
-        """Let ``queue`` be no flow's own any more."""
+        """Note that ``queue`` belongs to no flow any more."""
         if queue.owner is not None:
             del self.own[queue.owner]
             queue.owner = None
@@ -285,7 +285,7 @@ class Deck:
         return self.exact.end if self.exact else self.desired
 
     def surplus(self) -> list[Queue]:
-        """Return idle queues that are to go although nothing happens in them; Kubernetes leaves them."""
+        """Return the surplus queues that are idle already, so no later event removes them; Kubernetes keeps them."""
         if self._strict:
             return []
         return [queue for queue in self.queues[self._end :] if queue is not _CLOSED and queue.is_idle]

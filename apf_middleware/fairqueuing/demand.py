@@ -4,8 +4,8 @@ Demand is the seats in use plus the seats that wait. It is a step function of ti
 period follow from two integrals, of x·dt and of x²·dt. With whole seats and whole nanoseconds both are exact integers:
 no error builds up however long a period lasts, and a variance can't come out below zero.
 
-A period begins with the value that the last one ended with. That value and every other that is set count for minimum
-and maximum, also if held for no time at all: a momentary peak was a demand, too.
+A period begins with the value that the last one ended with. Minimum and maximum include that value and every other that
+is set, even for no time at all: a momentary peak is a demand, too.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class DemandStatistics:
 class Demand:
     """One level's demand from ``now`` on, beginning with ``value`` seats.
 
-    `results` is its snapshot; it needs the time up to which the period is summed up.
+    `results` is its snapshot, up to a given time.
     """
 
     __slots__ = ("_area", "_maximum", "_minimum", "_now", "_since", "_squares", "_value")

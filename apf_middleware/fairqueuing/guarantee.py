@@ -9,19 +9,19 @@ is the number of seats, W the greatest work and T the longest duration of a rece
 before all others, the largest shortfall first.
 
 The shortfall of an overdue queue grows only until requests that were seated before have ended. So no shortfall exceeds
-the work of C + 1 of the longest requests, over any interval and whatever happened before; randomized tests reach nine
+the work of C + 1 of the longest requests, over any interval and regardless of the history; randomized tests reach nine
 tenths of this bound. The shortfall depends only on the demands and seats at each instant, not on guesses or on earlier
 service, so no queue can save up credit or be held back by a debt. The threshold is as high as the bound allows. If it
 were lower, more queues would be overdue, and a queue that begins to wait, which has no shortfall yet, would have to
 wait for all of them.
 
 **Meters.** ``r`` is the integral of the fair share of a *limited* queue, one that demands more than its share (see
-`MaxMinShares`), in grains of 2**-20 seat-nanoseconds. Each waiting queue is assumed to be limited. (A queue whose whole
-demand is within the fair share really lacks less than that. If it is served too early, it still uses no more than its
-share.) The service of a queue is ``seats * now + offset``; the offset changes only when the seats change. The shortfall
-is ``r - service`` minus the least value that ``r - service`` has had. That value can be reached only when the queue
-gives back seats, or when the fair share rises above the number of its seats. The rises are kept in a log, which is read
-for a queue when its seats or requests change (see `RiseLog`).
+`MaxMinShares`), in grains of 2**-20 seat-nanoseconds. Each waiting queue is assumed to be limited. (A queue with a
+demand within the fair share really lacks less than that. If such a queue is served too early, it still uses no more
+than its share.) The service of a queue is ``seats * now + offset``; the offset changes only when the seats change. The
+shortfall is ``r - service`` minus the least value that ``r - service`` has had. That value can be reached only when the
+queue gives back seats, or when the fair share rises above the number of its seats. The rises are kept in a log, which
+is read for a queue when its seats or requests change (see `RiseLog`).
 
 **Cost.** Waiting queues are ordered by the ``r`` at which their shortfall was zero, or by an earlier one. For a queue
 that begins to wait this is the current ``r``, so most queues are in the order in which they began to wait; the few
@@ -410,7 +410,7 @@ class Guarantee:
         self._earliest = min(self._earliest, at)
 
     def overdue(self, now: int) -> Queue | None:
-        """Return the queue that must be served next, whatever the discipline picks; None if no queue is overdue.
+        """Return the queue that must be served before the discipline's choice; None if no queue is overdue.
 
         The answer stays valid until the seats or requests of a queue change; time alone doesn't change it.
         """

@@ -2,8 +2,8 @@
 
 A heap of (finish, queue index) with lazy deletion: a table has the actual finish of each queue, and an entry that
 disagrees with it is dropped when it comes to the top. Every operation costs O(log n) amortised, also when thousands of
-queues are tied: entries with the same finish that meet at the top are gathered, once each, into a sorted group that
-the heap knows by one marker, and the turn goes round that group by bisection.
+queues are tied: entries with the same finish that meet at the top are gathered, once each, into a sorted group that the
+heap knows by one marker, and bisection finds the next one in the group.
 """
 
 from bisect import bisect_left, bisect_right
@@ -107,7 +107,7 @@ class QueueHeap:
             heappop(heap)
 
     def floor(self) -> int:
-        """Return a finish than which no queue on the heap has a lesser one."""
+        """Return a lower bound of all finishes on the heap."""
         return self._heap[0] >> _INDEX_BITS
 
     def finish_of(self, index: int) -> int:

@@ -57,7 +57,7 @@ class QueueSet:
     number of all waiting and parked tickets, and returns a second limit for the length of each queue.
 
     ``concurrency`` is the number of seats that may be used at the moment; ``ceiling`` is the most that it can be. A
-    ticket wider than the ceiling is seated when nothing else of the level runs; it would wait for ever otherwise.
+    ticket wider than the ceiling is seated when nothing else of the level runs, because it would never fit.
 
     Without a ``ceiling``, both are the concurrency of the settings. With one, the seats are *steered*: the caller
     divides seats among several levels, and sets ``concurrency`` before each call. The discipline's virtual time then
@@ -144,7 +144,7 @@ class QueueSet:
     def _begin_counts(self) -> None:
         self.seats_in_use: int = 0  # lingering ones included
         self._queueless_seats = 0  # seats in use by tickets that arrived while there were no queues
-        self._phantom_seats = 0  # with ``strict_upstream``, seats that were cut and count as demand for ever
+        self._phantom_seats = 0  # with ``strict_upstream``, seats that were cut and still count as demand
         self.waiting: int = 0
         self.seats_waiting: int = 0
         self.parked: int = 0
@@ -311,7 +311,7 @@ class QueueSet:
         return self.lingering.next_at
 
     def tick(self, now: int) -> Sequence[Ticket]:
-        """Free the seats whose linger has ended, and seat the next tickets."""
+        """Free the seats of lingers that have ended, and seat the next tickets."""
         if now.__class__ is not int:
             raise InvalidValueError("now", now, "it must be an integer of nanoseconds")
         first_end = self.lingering.next_at
@@ -649,7 +649,7 @@ class QueueSet:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no ticket waits, is parked, runs or lingers."""
+        """True if no ticket waits, is parked, runs or lingers."""
         return not (self.waiting or self.executing or self.lingering or self.parked)
 
     # Inspection

@@ -1,11 +1,11 @@
 """Seats that are billed, seats that stay taken after the reply, and seats saved up for a wide ticket.
 
 **Back-fill.** A wide ticket is next, and too few seats are free. If no other ticket is seated until enough are free
-(Kubernetes), seats stand empty for as long as the longest running request lasts. If any ticket that fits is seated, the
-wide one may wait for ever. So others may pass it, but in a bounded number of *rounds*:
+(Kubernetes), seats stand empty for as long as the longest running request lasts. If every ticket that fits is seated,
+the wide one may never be seated. So others may pass it, but in a bounded number of *rounds*:
 
     A round ends as soon as the ticket would fit if the tickets that passed it in this round weren't there. Until then
-    they have not delayed it; from then on they would. In the next round they count like all others.
+    they have not delayed the ticket; from then on they would. In the next round they count like all others.
 
 A round lasts at most as long as the longest request: after that time, all requests that ran when it began are over. The
 same holds for the time after the last round, when none may pass any more. With n rounds a ticket that is next waits at
@@ -13,7 +13,7 @@ most n + 1 times as long as the longest request lasts, however many others there
 advance. With 0 rounds, none ever passes.
 
 Another ticket may become next meanwhile. Each time that a ticket becomes next anew, one of its rounds is spent, so two
-wide tickets can't make each other wait for ever.
+wide tickets can't delay each other without end.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ from apf_middleware.fairqueuing.work import round_half_away
 __all__ = ["Charges", "Lingering", "Passed", "Reservation"]
 
 Passed = dict[Ticket, tuple["Reservation", ...]]
-"""Tickets that have passed others and still have their seats, with the reservations in whose rounds they count."""
+"""Tickets that have passed others and still have their seats, with the reservations that count them in a round."""
 
 
 class Charges:
@@ -50,7 +50,7 @@ class Charges:
         return held_ns if seats is None else round_half_away(held_ns * seats / ticket.work.seats)
 
     def settle(self, ticket: Ticket, held_ns: int) -> int:
-        """Return the same, and forget ``ticket``."""
+        """Return the duration that is billed (see `billed_ns`), and forget ``ticket``."""
         billed = self.billed_ns(ticket, held_ns)
         self.seats.pop(ticket, None)
         return billed
@@ -60,7 +60,7 @@ class Charges:
 
 
 class Lingering:
-    """Tickets whose reply is out and whose seats stay taken, by the time at which that ends.
+    """Tickets that keep their seats after the reply, by the time at which the seats come free.
 
     ``next_at`` is the first of these times, or None.
     """
@@ -79,7 +79,7 @@ class Lingering:
         return (ticket for _, _, ticket in self._heap)
 
     def add(self, ends_at: int, ticket: Ticket) -> None:
-        """Add ``ticket``, whose seats are free at ``ends_at``."""
+        """Add ``ticket``, which keeps its seats until ``ends_at``."""
         self._added += 1
         heappush(self._heap, (ends_at, self._added, ticket))
         self.next_at = self._heap[0][0]

@@ -27,7 +27,7 @@ __all__ = ["Gatekeeper", "Queue", "Reason", "ServiceMeter", "Ticket", "TicketSta
 
 
 class Reason(StrEnum):
-    """Why a request was rejected."""
+    """The reason for the rejection of a request."""
 
     QUEUE_FULL = "queue-full"
     CONCURRENCY_LIMIT = "concurrency-limit"
@@ -64,9 +64,9 @@ class ServiceMeter:
 
     ``rho`` is the demand in seats, and the fields beside it belong to `MaxMinShares`. ``offset`` makes ``seats * now +
     offset`` the service in seat-nanoseconds, up to a constant. ``least`` is the least value of ``r - service`` in
-    grains while something has waited, and ``noted`` the number of rises of the common share that it takes into
-    account. ``debt`` is the work that was billed meanwhile beyond the seats that were held. ``listed`` is the ``r``
-    under which the queue is listed, and ``is_postponed`` tells that this is when to look at it again.
+    grains while something has waited, and ``noted`` the number of rises of the common share that it takes into account.
+    ``debt`` is the work that was billed meanwhile beyond the seats that were held. ``listed`` is the ``r`` under which
+    the queue is listed or, if it ``is_postponed``, the ``r`` that decides when to examine it again.
     """
 
     __slots__ = (
@@ -170,7 +170,7 @@ class Ticket:
         return self.state is _REJECTED
 
     def pass_over(self) -> None:
-        """Note that the ticket is next and doesn't fit into the free seats. Does nothing here; subclasses count it."""
+        """Do nothing; subclasses note that the ticket is next and doesn't fit into the free seats."""
 
     def snapshot(self) -> TicketSnapshot:
         """Return a frozen snapshot."""
@@ -196,9 +196,9 @@ class Queue:
     """One queue of a queue set.
 
     ``waiting_work`` is the expected work of its waiting tickets, and ``parked`` the number of tickets that a gate keeps
-    out of the chain. ``seats_in_use`` includes seats that linger. ``owner`` is the flow whose exact queue it is, and
-    ``is_listed`` tells whether it is among the idle queues that other flows may take over (see `deck`). The guarantee
-    keeps a ``service_meter`` while the queue has any demand.
+    out of the chain. ``seats_in_use`` includes seats that linger. ``owner`` is the flow with this exact queue, and
+    ``is_listed`` tells whether the queue is among the idle ones that other flows may take over (see `deck`). The
+    guarantee keeps a ``service_meter`` while the queue has any demand.
     """
 
     __slots__ = (
@@ -230,7 +230,7 @@ class Queue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits, runs or lingers here."""
+        """True if nothing waits, runs or lingers here."""
         # Seats that linger are in use although nothing executes.
         return not (self.length or self.executing or self.seats_in_use or self.parked)
 

@@ -1,7 +1,7 @@
-"""A heap of queues that also finds the first queue whose oldest ticket isn't too wide.
+"""A heap of queues that also finds the first queue with an oldest ticket that isn't too wide.
 
 A wide ticket that waits for seats may be passed by tickets that fit into the free ones (see `seats.Reservation`). While
-all tickets have a width of 1 this is a plain heap. Queues whose oldest ticket is wider are on other heaps, one for each
+all tickets have a width of 1 this is a plain heap. Queues with a wider oldest ticket are on other heaps, one for each
 class of widths: 2, 3, … 16, then 17 to 32, 33 to 64 and so on. The first queue is the least of the first ones of all
 classes. In a class with widths on both sides of the bound, only the first queue is examined, so a ticket that fits may
 be missed there if it is behind one that doesn't.
@@ -26,7 +26,7 @@ def _least(place: int) -> int:
 
 
 class WidthIndexedHeap(QueueHeap):
-    """A heap of queues by finish and width. ``wide`` are the queues whose oldest ticket takes more than one seat.
+    """A heap of queues by finish and width. ``wide`` are the queues with an oldest ticket of more than one seat.
 
     As long as there are none, callers may use the faster `put` and `first`, otherwise `place` and `first_within`.
     """
@@ -39,7 +39,7 @@ class WidthIndexedHeap(QueueHeap):
         self._classes: list[QueueHeap] = [self]
 
     def place(self, index: int, finish: int, width: int) -> None:
-        """Do the same as `put`, for a queue whose oldest ticket has this ``width``."""
+        """Do the same as `put`, for a queue with an oldest ticket of this ``width``."""
         new = _class_of(width)
         if new != _class_of(self.wide.get(index, 1)):
             self.drop(index)
@@ -64,7 +64,7 @@ class WidthIndexedHeap(QueueHeap):
         return super().finish_of(index)
 
     def first_within(self, after: int, widest: int | None = None) -> int | None:
-        """Do the same as `first`, among queues whose oldest ticket is no wider than ``widest``."""
+        """Do the same as `first`, among queues with an oldest ticket no wider than ``widest``."""
         best: tuple[int, bool, int] | None = None
         for place, heap in enumerate(self._classes):
             if widest is not None and _least(place) > widest:

@@ -95,7 +95,7 @@ def unit_cost(request: GateRequest) -> int:  # noqa: ARG001
 
 
 class Hint(Enum):
-    """What an event means for one waiting request."""
+    """The meaning of an event for one waiting request."""
 
     QUEUE = "queue"
     SKIP = "skip"
@@ -300,7 +300,7 @@ class Gate(ABC):
     kind = "gate"
     is_async = False
     tells_when = False
-    """Whether the gate always knows when it opens, so that no event can be missed."""
+    """True if the gate always names the time at which it opens, so that no event can be missed."""
 
     def __init__(self, name: str, terms: Terms, key: KeyOf = shared_key, cost: CostOf = unit_cost) -> None:
         given: object = name
@@ -318,7 +318,7 @@ class Gate(ABC):
 
     @property
     def most_bypasses(self) -> int:
-        """Return how many requests may pass one whose turn has come."""
+        """Return how many requests may pass the next one in turn."""
         return self.terms.most_bypasses
 
     @property
@@ -353,7 +353,7 @@ class Gate(ABC):
         """Give back, within a bounded time, what the gate holds in other systems; called when the server stops."""
 
     def opens_at(self, now: int, key: Hashable, cost: int) -> int | None:  # noqa: ARG002 - for gates that know
-        """Return the earliest time at which ``cost`` fits, if the gate knows."""
+        """Return the earliest time at which ``cost`` fits, if it is known."""
         return None
 
     def is_full(self, key: Hashable) -> bool:  # noqa: ARG002 - for gates that count
@@ -370,7 +370,7 @@ class Gate(ABC):
 
     @property
     def limit(self) -> int | None:
-        """Return the amount that can be taken in all, if the gate knows it."""
+        """Return the amount that can be taken in all, if it is known."""
         return None
 
     def resize(self, limit: int) -> None:

@@ -102,7 +102,7 @@ class Leases:
     def _ask(self, now: int, acquisition: Acquisition, need: GateNeed) -> object:
         try:
             answer = need.gate.acquire(now, acquisition.request, need.key, need.cost)
-        except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
+        except Exception as error:  # noqa: BLE001 - an app's gate may raise anything
             answer = error
         return self.judge(now, need, answer)
 
@@ -134,7 +134,7 @@ class Leases:
             return  # nothing was held, so the end of a request is no reason to ask a polled gate early
         try:
             back(need.key, lease)
-        except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
+        except Exception as error:  # noqa: BLE001 - an app's gate may raise anything
             self.note_error(need.gate, error)
         slot = self._slots.find(need.gate, need.key)
         if slot is not None:

@@ -82,7 +82,7 @@ class FairOrder(Generic[_T]):
             self._give_turn(known, entry)
 
     def _give_turn(self, flow: _Flow[_T], entry: _Entry[_T]) -> None:
-        """Push the turn of ``entry``, which is now the flow's first of its cost, or whose finish has changed."""
+        """Push the turn of ``entry``, which has become the flow's first of its cost, or has got another finish."""
         turns = self._turns.setdefault(entry.cost, [])
         flow.turns[entry.cost] = turn = (flow.start + entry.work, entry.number)
         heappush(turns, (*turn, flow.name))
@@ -91,7 +91,7 @@ class FairOrder(Generic[_T]):
             heapify(turns)
 
     def first(self, below: int) -> _T | None:
-        """Return the item whose turn is next, of those that cost less than ``below``."""
+        """Return the next item in turn, of those that cost less than ``below``."""
         found: tuple[int, int, str] | None = None
         for cost in [cost for cost in self._turns if cost < below]:
             turn = self._next_turn(cost)
@@ -176,7 +176,7 @@ class FairOrder(Generic[_T]):
         known.start = max(known.start + work, self._virtual)
 
     def forget_idle(self) -> None:
-        """Forget flows without items when there are many; until then they are kept with their charges."""
+        """Forget flows without items when there are many; until then their charges are kept."""
         if len(self._flows) > 2 * (len(self._entries) + _MOST_STALE):
             self._flows = {name: flow for name, flow in self._flows.items() if flow.count}
 

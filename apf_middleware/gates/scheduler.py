@@ -140,7 +140,7 @@ class GateScheduler:
                 key = gate.key(request)
                 if key is not None:
                     acquisition.needs.append(GateNeed(gate, key, gate.cost(request)))
-            except Exception as error:  # noqa: BLE001 - whatever an app's function raises
+            except Exception as error:  # noqa: BLE001 - an app's function may raise anything
                 self._leases.note_error(gate, error)
                 if gate.terms.on_error != "admit":
                     acquisition.refusal = _refusal(gate, None, now)

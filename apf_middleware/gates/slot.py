@@ -6,9 +6,9 @@ slot: the watermark is set above every cost, and ``opening``, a sequence number,
 however many requests wait; the scheduler then lets one candidate of each level try. If no request waits, the slot stays
 open, so the event isn't lost (slots are *level-triggered*).
 
-*Bounded bypass.* The request whose turn comes next is the slot's ``first``: levels take turns, within a level flows do,
-and within a flow requests keep their order. While ``first`` doesn't fit, a bounded number of other requests may pass,
-no matter when they arrived. Then the slot is *reserved* for ``first``, and no other request tries. The count belongs to
+*Bounded bypass.* The next request in turn is the slot's ``first``: levels take turns, within a level flows do, and
+within a flow requests keep their order. While ``first`` doesn't fit, a bounded number of other requests may pass, no
+matter when they arrived. Then the slot is *reserved* for ``first``, and no other request tries. The count belongs to
 the request, not to the slot, so it is kept when another gate stops the request. If several requests hold reservations
 of one slot, the earliest goes first. This order is the same at all slots, so two requests can't wait for each other.
 
@@ -72,7 +72,7 @@ class OpeningCause(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A gate's rejection of a request: the status, and the seconds until a retry makes sense, if the gate knows."""
+    """A gate's rejection of a request: the status, and the seconds until a retry makes sense, if they are known."""
 
     gate: str
     status: int
@@ -361,7 +361,7 @@ class Slot:
         return holder if holder in queue.order else None
 
     def _choose_first(self) -> Acquisition | None:
-        """Choose the next request of the level whose turn it is, whether or not it fits."""
+        """Choose the next request of the next level in turn, whether or not it fits."""
         queue: SlotQueue | None = None
         for one in self.queues.values():
             if one.order and (queue is None or one.turn < queue.turn):
@@ -420,7 +420,7 @@ class Slot:
     def _helps(self, acquisition: Acquisition, name: str, payload: object) -> bool:
         try:
             return self.gate.hints[name](payload, acquisition.request) is not Hint.SKIP
-        except Exception:  # noqa: BLE001 - whatever an app's function raises
+        except Exception:  # noqa: BLE001 - an app's function may raise anything
             self.gate.counters.hint_errors += 1
             return True
 

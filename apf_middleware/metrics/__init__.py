@@ -1,6 +1,6 @@
 """Prometheus metrics, made from the counters of the runtime.
 
-The runtime counts (`schema_counters`, `apf_middleware.counters`), without knowing Prometheus. A scrape reads these
+The runtime counts (`schema_counters`, `apf_middleware.counters`), independently of Prometheus. A scrape reads these
 counters and makes the metrics: for one process (`collector`), or in files that several workers share (`multiprocess`).
 """
 

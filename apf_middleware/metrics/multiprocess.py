@@ -2,7 +2,7 @@
 
 The files and their sums are prometheus_client's (``PROMETHEUS_MULTIPROC_DIR``), so that its own collector reads them
 together with an app's own metrics. A publisher writes them instead of prometheus_client's value classes: only numbers
-that have changed are written; each file has one writer, whatever else uses the directory; and the series of removed
+that have changed are written; each file has one writer, even if others use the directory; and the series of removed
 levels go away, because a new file takes the place of the old one.
 
 A file's name has the process, the time when that process began, and the number of the publisher in it. So the gauges of
@@ -137,7 +137,7 @@ class Publisher:
         """Write the present numbers: now and then while something changes, and before this process is scraped."""
         if self._pid != os.getpid():
             self._begin()
-        # All files of before: one whose series have all gone must be emptied.
+        # All earlier files: one that has lost all of its series must be emptied.
         series: dict[str, dict[str, float]] = {name: {} for name in self._files}
         # built anew, so that keys of series that have gone are forgotten
         known, self._keys = self._keys, {}

@@ -33,7 +33,7 @@ class _Ratio:
         self.duration = 0
 
     def advance(self, times: Times, duration: int, denominator: int) -> None:
-        """Put the new part of ``times``, whose sum is ``duration``, into its buckets."""
+        """Put the new part of ``times`` into its buckets; ``duration`` is the sum of all ``times``."""
         found, seen = self._found, self._seen
         for value, elapsed in times.items():
             # Negative where time was moved to another value. Then ``found`` falls, and ``shown`` doesn't follow.
@@ -62,7 +62,7 @@ class RatioLedger:
         self._lock = Lock()
 
     def read(self, key: Key, times: Times, denominator: int, bounds: Sequence[float]) -> Histogram:
-        """Return the histogram of ``key`` up to now; one whose time has become shorter begins anew."""
+        """Return the histogram of ``key`` up to now; it begins anew if the sum of its times has become smaller."""
         duration = sum(times.values())
         with self._lock:
             ratio = self._ratios.get(key)

@@ -1,7 +1,7 @@
 """The numbers behind the metrics at one moment, which the runtime reads at each scrape.
 
-Nothing here is computed, and nothing knows Prometheus; `families` makes metrics of a reading. Work (the meters, and
-what lies between two bounds) is in units of 1e-8 seat-seconds.
+Nothing is computed here, and nothing depends on Prometheus; `families` makes metrics of a reading. Work (the meters,
+and what lies between two bounds) is in units of 1e-8 seat-seconds.
 """
 
 from collections.abc import Mapping
@@ -95,12 +95,11 @@ class GateReading:
 class ServerReading:
     """All numbers of a server.
 
-    ``hang_ups`` counts clients that left, by what their request was doing (``waiting``, ``executing``).
-    ``open_streams`` are by level; a removed level is included as long as it has any. ``receiving`` are the requests
-    without seats whose bodies are on their way, by level, and ``body_bytes`` is the size of the buffered bodies.
-    ``configuration_loads`` are by outcome (``success``, ``failure``), ``request_kinds`` by phase (``executing``,
-    ``waiting``) and kind (``readOnly``, ``mutating``), ``revocations`` by named queue. ``has_legacy_names`` adds the
-    legacy families.
+    ``hang_ups`` counts clients that left, by the phase of their request (``waiting``, ``executing``). ``open_streams``
+    are by level; a removed level is included as long as it has any. ``receiving`` are the requests without seats that
+    wait for their bodies, by level, and ``body_bytes`` is the size of the buffered bodies. ``configuration_loads`` are
+    by outcome (``success``, ``failure``), ``request_kinds`` by phase (``executing``, ``waiting``) and kind
+    (``readOnly``, ``mutating``), ``revocations`` by named queue. ``has_legacy_names`` adds the legacy families.
     """
 
     levels: tuple[LevelReading, ...]

@@ -32,7 +32,7 @@ class EndingCounter:
         self._limit = _LEAST
 
     def note(self, ticket: Ticket) -> None:
-        """Note that ``ticket`` will end so; call it once for each ticket."""
+        """Note that ``ticket`` will end in this way; call this once for each ticket."""
         self._noted.append(ticket)
         if len(self._noted) >= self._limit:
             self._settle()

@@ -1,4 +1,4 @@
-"""Time and waiting: the levels of a server that runs on an event loop."""
+"""Time and waiting: levels on an event loop."""
 
 from apf_middleware.runtime.admission import Admission, Destination
 from apf_middleware.runtime.controller import SETTLED_AT_START, Controller

@@ -53,7 +53,7 @@ class Wakeable(Protocol):
     """A task that waits for seats."""
 
     def wake(self) -> None:
-        """Let the task continue, because its request has been seated or rejected."""
+        """Let the task continue: its request has been seated or rejected."""
         ...
 
 
@@ -84,7 +84,7 @@ class AdmissionControl(Protocol):
         ...
 
     def leave(self, admission: "Admission") -> None:
-        """Withdraw a request whose task is cancelled, or release its seats if it has just been seated."""
+        """Withdraw the request of a cancelled task, or release its seats if it has just been seated."""
         ...
 
     def release(self, admission: "Admission", *, long_lived: bool = False) -> None:
@@ -92,7 +92,7 @@ class AdmissionControl(Protocol):
         ...
 
     def release_leases(self, admission: "Admission", *, early: bool = False) -> None:
-        """Return the leases of a request to its gates; if ``early``, only those that end when its response begins."""
+        """Give the leases of a request back; if ``early``, only those that end when its response begins."""
         ...
 
     def charge(self, admission: "Admission", seats: float) -> None:
@@ -100,7 +100,7 @@ class AdmissionControl(Protocol):
         ...
 
     def let_revoke(self, admission: "Admission") -> None:
-        """Allow that a running request is asked to give its seats back to a level that deserves them and waits."""
+        """Let a running request be asked for its seats, when another level that deserves them waits."""
         ...
 
     def held_by(self, admission: "Admission") -> "ParkedRequest | None":
@@ -117,7 +117,7 @@ class Destination:
 
     __slots__ = ("classification", "controller", "counters", "identity", "route", "runtime", "work")
 
-    # Only for requests with gates, whose destinations aren't shared; `ResolvedRequest` sets them.
+    # Only for requests with gates, which don't share their destinations; `ResolvedRequest` sets these.
     gates: Sequence[str] = ()
     digest: RequestDigest | None = None
     scope: Mapping[str, Any] = MappingProxyType({})
@@ -257,7 +257,7 @@ class Admission(Ticket):
 
     @property
     def revoked(self) -> Revocation:
-        """The revocation of the seats: set when another level, which deserves them, has asked for them back.
+        """The revocation of the seats, which is set when another level that deserves the seats has asked for them.
 
         It is never set before `revocable` is called.
         """
@@ -283,7 +283,7 @@ class Admission(Ticket):
             (counters.aborted if aborted else counters.failed).note(self)
 
     def renew(self) -> None:
-        """Reset the admission, to ask for seats again after it has released them."""
+        """Reset the admission after the release of its seats, so that it can ask for seats again."""
         # The width begins anew, because the level may have cut it. `waited` takes a request for a waiting one as long
         # as ``seated_at`` is unset.
         self.state, self.reason, self.queue, self.width = _NEW, None, None, self.work.width

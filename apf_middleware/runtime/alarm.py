@@ -17,7 +17,7 @@ class AnyAlarm(Protocol):
     """An alarm for any clock, also a virtual one."""
 
     def ask(self, at: int) -> None:
-        """Ring at ``at``, unless it rings sooner anyway."""
+        """Ring at ``at``, unless the alarm rings sooner anyway."""
         ...
 
 
@@ -34,7 +34,7 @@ class Alarm:
         self._handle: asyncio.TimerHandle | None = None
 
     def ask(self, at: int) -> None:
-        """Ring at ``at``, unless it rings sooner anyway."""
+        """Ring at ``at``, unless the alarm rings sooner anyway."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:

@@ -58,7 +58,7 @@ def adopt_gates(gates: Gates, before: Iterable[GateSettings], after: Iterable[Ga
 
 
 def _nature(settings: GateSettings) -> Hashable:
-    """Return the settings that only a new gate can change: they say how leases are counted."""
+    """Return the settings that only another gate can change: they decide how leases are counted."""
     return settings.tokens is None, settings.key, settings.per, settings.cost
 
 

@@ -235,20 +235,20 @@ class Controller:
         runtime.shared.charge(admission, seats)
 
     def let_revoke(self, admission: Admission) -> None:
-        """Allow that a running request is asked to give its seats back to a level that deserves them and waits."""
+        """Let a running request be asked for its seats, when another level that deserves them waits."""
         if self.reclaimer is None:
             self.reclaimer = Reclaimer(self.registry)
         self.reclaimer.enter(admission)
 
     def leave(self, admission: Admission) -> None:
-        """Withdraw a request whose task is cancelled, or release its seats if it has just been seated."""
+        """Withdraw the request of a cancelled task, or release its seats if it has just been seated."""
         if admission.state is _SEATED:
             self.release(admission)
         else:
             self.abandon(admission, Reason.CANCELLED)
 
     def release_leases(self, admission: Admission, *, early: bool = False) -> None:
-        """Return the leases of a request to its gates; if ``early``, only those that end when its response begins."""
+        """Give the leases of a request back; if ``early``, only those that end when its response begins."""
         if self.gate_runner is not None:
             self.gate_runner.release_leases(admission, early=early)
 
@@ -356,7 +356,7 @@ class Controller:
         self._set_alarm()
 
     def look(self, now: int) -> None:
-        """Free the seats whose linger has ended, and bring all counters up to ``now``."""
+        """Free the seats of lingers that have ended, and bring all counters up to ``now``."""
         self._wake(now, self._gated.tick(now))
         self.registry.look(now)
 

@@ -41,7 +41,7 @@ class Deadlines(Generic[T]):
 
     def end(self, item: T) -> None:
         """Forget ``item``, which has ended in time or has expired; further calls do nothing."""
-        # The timer stays set: it may fire in vain, but setting it again for each object that ends would cost more.
+        # The timer stays set: most objects end in time, and setting it for each would cost more than a needless ring.
         self._ends.pop(item, None)
 
     def _look(self) -> None:

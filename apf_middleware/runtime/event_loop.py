@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["PATIENCE_S", "EventLoop"]
 
 PATIENCE_S: Final = 5.0
-"""How long a call from another thread waits for the event loop: half of Prometheus' default scrape timeout."""
+"""The time limit of a call from another thread to the event loop: half of Prometheus' default scrape timeout."""
 
 _LOOK_S: Final = 0.1  # the interval at which a waiting thread checks that the loop still runs (only on asyncio)
 
@@ -45,7 +45,7 @@ class EventLoop:
 
     @property
     def is_here(self) -> bool:
-        """Whether this loop runs in the calling thread now."""
+        """True if this loop runs in the calling thread now."""
         if self._token is None:
             return asyncio._get_running_loop() is self._loop  # noqa: SLF001 - get_running_loop() raises without a loop
         try:

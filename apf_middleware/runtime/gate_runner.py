@@ -165,7 +165,7 @@ class GateRunner:
         answer: object
         try:
             answer = await need.gate.acquire_later(now, check.acquisition.request, need.key, need.cost)
-        except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
+        except Exception as error:  # noqa: BLE001 - an app's gate may raise anything
             answer = error
         now = self.now()
         self._wake(now, self.sharing.conclude(now, check, answer))
@@ -193,7 +193,7 @@ class GateRunner:
 async def _close_gate(gate: Gate) -> None:
     try:
         await gate.aclose()
-    except Exception as error:  # noqa: BLE001 - whatever an app's gate raises
+    except Exception as error:  # noqa: BLE001 - an app's gate may raise anything
         log_event(logging.WARNING, "apf.gate-failed", gate=gate.name, on_error="ignored", error=repr(error))
 
 

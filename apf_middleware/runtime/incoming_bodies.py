@@ -1,7 +1,7 @@
-"""Requests whose bodies are being received and that hold no seats meanwhile: bounded in number, bytes and time.
+"""Requests that wait for their bodies and hold no seats meanwhile: bounded in number, bytes and time.
 
 The client decides how fast a body arrives. A request that waits for its body therefore takes neither a seat nor a place
-in a queue. It still needs a connection, a task and a buffer, each of which is bounded:
+in a queue. The request still needs a connection, a task and a buffer, each of which is bounded:
 
 - **Time.** A minimum number of bytes of each body must arrive in each window of fixed length; otherwise the request is
   ended.
@@ -51,7 +51,7 @@ def _nothing() -> None:
 
 
 class IncomingBody:
-    """A request whose body is being received; ``reason`` is why it was ended, or None.
+    """A request that waits for its body; ``reason`` is the reason for which it was ended, or None.
 
     ``is_running`` means that the app already runs and waits for more of the body.
     """
@@ -117,7 +117,7 @@ class _Places:
 
 
 class IncomingBodies:
-    """All requests whose bodies are being received; ``now`` is the clock, and ``alarm`` creates the timer."""
+    """All requests that wait for their bodies; ``now`` is the clock, and ``alarm`` creates the timer."""
 
     __slots__ = (
         "_alarm",
@@ -224,7 +224,7 @@ class IncomingBodies:
         incoming.interrupt()
 
     def _look(self) -> None:
-        """End the requests whose bodies arrive too slowly, and begin the next window of the others."""
+        """End the requests with bodies that arrive too slowly, and begin the next window of the others."""
         now, least = self._now(), self.settings.least_bytes
         due = []  # collected first, because ending a request changes the mapping
         # If a reload has shortened the windows, a window behind a longer one is examined only when the longer one ends.

@@ -1,4 +1,4 @@
-"""Revocations, which ask running requests to give their seats back; the handlers decide how to react."""
+"""The revocation by which a running request is asked for its seats; the handler decides what to do."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ __all__ = ["Revocation"]
 
 
 class Revocation:
-    """A flag that a handler can check (`is_set`) or wait for (`wait`): its request is asked for its seats."""
+    """A flag for a handler to check (`is_set`) or to wait for (`wait`): its request is asked for its seats."""
 
     __slots__ = ("_event", "_is_set", "_loop")
 
@@ -31,7 +31,7 @@ class Revocation:
         await self._event.wait()
 
     def set(self) -> None:
-        """Ask the request for its seats; any thread may call this, and further calls do nothing."""
+        """Ask the request for its seats, from any thread; further calls do nothing."""
         self._is_set = True
         if self._event is None:
             return

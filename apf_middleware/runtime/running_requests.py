@@ -1,8 +1,8 @@
 """The requests that run now, and the heaviest flows, for the admin.
 
-Fairness hides a heavy flow, because the flow gets no more than its share. So two amounts are counted for each flow: the
-work of its served requests, and the number of its rejected ones. Running requests are recorded here because the queues
-don't keep them.
+Fairness hides heavy flows, because none gets more than its share. So two amounts are counted for each flow, the work of
+its served requests and the number of its rejected ones. The queues don't keep the requests that run, so these are
+recorded here.
 """
 
 from typing import TYPE_CHECKING

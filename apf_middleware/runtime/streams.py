@@ -139,7 +139,7 @@ class Stream:
 
     @property
     def watches(self) -> bool:
-        """Whether the request watches anything."""
+        """True if the request has any watch."""
         return bool(self._watches)
 
     def enter(self) -> bool:
@@ -155,7 +155,7 @@ class Stream:
             self._streams.leave(self._flow)
 
     def watch(self, resource: "Resource | None") -> "Watch":
-        """Add a watch on ``resource``; None stands for any resource whose writers need no count of watchers."""
+        """Add a watch on ``resource``; None is a resource for which no watches are counted."""
         watch = self._tracker.register(resource)
         self._watches = (*self._watches, watch)
         return watch

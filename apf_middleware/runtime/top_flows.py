@@ -83,7 +83,7 @@ class TopFlows(Generic[Flow]):
             self._errors[flow] = floor
 
     def _forget_the_light(self) -> None:
-        """Keep the heaviest flows, except those whose totals equal the new floor."""
+        """Keep the heaviest flows, except those with totals that equal the new floor."""
         self.floor = floor = sorted(self._totals.values())[-self.kept - 1]
         self._totals = {flow: total for flow, total in self._totals.items() if total > floor}
         errors = self._errors

@@ -1,7 +1,7 @@
 """Timers for the requests that wait on an asyncio event loop.
 
-Most waits are short, so at first a `WaitMonitor` only notes them. A wait that isn't over after `WATCH_AFTER_NS`, or at
-most twice that time, becomes a *long* one: its deadline is set, and its client is watched.
+Most waits are short, so at first a `WaitMonitor` only lists them. Between once and twice `WATCH_AFTER_NS` after its
+start, a wait becomes a *long* one: its deadline is set, and its client is watched.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from apf_middleware.runtime.deadlines import Deadlines
 __all__ = ["WATCH_AFTER_NS", "Wait", "WaitMonitor", "WaitMonitors"]
 
 WATCH_AFTER_NS: Final = 3_000_000
-"""The time, or at most twice the time, after which the client of a waiting request is watched for hanging up."""
+"""The least time after which a wait becomes a long one, and a hang-up of its client is noticed."""
 
 _WATCH_AFTER: Final = WATCH_AFTER_NS / 10**9
 
 
 class Wait(Protocol):
-    """A wait of one request; ``woken`` is done when it is over."""
+    """The wait of one request; the future ``woken`` is done when the wait is over."""
 
     woken: asyncio.Future[None]
 
@@ -28,7 +28,7 @@ class Wait(Protocol):
         ...
 
     def time_out(self) -> None:
-        """Reject the request, whose wait limit is over."""
+        """Reject the request, because its wait limit is over."""
         ...
 
 
@@ -37,20 +37,20 @@ def _time_out(wait: Wait) -> None:
 
 
 class WaitMonitor:
-    """The waits on one ``loop``, with one timer for all that have just begun; ``now`` is the clock of deadlines."""
+    """The waits on one ``loop``; one timer serves all waits that have just begun. ``now`` is the clock of deadlines."""
 
     __slots__ = ("_deadlines", "_is_set", "_loop", "_new", "_now", "_young")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], int]) -> None:
         self._loop = loop
         self._now = now
-        self._new: list[Wait] = []  # waits that have begun since the last look
-        self._young: list[Wait] = []  # waits that had begun before the last look
+        self._new: list[Wait] = []  # begun since the last call of `_look`
+        self._young: list[Wait] = []  # begun before the last call of `_look`
         self._is_set = False
         self._deadlines: dict[int, Deadlines[Wait]] = {}  # by wait limit, of which there are a few
 
     def watch(self, wait: Wait) -> None:
-        """Make ``wait`` a long one unless it ends soon."""
+        """Make ``wait`` a long one, unless it ends soon."""
         self._new.append(wait)
         if not self._is_set:
             self._is_set = True
@@ -64,10 +64,10 @@ class WaitMonitor:
         return found
 
     def _look(self) -> None:
-        """Turn the waits that had begun before the last look into long ones."""
+        """Make the waits long that had begun before the last call."""
         for wait in self._young:
             if not wait.woken.done():
-                self._loop.call_soon(wait.become_long, self)  # one that fails doesn't affect the others
+                self._loop.call_soon(wait.become_long, self)  # an error of one doesn't affect the others
         self._young = [wait for wait in self._new if not wait.woken.done()]
         self._new = []
         self._is_set = bool(self._young)
@@ -88,10 +88,10 @@ class WaitMonitors:
         self._by_loop: dict[asyncio.AbstractEventLoop, WaitMonitor] = {}
 
     def of(self, loop: asyncio.AbstractEventLoop) -> WaitMonitor:
-        """Return the monitor of ``loop``; create it if there is none."""
+        """Return the monitor of ``loop``; create it on the first call."""
         monitor = self._by_loop.get(loop)
         if monitor is None:
-            for other in [other for other in self._by_loop if other.is_closed()]:  # and all its waits have ended
+            for other in [other for other in self._by_loop if other.is_closed()]:  # all of its waits have ended
                 del self._by_loop[other]
             monitor = self._by_loop[loop] = WaitMonitor(loop, self._now)
         return monitor

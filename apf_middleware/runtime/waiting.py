@@ -233,7 +233,7 @@ class WaitingTask(Generic[C, L]):
         self.deadlines.begin(self, self._admission.arrived_at)
 
     def time_out(self) -> None:
-        """Reject the request, whose wait limit is over."""
+        """Reject the request, because its wait limit is over."""
         self._admission.destination.controller.abandon(self._admission, Reason.TIME_OUT)
 
     def become_long(self, monitor: WaitMonitor) -> None:

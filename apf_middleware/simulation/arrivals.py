@@ -1,4 +1,4 @@
-"""Arrival processes: when clients make requests.
+"""Arrival processes: the times at which clients make requests.
 
 Each client draws times, kinds and durations from a random generator that nothing else uses. Two configurations
 therefore meet exactly the same arrivals and service times (common random numbers), and the results differ only by what
@@ -111,7 +111,7 @@ class Arrivals:
                 self.events.at(int(at), make_request, None)
 
         def make_request(_: None) -> None:
-            # Service time, seats and next arrival are always drawn in this order, whatever happens to the request.
+            # Service time, seats and next arrival are always drawn in this order, for any outcome of the request.
             service_ns = tenant.service.draw(client.dice)
             seats = draw_seats(tenant, client.dice)
             schedule()

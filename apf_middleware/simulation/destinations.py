@@ -1,4 +1,4 @@
-"""Resolve the level, the flow and the work of a request as a server does, but without a server.
+"""Resolution of simulated requests to level, flow and work, as by a server.
 
 Resolver, classifier and estimators are those of production, built from the configuration as the middleware builds them.
 """

@@ -1,4 +1,4 @@
-"""What one tenant and one level got during a simulation, in bounded memory."""
+"""Meters of one tenant and of one level during a simulation, in bounded memory."""
 
 from collections import Counter
 from dataclasses import dataclass, field

@@ -83,7 +83,7 @@ class SimulatedRequest(Admission):
 
 @dataclass(slots=True, eq=False)
 class ClientGroup:
-    """What all clients of a tenant have in common. ``callees`` are the clients of each tenant that it calls."""
+    """The properties that all clients of a tenant share. ``callees`` are the clients of each tenant that it calls."""
 
     meter: TenantMeter
     timeouts: FifoTimeouts[SimulatedRequest]

@@ -12,7 +12,7 @@ QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 @dataclass(frozen=True, slots=True)
 class TenantResult:
-    """What a tenant got. Latencies are in milliseconds, from the moment when a request was due to its response.
+    """The results of a tenant. Latencies are in milliseconds, from the moment when a request was due to its response.
 
     ``requests`` counts requests, each with all its tries: ``served`` ones got a response in time for the client to see
     it, ``failed`` ones never did, and the rest were under way when the simulation ended. ``rejected`` counts tries by
@@ -47,10 +47,10 @@ class TenantResult:
 
 @dataclass(frozen=True, slots=True)
 class LevelResult:
-    """What a level did, summed over all servers: its average, largest and nominal seats.
+    """The results of a level, summed over all servers: its average, largest and nominal seats.
 
-    Of the tries that count: how many were dispatched, how many were rejected or given up while they waited, how long
-    they waited, and how long they took as a whole.
+    For the tries that count: the numbers dispatched, and rejected or given up while they waited, and the quantiles of
+    their waits and of their whole latencies.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Result:
     """The result of one simulation. ``fairness`` is Jain's index of the parts that clients got of their fair shares.
 
     ``goodput`` is the part of the backend's capacity that went into responses for which a client still waited,
-    ``wasted`` the part of its work whose response came too late.
+    ``wasted`` the part of its work for responses that came too late.
     """
 
     scenario: str

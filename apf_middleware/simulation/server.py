@@ -23,7 +23,7 @@ _SEATED = TicketState.SEATED
 
 
 class ServerObserver(Protocol):
-    """An observer that is told what happens to the requests of a server."""
+    """Receives the events of a server's requests."""
 
     def seated(self, request: SimulatedRequest) -> None: ...
 
@@ -35,7 +35,7 @@ class ServerObserver(Protocol):
 
 
 class SimulatedServer:
-    """A server of this configuration; ``observer`` is told what happens to its requests."""
+    """A server of this configuration; ``observer`` receives the events of its requests."""
 
     def __init__(
         self, events: EventQueue, configuration: Configuration, backend: Backend, observer: ServerObserver
@@ -54,7 +54,7 @@ class SimulatedServer:
         self.controller: Controller = Controller(configuration, gates, now=events.read, alarm=alarm)
         self.places: int = configuration.server.seats if backend.places is None else backend.places
         self.load: int = 0
-        self.ended_ns: int = 0  # seat-nanoseconds of work, and the part whose response came too late
+        self.ended_ns: int = 0  # seat-nanoseconds of work, and the part for responses that came too late
         self.wasted_ns: int = 0
 
     def receive(self, request: SimulatedRequest) -> None:

@@ -65,7 +65,7 @@ class RecordedRequest:
     is_whole_second: bool = False
 
     def listed_as(self, by: str) -> str:
-        """Return the user, client address or path (without the query) in printable form: logs may contain any bytes."""
+        """Return user, client address, or path without the query; made printable, because logs hold any bytes."""
         if by == "user":
             return printable(self.user) or "(anonymous)"
         return printable(self.address) or "(unknown)" if by == "address" else printable(self.path.partition("?")[0])

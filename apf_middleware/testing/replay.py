@@ -170,7 +170,7 @@ class Replay:
         }
 
     def first_difference(self) -> Difference | None:
-        """Where this run and the recorded results part, or None when they agree or nothing was recorded."""
+        """Return the first difference of this run from the recorded results; None without a difference or results."""
         return self._row_that_differs() or self._total_that_differs()
 
     def _row_that_differs(self) -> Difference | None:

@@ -1,4 +1,4 @@
-"""Closed-loop clients in front of one queue set, and what each of them got.
+"""Closed-loop clients in front of one queue set, and the seats that each of them got.
 
 A client has some threads. Each makes its calls one after the other: the next one comes ``think_ns`` after the end of
 the one before (or before its end, if ``think_ns`` is negative), and a thread whose call is rejected gives up. Threads

@@ -1,10 +1,10 @@
-"""How far the service of a flow falls behind its max-min fair share, over any interval: the measure of starvation.
+"""The measure of starvation: the shortfall of a flow's service behind its max-min fair share, over any interval.
 
 At each instant a flow demands the seats that its requests occupy or wait for. Its *fair share* is the max-min fair part
 of the level's seats for the demands of that instant (progressive filling: all shares rise alike until the demand is met
 or the seats are used up). Its *service* is the seats that its requests occupy, lingering ones included, by their width.
 
-**Shortfall.** For each interval in which something of the flow waits throughout, the shortfall is the integral of the
+**Shortfall.** For each interval in which requests of the flow wait throughout, the shortfall is the integral of the
 fair share minus the integral of the service; the largest over all intervals is kept, in seat-nanoseconds, exactly. It
 depends on no choice of windows and on nothing that happened before the interval. Its bound is C + 1 times the longest
 work, that is width x time occupied, of the requests that have been seated so far, where C is the most seats that the
@@ -13,15 +13,15 @@ level has had.
 **Drought.** A waiting flow is short of seats while it has none, or while its widest waiting request would fit into its
 fair share beside those that it has. A drought is an interval in which that holds throughout: it ends when the flow
 reaches its fair share, to within one request. Its bound is C + n times the longest time for which a request has
-occupied its seats so far (a request that is wider than the level counts for as long as its work takes on C seats),
-where n is the most flows that had something waiting at once during the drought.
+occupied its seats so far (for a request that is wider than the level, the time that its work takes on C seats), where n
+is the most flows that had something waiting at once during the drought.
 
 **Seats that can't be used.** While a request waits that is wider than the free seats, seats may have to be kept free
 for it, and no other request can be served with them. Then the seats that are shared out are those in use (never more
 than C). While every waiting request would fit into the free seats, all C seats are shared out.
 
-An interval ends as soon as nothing of the flow waits, also if something does again at the same instant: in between the
-discipline had nothing to serve.
+An interval ends as soon as no request of the flow waits, even if another one begins to wait at the same instant: in
+between the discipline had nothing to serve.
 """
 
 from collections import Counter

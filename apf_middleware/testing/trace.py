@@ -57,7 +57,7 @@ Event = Arrival | Cancellation | Reconfiguration
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What happened to one queue set. ``document`` is the file as it was."""
+    """The recorded events of one queue set; ``document`` is the file as it was."""
 
     name: str
     settings: QueueSetSettings

@@ -1,4 +1,4 @@
-"""Flows whose load varies in time, in front of one queue set: each connection calls while its flow is active.
+"""Flows with a load that varies in time, in front of one queue set: each connection calls while its flow is active.
 
 A `Caller` is one flow. Each of its connections makes a call, waits until it has been served and makes the next one
 after a pause (a closed loop); the calls of an open flow don't wait for one another. Durations and works are taken in

@@ -1,11 +1,11 @@
 """The admin: authorization, and which page answers a request.
 
-Over HTTP everything below one path is the admin's: nothing of it reaches the app, whatever its scope is, so that the
-app doesn't serve a request that is refused here. Authentication is checked first, then the groups of the caller, and
-only then the page, so that strangers can't find out which pages there are. A caller on the control socket may do
-everything, because only the server's owner can open the socket.
+Over HTTP everything below one path belongs to the admin. No scope with such a path reaches the app, so the app can't
+serve a request that the admin refuses. Authentication is checked first, then the groups of the caller, and only then
+the page, so that strangers can't find out which pages there are. A caller on the control socket may do everything,
+because only the server's owner can open the socket.
 
-The admin takes no seats: it must answer when nothing else does.
+The admin takes no seats, because it must answer even when no other request is served.
 """
 
 import json
@@ -56,7 +56,7 @@ _READING: Final = frozenset({"GET", "HEAD"})
 
 
 class Admin:
-    """Answers requests with what ``view`` shows; the wall clock is ``offset()`` ahead of the server's clock."""
+    """The pages of the admin, about ``view``; the wall clock is ``offset()`` ahead of the server's clock."""
 
     def __init__(self, view: View, settings: AdminSettings, offset: Callable[[], int]) -> None:
         self._view = view
@@ -187,7 +187,7 @@ def _not_allowed(methods: Collection[str]) -> AdminError:
 
 
 def _prefers_json(accept: str) -> bool:
-    """Return whether JSON is asked for by name, and no less than text."""
+    """Return whether a request names JSON as acceptable, and prefers no text to it."""
     json_quality = text_quality = 0.0
     for name, quality, _ in parse_accept(accept):
         if name == JSON:

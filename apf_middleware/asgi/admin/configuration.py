@@ -1,6 +1,6 @@
 """The configuration in force as YAML that can be loaded again, its warnings as comments; and its reload.
 
-To write YAML takes long, so a thread does it, once for each configuration.
+YAML takes long to write, so a thread writes it, once for each configuration.
 """
 
 import json
@@ -30,7 +30,7 @@ _NO_WARNINGS: Final = "# No warnings.\n"
 
 
 class ConfigurationDump:
-    """Writes the configuration, and keeps what was written last for as long as it is in force."""
+    """Writes the configuration in force, and keeps the text until another configuration is in force."""
 
     __slots__ = ("_last", "_lock", "_written")
 

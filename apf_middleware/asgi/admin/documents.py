@@ -147,7 +147,7 @@ class ProblemDocument:
 
 @dataclass(frozen=True, slots=True)
 class NamedQueueList:
-    """All named queues of a worker; ``documents`` would make them, ``drift`` is how they differ from the files."""
+    """All named queues of a worker, the ``documents`` that define them, and their ``drift`` from the files."""
 
     worker: Worker
     queues: tuple[NamedQueueSnapshot, ...]
@@ -208,7 +208,7 @@ class WaitingDocument:
 
 @dataclass(frozen=True, slots=True)
 class GateList:
-    """The gates of a worker, each key apart where requests wait."""
+    """The gates of a worker, with one row for each key for which requests wait."""
 
     worker: Worker
     gates: tuple[GateSnapshot, ...]
@@ -236,7 +236,7 @@ def _hide_defaults(schema: Schema) -> None:
 _CONFIG: Final = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, json_schema_extra=_hide_defaults)
 _LARGEST: Final = 2**31 - 1
 LONGEST_CLOSING_S: Final = 10**9
-"""How long a gate may be closed, in seconds."""
+"""The longest time for which a gate may be closed, in seconds."""
 
 
 def _field(kind: Any, rule: str, default: object = None, **limits: Any) -> tuple[Any, Any]:  # noqa: ANN401 - pydantic's

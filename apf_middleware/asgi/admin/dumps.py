@@ -3,8 +3,8 @@
 The columns of the first three are upstream's, to the letter and in its order (one is misspelled there). JSON has more,
 by the names of the snapshots, and null where Kubernetes writes -1 or the year 1.
 
-A dump of ten thousand requests takes a tenth of a second to write, and no request is to wait for that. So rows are
-written in portions, and the event loop has a turn after each. The snapshot was made before, in one step.
+A dump of ten thousand requests takes a tenth of a second to write, and no request should wait for that. So rows are
+written in portions, and other tasks may run after each portion. The snapshot is made before, in one step.
 """
 
 import json
@@ -43,15 +43,15 @@ __all__ = [
 ]
 
 FLOWS_SHOWN: Final = 20
-"""How many of the heaviest flows are shown, by each measure."""
+"""The number of the heaviest flows that are shown, by each measure."""
 
 Order = Literal["work", "rejected", "waiting"]
 
 ORDERS: Final[tuple[Order, ...]] = ("work", "rejected", "waiting")
-"""How flows may be sorted."""
+"""The orders in which flows may be listed."""
 
 PORTION: Final = 100
-"""How many rows are written at a time."""
+"""The number of rows that are written at a time."""
 
 _MIN_WIDTH: Final = 8
 _PADDING: Final = 1

@@ -1,7 +1,7 @@
-"""Times, durations, work and names as the admin writes them: as Go does, because upstream's dumps are Go's.
+"""The formats of times, durations, work and names in the admin: those of Go, because upstream's dumps are Go's.
 
-So programs that read Kubernetes' dumps read these, too. Names come from clients and may contain anything; unprintable
-characters are escaped, so that no name can begin a line of its own or control a terminal.
+So programs that read Kubernetes' dumps can read these, too. Names come from clients and may contain anything;
+unprintable characters are escaped, so that no name can begin a line of its own or control a terminal.
 """
 
 import time
@@ -21,10 +21,10 @@ _SET_NS: Final = 10_000_000  # a smaller difference is a pause of the process be
 
 
 class WallOffset:
-    """How many nanoseconds a wall clock is ahead of the monotonic clock ``now``.
+    """The nanoseconds by which a wall clock is ahead of the monotonic clock ``now``.
 
     Two readings of the clocks are some hundred nanoseconds apart. So the offset of the first reading stays in force
-    until the wall clock is set, and one moment is written alike in every dump.
+    until the wall clock is set, and all dumps show one moment as the same time.
     """
 
     __slots__ = ("_now", "_offset", "_wall_ns")

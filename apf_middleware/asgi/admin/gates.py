@@ -1,7 +1,7 @@
 """Gates: their states, the requests that they hold, and how an operator opens, closes and kicks them.
 
 A gate that an operator closes holds requests while a dependency is away on purpose, say for a fail-over, instead of
-letting them fail. Like all changes this concerns one worker alone.
+letting them fail. As with all changes by the admin, the gate is closed in one worker only.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ from apf_middleware.snapshots import GateSnapshot
 __all__ = ["MOST_PARKED", "GateResource"]
 
 MOST_PARKED: Final = 100
-"""How many of the requests that a gate holds are listed."""
+"""The maximum number of a gate's held requests that are listed."""
 
 
 class GateResource:

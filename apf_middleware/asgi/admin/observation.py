@@ -28,9 +28,9 @@ _NO_RESOURCE: Final = Resource("")
 
 
 class View(Protocol):
-    """What the admin shows, and what it can change.
+    """The objects that the admin shows and changes.
 
-    ``problems`` are the warnings of the configuration in force, and the errors of one that was refused since.
+    ``problems`` are the warnings of the configuration in force, and the errors of a later one that was refused.
     """
 
     @property
@@ -53,10 +53,10 @@ class View(Protocol):
 
 
 class ObservedRequest(NamedTuple):
-    """A request as it is at one moment, noted in few steps: what may change, and the admission with what never does.
+    """A request at one moment: copies of the facts that may change, and the admission, which has the others.
 
-    There may be 100,000 requests, and no other is served while they are noted. Their snapshots are made afterwards, a
-    portion at a time.
+    There may be 100,000 requests, and none is served while their facts are copied, so copying takes few steps. The
+    snapshots are made afterwards, a portion at a time.
     """
 
     admission: Admission

@@ -72,7 +72,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class AdminRequest:
-    """One authorized request; ``name`` is that of the object that it is about."""
+    """An authorized request about the object ``name``."""
 
     scope: Scope
     receive: Receive
@@ -116,7 +116,7 @@ def invalid(errors: list[FieldError]) -> AdminError:
 
 
 def no_such_page(names: str) -> AdminError:
-    """Return the error for a path that leads nowhere; ``names`` are the pages that there are."""
+    """Return the error for an unknown path; ``names`` lists the pages that exist."""
     return AdminError(404, "no-such-page", "Not Found", f"Here are {names}.")
 
 
@@ -160,7 +160,7 @@ def worker_of(app: str) -> Worker:
 
 
 def signature(actor: Actor) -> str:
-    """Return the actor as the log names it: quoted, so that no name can pass for another fact."""
+    """Return the actor for the log, quoted so that no name can look like another field."""
     return _quoted(f"{actor.name} ({actor.via})")
 
 
@@ -242,7 +242,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _field_error(kind: type[BaseModel], error: ErrorDetails) -> FieldError:
-    """Return the error of one field, whose rule is its description."""
+    """Return the error of one field; the description of a field is its rule."""
     name, fields = str(error["loc"][0]), kind.model_json_schema()["properties"]
     if error["type"] == "missing":
         return FieldError(name, None, "it must be there")

@@ -52,7 +52,7 @@ _YES: Final = frozenset({"1", "true"})
 _FIELD_NAMES: Final = {"wait_limit_ns": "wait_limit"}
 
 MOST_FLOWS: Final = 100
-"""How many of the waiting flows are listed."""
+"""The maximum number of waiting flows that are listed."""
 
 
 class QueueResource:

@@ -53,7 +53,7 @@ def common_name(scope: Scope) -> str | None:
 
 
 class CertificateAuthenticator:
-    """An authenticator whose users are common names and whose groups are organizations.
+    """An authenticator that uses the common name as the user and the organizations as the groups.
 
     Of several common names, the innermost is used.
     """

@@ -178,7 +178,7 @@ class Chain:
     async def _continued(
         self, scope: Scope, pending: Awaitable[Verdict | None], place: int, refused: Refused | None
     ) -> Verdict:
-        """Continue `identify` from the authenticator whose answer has to be awaited."""
+        """Continue `identify` from the authenticator at ``place``, with the answer ``pending``."""
         answer = await pending
         for ask in (*self._asked[place + 1 :], None):
             if isinstance(answer, Authenticated):

@@ -73,5 +73,5 @@ class HeaderCredential:
         return found.decode("ascii")
 
     def refused(self, reason: str) -> Refused:
-        """Return a refusal whose challenge names the scheme."""
+        """Return a refusal with a challenge that names the scheme."""
         return refuse(reason, self.challenge)

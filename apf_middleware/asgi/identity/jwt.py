@@ -127,7 +127,7 @@ class JwtAuthenticator:
         return keys
 
     def _valid_until(self, claims: _Claims) -> float | None:
-        """Check the times of a token, with leeway on both sides, and return when it ends; None if it doesn't."""
+        """Check the times of a token, with leeway on both sides, and return its end; None if it has none."""
         now = self._clock()
         expiry = _time(claims, "exp")
         if expiry is None and self._settings.require_expiry:

@@ -102,7 +102,7 @@ def _given(tokens: Mapping[str, Identity]) -> _Digests:
 
 
 class TokenAuthenticator:
-    """An authenticator with tokens from a file or from a mapping, whose keys may be ``sha256:…`` too."""
+    """An authenticator with tokens from a file or from a mapping; the keys of a mapping may be ``sha256:…`` too."""
 
     __slots__ = ("_credential", "_file", "_key", "_known", "headers")
 

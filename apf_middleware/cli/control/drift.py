@@ -13,7 +13,7 @@ Documents = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class QueueDifference:
-    """One field of a queue; None where there is no such queue or no such field. ``workers`` have it so."""
+    """One field of a queue; None where there is no such queue or no such field. ``workers`` lists those that differ."""
 
     queue: str
     field: str

@@ -23,7 +23,7 @@ def with_options(
     """
 
     def decorate(command: _Command) -> _Command:
-        def run(**given: Any) -> None:  # noqa: ANN401 - whatever typer has parsed
+        def run(**given: Any) -> None:  # noqa: ANN401 - typer parses many types
             values = {name: given.pop(name) for name in options}
             command(**{parameter: collect(**values)}, **given)
 

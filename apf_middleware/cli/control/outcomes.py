@@ -13,17 +13,18 @@ __all__ = ["Exit", "end", "fail", "note", "require_success"]
 
 
 class Exit(IntEnum):
-    """0: done, by all workers alike. 2 is a wrong command line, as with all commands."""
+    """Exit statuses. 0: all workers have done it. As with all commands, 2 is a wrong command line."""
 
     DONE = 0
     REFUSED = 1
-    """No worker did it: there is no such queue, its state forbids it, a value is wrong. With `diff`: there is drift."""
+    """No worker has succeeded: an unknown queue, a state that forbids it, a wrong value. With `diff`: there is drift.
+    """
 
     UNREACHED = 3
     """There is no server, or none that answers, or the caller is not authorized."""
 
     PARTIAL = 4
-    """Some workers did it, or answered, and others didn't; or they don't agree."""
+    """Some workers have succeeded or answered, and others have not; or the workers don't agree."""
 
 
 def note(message: str) -> None:

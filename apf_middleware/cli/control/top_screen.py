@@ -54,7 +54,7 @@ class QueueCommand:
 
 @dataclass(slots=True)
 class TopScreen:
-    """The queues of the server ``name``; keys are about the ``selected`` one."""
+    """The queues of the server ``name``; keys act on the ``selected`` one."""
 
     name: str
     queues: list[MergedQueue] = field(default_factory=list)

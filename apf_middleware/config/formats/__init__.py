@@ -36,7 +36,7 @@ def define(document: Document, problems: Problems, *, skip_foreign: bool = False
         read = _reader(one, problems)
         try:
             definition = read(one, problems) if read else None
-        except InvalidValueError as error:  # a rule of the domain that no format knows
+        except InvalidValueError as error:  # a rule of the domain that no format checks
             problems.error(
                 one.place(("spec",)),
                 error.rule,

@@ -1,7 +1,7 @@
 """The format ``apf/v1``: what the other formats can express, in fewer words, and what web apps need besides.
 
 Kinds: PriorityLevel, FlowSchema, and Server for all that isn't of one level or schema. The same settings read documents
-and write them; a key whose value is the default isn't written.
+and write them; keys with default values aren't written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -336,7 +336,7 @@ class _SchemaSpec(Settings):
 
 @dataclass(frozen=True, slots=True)
 class FlowSchemaModel(Settings):
-    """A flow schema. Its ``match`` is read by `read_match`, which knows both ways to write a test."""
+    """A flow schema. Its ``match`` is read by `read_match`, because there are two ways to write a test."""
 
     api_version: Literal["apf/v1"]
     kind: Literal["FlowSchema"]
@@ -403,7 +403,7 @@ def _report_nameless(function: object, problems: Problems, place: Place, field: 
 
 
 def define(document: Document, problems: Problems) -> Definition | None:
-    """Return the definition of a document whose apiVersion is ``apf/v1``; None if it has errors."""
+    """Return the definition of a document with apiVersion ``apf/v1``; None if the document has errors."""
     raw = document.root.plain()
     if not isinstance(raw, dict):
         return None

@@ -1,4 +1,4 @@
-"""What a document defines, whichever format it is written in."""
+"""The definition that a document contains, in a form that is the same for all formats."""
 
 from dataclasses import dataclass
 

@@ -77,7 +77,7 @@ _ALL_RESOURCES: Final = ResourceRule(("*",), ("*",), ("*",), ("*",), cluster_sco
 _ALL_PATHS: Final = NonResourceRule(("*",), ("*",))
 _IN_V1: Final = frozenset({"type", "shares", "lendablePercent", "borrowingLimitPercent", "response", "queuing"})
 _LENIENT: Final = ConfigDict(**{**Settings.__pydantic_config__, "extra": "ignore"})
-"""For parts of which the server writes more than matters here."""
+"""For parts to which the API server adds fields that are ignored here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +280,7 @@ class _Level(Settings):
 
 
 def define(document: Document, problems: Problems) -> Definition | None:
-    """Return the definition of a document whose apiVersion is of this group; None if it has errors."""
+    """Return the definition of a document with an apiVersion of this group; None if the document has errors."""
     data = without_nulls(document.root.plain())
     if not isinstance(data, dict):
         return None
@@ -405,7 +405,7 @@ def _equivalent_rule(alternative: Conjunction) -> Rule | None:
     if "*" in test.values or test.operator is Operator.PATTERN_MATCH:
         return None
     subjects: tuple[AnySubject, ...] = ()
-    if test.operator is not Operator.SUPER_SET or len(test.values) == 1:  # one of them will do
+    if test.operator is not Operator.SUPER_SET or len(test.values) == 1:  # one of them suffices
         if test.field is Field.USER:
             subjects = tuple(map(UserSubject, test.values))
         elif test.field is Field.GROUPS:

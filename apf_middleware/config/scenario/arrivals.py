@@ -94,7 +94,7 @@ class ClosedArrivals(Settings):
 
 @dataclass(frozen=True, slots=True)
 class ReplayedArrivals(Settings):
-    """Arrivals at the times of a recorded trace, whose first row comes at the start of the tenant."""
+    """Arrivals at the times of a recorded trace, from its first row at the start of the tenant."""
 
     renamed: ClassVar[Mapping[str, str]] = _RENAMED
 

@@ -25,14 +25,14 @@ _KIND: Final = "Scenario"
 
 @dataclass(frozen=True, slots=True)
 class ScenarioReading:
-    """What came of reading: scenario and configuration if there are no errors, and all errors and warnings."""
+    """The result of reading: scenario and configuration if there are no errors, and all errors and warnings."""
 
     scenario: Scenario | None
     configuration: Configuration | None
     problems: tuple[Problem, ...]
 
     def unwrap(self) -> tuple[Scenario, Configuration]:
-        """Both; ConfigurationError with the problems if there are errors."""
+        """Return the scenario and the configuration; raise ConfigurationError with the problems if there are errors."""
         if self.scenario is None or self.configuration is None:
             raise ConfigurationError(self.problems)
         return self.scenario, self.configuration
@@ -44,7 +44,7 @@ def load_scenario(*paths: str | PathLike[str]) -> tuple[Scenario, Configuration]
 
 
 def read_scenario(paths: Iterable[str | PathLike[str]], *, wanted: bool = True) -> ScenarioReading:
-    """Return what `load_scenario` returns or raises. Unless it is ``wanted``, there may be no scenario at all."""
+    """Return what `load_scenario` returns or raises. Unless a scenario is ``wanted``, there may be none."""
     problems = Problems()
     listed = [fspath(path) for path in paths]
     return _reading(read_files(listed, problems), listed[0] if listed else ".", problems, wanted=wanted)

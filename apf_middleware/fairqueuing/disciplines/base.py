@@ -17,12 +17,12 @@ discipline creates queues of its own class (`open_queue`), which have the meters
 ``resize``       the level's concurrency has changed
 ``follow``       the level's seats are steered: its concurrency is only their upper bound
 ``close``        an idle queue has been removed
-``pick``         the queue whose oldest ticket is next
+``pick``         a seat may be free: choose the queue to serve next
 ===============  ====================================================================================================
 
-The three solutions of KEP-1040 implement it. `equal-serial` needs only the sum of all demands. The max-min disciplines
-need the demand of each queue, which changes with ``arrive``, ``leave``, ``settle`` and ``vacate``. They also compute
-the events of their fluid model, in ``advance``.
+The three solutions of KEP-1040 implement this interface. `equal-serial` needs only the sum of all demands. The max-min
+disciplines need the demand of each queue, which changes with ``arrive``, ``leave``, ``settle`` and ``vacate``. They
+also compute the events of their fluid model, in ``advance``.
 """
 
 from abc import ABC, abstractmethod
@@ -43,10 +43,10 @@ class Discipline(ABC, Generic[QueueT]):
     name: ClassVar[str]
 
     is_restless: ClassVar[bool] = False
-    """Whether the next queue can change although no event has happened, because time has passed."""
+    """True if the next queue can change without an event, because time has passed."""
 
     is_guaranteed: ClassVar[bool] = True
-    """Whether a queue that has fallen too far behind its fair share is served out of turn (see `guarantee`)."""
+    """True if a queue that has fallen too far behind its fair share is served out of turn (see `guarantee`)."""
 
     @abstractmethod
     def open_queue(self, index: int) -> QueueT:
@@ -66,7 +66,7 @@ class Discipline(ABC, Generic[QueueT]):
     def rejoin(self, queue: QueueT, ticket: Ticket) -> None:
         """Note that ``ticket``, which has arrived earlier, was inserted before later tickets of ``queue``.
 
-        It gets no more credit than a new ticket, and the tickets behind it must not lose theirs.
+        The ticket gets no more credit than a new one, and the tickets behind it must not lose theirs.
         """
 
     @abstractmethod
@@ -96,7 +96,7 @@ class Discipline(ABC, Generic[QueueT]):
     def is_at_rest(self) -> bool:
         """Return whether tickets that arrive in the idle level and run alone may be accounted for later, by `catch_up`.
 
-        That is not so while the model of the discipline still has requests that are really over.
+        The result is False while the model of the discipline still has requests that are really over.
         """
         return False
 
@@ -119,9 +119,9 @@ class Discipline(ABC, Generic[QueueT]):
 
     @abstractmethod
     def pick(self, widest: int | None = None) -> int:
-        """Return the index of the queue whose oldest ticket is next; raise LookupError if no ticket waits.
+        """Return the index of the next queue to serve its oldest ticket; raise LookupError if no ticket waits.
 
-        With ``widest``, only consider queues whose oldest ticket is no wider than that.
+        With ``widest``, only consider queues with an oldest ticket that is no wider than that.
         """
 
     @abstractmethod

@@ -20,9 +20,9 @@ its meter, so what it uses doesn't count against it when another queue begins to
 meters are not used. When competition begins, all meters start at the same value, and seats in use count from then on.
 
 So a queue is behind or ahead of its share by no more than the requests that were running, which is unavoidable because
-they are not interrupted: C requests in all, whatever happened before. `guarantee` bounds the remaining deviation. A
-queue that the guarantee serves out of turn loses its lead over the queue that would have been next. Otherwise the
-discipline would hold the same lead against it every time, and the queue would be served only when it is overdue.
+they are not interrupted: C requests in all, regardless of the history. `guarantee` bounds the remaining deviation. A
+queue that the guarantee serves out of turn loses its lead over the queue that would have been next. Otherwise the same
+lead would delay the queue every time, and it would be served only when it is overdue.
 
 **Meters.** A queue's meter is ``finished`` + max(seats x guess, seats x now - ``starts``), where ``finished`` is the
 seat-time of requests that have ended, and ``starts`` the sum over its seats in use of the times at which they were
@@ -250,7 +250,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         oldest = queue.oldest
         if oldest is None:
             return
-        # If all tickets have a width of 1, an entry whose meter has grown is updated when it comes to the top.
+        # If all tickets have a width of 1, an entry is updated for a grown meter when it comes to the top.
         attained, guessed = seats * now - queue.starts, seats * guess
         meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136 - max() is slower
         if meter < queue.listed or oldest.width > 1 or self._queue_heap.wide:

@@ -39,7 +39,7 @@ guesses, a queue that seldom has more than one request would wait behind the nex
 
 **Capacity** is the level's concurrency, or the number of seats really in use if that is larger: a request wider than
 its level runs alone, and reducing the seats of a level doesn't free those in use. If the model divided fewer seats than
-the level really gives, it would fall behind for ever, and demand would remain in it that no longer exists. If seats are
+the level really gives, it would fall further and further behind, and keep demand that no longer exists. If seats are
 steered (`follow`), the capacity is exactly the seats in use, because seats that are lent to other levels can't be
 divided here. The capacity grows at once, but shrinks only when time passes, so that seats which are given back and
 taken again at the same instant change nothing.
@@ -153,7 +153,7 @@ MaxMinQueueT = TypeVar("MaxMinQueueT", bound=MaxMinQueue)
 
 
 class FluidModel(Generic[MaxMinQueueT]):
-    """Meters, shares and time of one level's queues. The queues know their own positions."""
+    """Meters, shares and time of one level's queues. Each queue stores its own positions."""
 
     __slots__ = (
         "_ends",
@@ -251,7 +251,7 @@ class FluidModel(Generic[MaxMinQueueT]):
         return True
 
     def _soonest_of(self, heap: QueueHeap) -> MaxMinQueueT | None:
-        """Return the queue whose end comes first in this heap, at its `floor`."""
+        """Return the queue with the first end in this heap, which is then the heap's `floor`."""
         while (index := heap.least()) is not None:
             queue = self.queues[index]
             if not queue.end_is_stale:
@@ -304,7 +304,7 @@ class FluidModel(Generic[MaxMinQueueT]):
                 self.schedule_end(queue)
 
     def demand_anew(self, queue: MaxMinQueueT, rho: int) -> None:
-        """Set the demand of ``queue``, whose finish or end has changed as well."""
+        """Set the demand of ``queue``, after a change of its finish or end."""
         if queue.on_r and rho >= queue.at_least:
             queue.rho = rho
             self.schedule(queue)
@@ -343,7 +343,7 @@ class FluidModel(Generic[MaxMinQueueT]):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether no queue has demand."""
+        """True if no queue has demand."""
         return not self.shares.limited and self.shares.free == self.shares.capacity
 
     def follow(self) -> None:

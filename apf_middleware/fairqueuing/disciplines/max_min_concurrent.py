@@ -315,7 +315,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
         fluid.schedule_finish(queue)
 
     def _enter(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
-        """Start ``ticket`` virtually, or let it stand in line."""
+        """Start ``ticket`` virtually, or put it in line."""
         fluid = self.fluid
         ticket.start_r = ticket.charged = NOT_YET
         if not queue.line and queue.occupied < max(fluid.concurrency, 1):

@@ -30,7 +30,7 @@ because of that demand are not charged: the request did wait at that time.
 *No windup.* A queue that is behind its meter keeps no credit: the start of its oldest ticket is raised to the arrival.
 A queue that is ahead of its meter is charged, but only for seats that it really used beyond its share, and for at most
 C requests like the one that ends, or C average ones of the level if these are longer. Otherwise a queue that uses seats
-which no other queue wants would owe more the longer it does so.
+which no other queue wants would be charged more the longer it does so.
 
 The results agree with those of `equal-serial` if all demands are equal or only one queue has requests. Each call is
 O((1 + crossings) log n), where crossings are the queues that become granted or limited, plus the virtual ends and

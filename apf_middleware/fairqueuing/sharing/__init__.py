@@ -1,4 +1,4 @@
-"""How levels share a server's seats: lent at each dispatch (`Lending`), or adjusted from time to time (`Adjusting`).
+"""Sharing of a server's seats: lent at each dispatch (`Lending`), or adjusted from time to time (`Adjusting`).
 
 Both begin with the limits that follow from shares (`limits`). `borrowing` and `allocation` are Kubernetes' computation,
 for `Adjusting`. `proportion` computes the seats that named queues deserve.

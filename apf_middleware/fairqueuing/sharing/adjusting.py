@@ -327,7 +327,7 @@ def _level_demand(at: int, level: SharedLevel, limits: LevelLimits, skipped: int
     """Return the demand of ``level`` at this time, and begin its next period."""
     queueset = level.queueset
     current = queueset.concurrency
-    queueset.concurrency = 0  # free the seats whose linger has ended by then, but seat no ticket: that time has passed
+    queueset.concurrency = 0  # free the seats of lingers that end by then, but seat no ticket: that time has passed
     queueset.tick(at)
     queueset.concurrency = current
     smoothed = 0.0

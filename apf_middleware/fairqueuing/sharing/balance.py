@@ -11,7 +11,7 @@ those that it uses. A seat of which several levels deserve a part goes to the on
 its weight. If seats were rounded instead, the same level would always get that seat.
 
 The lag is kept only while a level waits beside others, and it is bounded by twice the longest recent work of a request.
-So a level is neither compensated nor charged for more than that, whatever happened before.
+So a level is neither compensated nor charged for more than that, regardless of the history.
 
 All amounts are integers, in units of ``SEAT``, so sums don't depend on the order of additions.
 """

@@ -3,7 +3,7 @@
 A `Sharing` owns the levels of one server and decides at each moment how many seats each may use. `Lending` lends seats
 at each dispatch; `Adjusting` sets limits every ten seconds, as Kubernetes does.
 
-A level whose max is 0 rejects every request at once, because waiting can't help.
+A level with a max of 0 rejects every request at once, because waiting can't help.
 """
 
 from abc import ABC, abstractmethod
@@ -64,8 +64,8 @@ class Sharing(ABC):
     ) -> Sequence[Ticket]:
         """Take ``ticket`` out of its queue unserved; it is rejected for ``reason``.
 
-        If seats whose linger has ended by ``now`` are enough for it, it is seated instead and among the tickets
-        returned.
+        If lingers that have ended by ``now`` free enough seats for the ticket, it is seated instead, and is among the
+        tickets returned.
         """
 
     @abstractmethod

@@ -1,17 +1,17 @@
 """The limits of levels until the next adjustment: Kubernetes' periodic computation of borrowing, as a pure function.
 
-At each adjustment the demand of every level is looked at. *Exempt* levels are not held to limits: they have the seats
-that they used at the most, and these are taken from what remains for the others. A *limited* level may count on the
-seats that it used at the most, at least min and at most nominal, for an owner gets back at once what it has lent: that
-is its ``min_current``. Beyond that it has a target, its smoothed demand. Then, by how much remains:
+An adjustment depends on the demand of every level in the last period. *Exempt* levels have no limits: each gets its
+largest demand, at least its min, and less remains for the others. The ``min_current`` of a *limited* level is its
+largest demand, at least its min and at most its nominal seats, because an owner gets lent seats back at once. The
+target of a level is its smoothed demand, at least its ``min_current``. Then, by the number of remaining seats:
 
-1. not even enough for every min: each has its min, for that is promised;
-2. enough for every min but not for every min_current: each goes the same part of the way between the two;
+1. not enough for every min: each level gets its min, because mins are promised;
+2. enough for every min but not for every min_current: each gets its min and the same part of the difference;
 3. enough: the solver (`allocation.solve`) divides the seats in proportion to the targets, between min_current and max.
 
-Smoothing follows demand up at once and down slowly: average plus one deviation is the envelope, and what was above it
-loses its lead by half in 30 adjustments (five minutes, at one in ten seconds). The caller
-decides when to adjust. Limits are rounded one by one, so that their sum may miss what was divided by a few seats.
+The smoothed demand rises at once and falls slowly: the envelope is the average plus one deviation, and a smoothed
+demand above the envelope loses half of the difference in 30 adjustments (five minutes, at one in ten seconds). The
+caller decides when to adjust. Limits are rounded one by one, so their sum may differ from the divided seats by a few.
 """
 
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ class LevelAdjustment:
 class Adjustment:
     """The result of an adjustment for all levels.
 
-    ``fair_fraction`` is the part of its target that each level gets which no bound holds; 0 where the solver wasn't
+    ``fair_fraction`` is the part of its target that each level gets unless a bound holds it; 0 where the solver wasn't
     needed, and when it failed. In that case ``failure`` is its error, and the limited levels keep their limits.
     """
 
@@ -96,7 +96,7 @@ def adjust_limits(levels: Mapping[str, LevelDemand], *, deduct_exempt: bool = Fa
     """Return the current limits of all ``levels`` until the next adjustment.
 
     In the third case Kubernetes divides the nominal seats of all levels, as if exempt ones used none; its design says
-    to divide what remains without those. ``deduct_exempt`` follows the design.
+    to divide only the seats that exempt ones leave. ``deduct_exempt`` follows the design.
     """
     found = {name: _observe(level) for name, level in levels.items()}
     # Sums of doubles depend on their order; by name, the same levels always come to the same limits.
@@ -113,7 +113,7 @@ def adjust_limits(levels: Mapping[str, LevelDemand], *, deduct_exempt: bool = Fa
 
 
 def _observe(level: LevelDemand) -> LevelAdjustment:
-    """Return what one level needs. An exempt one has it; a limited one keeps its limit until seats are divided."""
+    """Return the needs of one level: an exempt one gets them, a limited one keeps its limit until seats are divided."""
     limits, peak = level.limits, level.demand.maximum
     min_current = max(limits.min, peak if level.exempt else min(limits.nominal, peak))
     smoothed = smooth_demand(level.smoothed, level.demand)

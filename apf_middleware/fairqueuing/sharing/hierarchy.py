@@ -1,8 +1,8 @@
 """Parents, priorities and shares of levels.
 
 A *parent* takes no requests itself. Its min is promised to its children together, and together they never use more than
-its max. In the ledger a parent is like one level: it counts for its min or for the sum of its children, whichever is
-larger. Its children count within the parent as levels without a parent count in the ledger.
+its max. In the ledger a parent is like one level: its count is its min or the sum of its children's counts, whichever
+is larger. The count of a child is computed as that of any level.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ NO_HIERARCHY: Final = Hierarchy()
 class Parent:
     """A parent's seats: ``least`` are promised to its children together, and they never get more than ``most``.
 
-    ``total`` is the number of seats that its children count for, and ``counted`` that of the parent itself. ``kept`` is
+    ``total`` is the sum of the children's counts (see `ledger`), and ``counted`` is the parent's own count. ``kept`` is
     the part of its min that is promised while a level drains. `Balance` sets ``entitled`` and ``deserved``.
     """
 
@@ -85,7 +85,7 @@ class Parent:
 
     def count(self, change: int) -> int:
         """Add ``change`` to the count of the children, and return the change of the parent's own count."""
-        # Within its min a parent counts the same however much its children use.
+        # While the children stay within the parent's min, the parent's count is the min.
         self.total += change
         before, self.counted = self.counted, max(self.total, self.least)
         return self.counted - before

@@ -1,9 +1,9 @@
-"""The ledger of the seats of `Lending`: how many each level is promised, counts for, and may use.
+"""The ledger of the seats of `Lending`: the promised seats, the count and the present limit of each level.
 
-T seats are shared: those of the server, or the sum of all mins if that is larger, because mins are promised. A limited
-level *counts for* the seats that it uses or its min, whichever is larger. An exempt level counts for the seats that it
-uses. A parent counts for the sum of its children or its min, whichever is larger. ``free`` is T less the counts of all
-parents, and of all levels without a parent.
+T seats are shared: those of the server, or the sum of all mins if that is larger, because mins are promised. The
+*count* of a limited level is the seats that it uses or its min, whichever is larger. The count of an exempt level is
+the seats that it uses. The count of a parent is the sum of its children's counts or its min, whichever is larger.
+``free`` is T less the counts of all parents, and of all levels without a parent.
 
 The sums are updated when a level uses more or fewer seats (`SeatLedger.count`), and computed again when levels, limits
 or states change (`SeatLedger.promise`). `lending` explains how they are used.
@@ -18,7 +18,7 @@ __all__ = ["SeatLedger"]
 
 
 class SeatLedger:
-    """``total`` seats, of which ``free`` are counted for no level."""
+    """``total`` seats, of which ``free`` are in no level's count."""
 
     __slots__ = ("free", "total")
 
@@ -40,7 +40,7 @@ class SeatLedger:
         return max(level.least, min(level.most, room))
 
     def count(self, level: SharedLevel, counted: int) -> None:
-        """Set the number of seats that ``level`` counts for."""
+        """Set the count of ``level`` to ``counted``."""
         change = counted - level.counted
         level.counted = counted
         parent = level.parent
@@ -101,7 +101,7 @@ def _promised(level: SharedLevel) -> int:
     if level.exempt or (level.is_closing and level.queueset.is_idle):
         return 0
     if level.is_draining:
-        # Without waiting requests it needs no more seats than those in use.
+        # Without waiting requests, the level needs no more seats than those in use.
         return level.kept if _has_waiting(level) else min(level.kept, level.queueset.seats_in_use)
     return level.limits.min
 

@@ -16,10 +16,10 @@ own min and at most its own max.
 **Turns.** When seats are free and several levels wait, `scheduling` decides which level is served next. Tickets are
 seated one at a time, because each of them changes the order.
 
-**No ticket waits for ever.** A ticket that is wider than its level's max is seated when nothing else of its level runs,
-as if it asked for that max. If nothing runs in any level, L is the max for every level, so the first ticket is seated.
-Otherwise each seat that the first ticket still lacks is used by a running request, either of the ticket's own level or
-of another level that uses more than its min, and becomes free when that request ends.
+**Every ticket is seated in the end.** A ticket that is wider than its level's max is seated when nothing else of its
+level runs, as if it asked for that max. If nothing runs in any level, L is the max for every level, so the first ticket
+is seated. Otherwise each seat that the first ticket still lacks is used by a running request, either of the ticket's
+own level or of another level that uses more than its min, and becomes free when that request ends.
 
 **Draining levels** are those that a reload has removed and that still have requests. They keep their min,
 max and weight for as long as requests wait there. Whenever the scheduler divides the seats (`LevelScheduler.divide`),
@@ -249,7 +249,7 @@ class Lending(Sharing):
         ended = _NONE if self._clock <= now < self.alone_until and not self._is_restless else self._advance(now)
         ledger, waiting = self.ledger, self.waiting
         others_wait = waiting and not (level.waits and len(waiting) == 1)
-        if others_wait:  # the seats go to the level whose turn it is, which may be another one
+        if others_wait:  # the seats go to the next level in turn, which may be another one
             queueset.concurrency = 0
             self._balance.observe((now - ticket.seated_at) * ticket.width)
         else:
@@ -272,9 +272,9 @@ class Lending(Sharing):
         return [*ended, *seated] if ended else seated
 
     def _release_apart(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Release ``ticket``, which is alone in its level, or whose level has a parent, is held, closing or draining.
+        """Release ``ticket`` if it is alone in its level, or if the level has a parent, is held, closing or draining.
 
-        Its seats go to the levels whose turn it is.
+        The seats go to the next levels in turn.
         """
         level.settle_alone()
         ended = self._advance(now)
@@ -292,7 +292,7 @@ class Lending(Sharing):
     # Time
 
     def _advance(self, now: int) -> Sequence[Ticket]:
-        """Free the seats whose linger has ended by ``now``, and seat the next tickets."""
+        """Free the seats of lingers that have ended by ``now``, and seat the next tickets."""
         if now.__class__ is not int or now < self._clock:
             raise_time_error(now, self._clock)
         self._clock = now
@@ -328,7 +328,7 @@ class Lending(Sharing):
     # Turns
 
     def _dispatch(self, now: int) -> Sequence[Ticket]:
-        """Seat the tickets whose turn it is, one by one."""
+        """Seat tickets in turn, one by one."""
         seated: list[Ticket] = []
         scheduler = self._scheduler
         is_contended = len(self.waiting) > 1
@@ -363,7 +363,7 @@ class Lending(Sharing):
         return seated
 
     def _park_blocked(self, now: int, decision: Decision) -> bool:
-        """Park one of the blocked tickets whose gates are known to be closed; return False if there is none."""
+        """Park one blocked ticket with gates known to be closed; return False if there is none."""
         for level, ticket in decision.blocked:
             gatekeeper = level.queueset.gatekeeper
             if gatekeeper is not None and gatekeeper.bars(now, ticket):

@@ -54,10 +54,10 @@ class SharedLevel:
     """One level of a server, with its ``queueset``; a `Sharing` owns it and changes its fields.
 
     ``least`` seats are promised to the level at any time, and it never gets more than ``most``. ``counted`` is the
-    number of seats that the level counts for at this moment (see `ledger`). ``turn`` is the serial number of its last
-    dispatch while other levels waited. ``weight`` is its proportion when several levels want the same seats;
-    ``entitled``, ``deserved`` and ``lag`` are computed from it (see `balance`). While another level drains, only the
-    ``kept`` part of the min is promised: the min that the level had before.
+    count of the level at this moment (see `ledger`). ``turn`` is the serial number of its last dispatch while other
+    levels waited. ``weight`` is its proportion when several levels want the same seats; ``entitled``, ``deserved`` and
+    ``lag`` are computed from it (see `balance`). While another level drains, only the ``kept`` part of the min is
+    promised: the min that the level had before.
 
     While a level ``is_held`` no request is seated, and while it ``is_closing`` none may arrive. A draining level that
     ``is_over`` is never revived. A level that ``is_common`` is neither held nor closing nor draining and has no parent;
@@ -171,7 +171,7 @@ class SharedLevel:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request waits, runs or lingers."""
+        """True if no request waits, runs or lingers."""
         return self.alone is None and self.queueset.is_idle
 
     def rank_borrower(self, priority: int) -> None:
@@ -254,7 +254,7 @@ class SharedLevel:
     # Looking
 
     def snapshot(self, receiving: int = 0) -> LevelSnapshot:
-        """Return a frozen snapshot; ``receiving`` is the number of requests whose bodies are still on their way."""
+        """Return a frozen snapshot; ``receiving`` is the number of requests with bodies that are still on their way."""
         self.settle_alone()
         queueset, limits = self.queueset, self.limits
         return LevelSnapshot(

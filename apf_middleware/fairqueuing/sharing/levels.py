@@ -90,7 +90,7 @@ class SharedLevels:
             self._drain(level, had_min=drained)
 
     def _open(self, now: int, name: str, settings: QueueSetSettings, limits: LevelLimits) -> SharedLevel:
-        # The concurrency of a steered queue set changes at each step, so it must be told its max apart.
+        # The concurrency of a steered queue set changes at each step, so its max must be set separately.
         ceiling = None if self._limit_of is None else limits.max
         queueset = self._make_queueset(settings, now=now, ceiling=ceiling)
         return SharedLevel(name, settings, limits, queueset, may_rest=self._may_rest, limit_of=self._limit_of, now=now)

@@ -5,8 +5,8 @@
     deserved = clamp(height · weight, lower, upper),    Σ deserved = the total, or all that is wanted.
 
 ``lower`` is the min; ``upper`` what is asked for, at most the max, but never below ``lower``. The sum is a polyline in
-the height that never falls, so one sweep over its sorted knots finds it, whatever the weights are: there is no
-rounding, and nothing to converge. A weight of 0 deserves its min and lives on what others leave.
+the height that never falls, so one sweep over its sorted knots finds the height for any weights, without rounding and
+without iteration. A queue with a weight of 0 deserves only its min, and otherwise uses seats that the others leave.
 
 Where the mins alone exceed the total, each is cut to the same part of itself, so that the sum never exceeds the total.
 Queues with a parent divide among themselves what the parent deserves.

@@ -2,7 +2,7 @@
 
 **Order.** There are four groups, of which the first that isn't empty is served:
 
-1. levels below their min, and levels whose parent has a part of its min left for them
+1. levels below their min, and levels with a parent that has a part of its min left for them
 2. levels that use at least one seat less than they deserve (see `balance`)
 3. levels that deserve a part of one more seat, aren't ahead of their share, and use less than their part of a server
    on which all levels are busy
@@ -68,7 +68,7 @@ class Backfill(NamedTuple):
 
 
 class LevelScheduler:
-    """Choose the next level among ``waiting``, the levels whose requests wait for seats."""
+    """Choose the next level among ``waiting``, the levels with requests that wait for seats."""
 
     __slots__ = ("_balance", "_ledger", "waiting")
 
@@ -139,9 +139,9 @@ class LevelScheduler:
         return self._ledger.limit_of(level) if decision.saver is None else _in_min(level)
 
     def limit_of_newcomer(self, now: int, level: SharedLevel) -> int:
-        """Return the limit of a level without queues, whose tickets can't wait for a turn.
+        """Return the limit of a level without queues, where tickets can't wait for a turn.
 
-        While seats are saved up for a level that comes before it, that is its min.
+        While seats are saved up for another level that comes first, the limit is the min.
         """
         decision = self.survey(now)
         saver = decision.saver

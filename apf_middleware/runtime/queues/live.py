@@ -34,7 +34,7 @@ class Drift:
 
 
 class LiveChange(NamedTuple):
-    """A queue as it is now, and as the files defined it when it was changed; each is None if there is no queue."""
+    """A queue as it is now (None if deleted), and as it was in the files when it was changed (None if missing)."""
 
     level: Level | None
     base: Level | None
@@ -49,7 +49,7 @@ class LiveChanges:
         self.entries: dict[str, LiveChange] = dict(entries)
 
     def changed(self, files: Configuration, name: str, level: Level | None) -> "LiveChanges":
-        """Return the changes after setting one queue to ``level``; this isn't a change if the files define the same."""
+        """Return the changes with one queue as ``level``; if the files have the same, the queue has no live change."""
         entries = dict(self.entries)
         base = files.levels.get(name)
         if level == base:

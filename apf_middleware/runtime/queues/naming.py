@@ -51,7 +51,7 @@ class QueueNaming:
         }
 
     def place(self, scope: object, digest: RequestDigest, found: Classification) -> Classification | UnknownQueue:
-        """Return the classification ``found`` with the queue that the request names as its level, if it names one."""
+        """Return ``found`` with the queue that the request names instead; UnknownQueue if it can't go there."""
         level = self._levels.get(found.level)
         if level is None or level.exempt:
             return found

@@ -65,7 +65,7 @@ class Reclaimer:
         if not self._known or shared.exempt or shared.is_held or shared.is_closing or not shared.waits:
             return
         if self._levels.configuration.server.borrowing != "immediate":
-            return  # until the next adjustment its limit is what it is
+            return  # its limit doesn't change before the next adjustment
         self._forget()
         deserves = find_deserved(self._levels)
         queueset = shared.queueset

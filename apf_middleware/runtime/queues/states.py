@@ -58,7 +58,7 @@ MODES: Final = ("drain", "shed")
 
 
 def requested_state_of(level: Level, parent: Level | None) -> RequestedState:
-    """Return the requested state that counts for a queue, which may be its parent's."""
+    """Return the requested state that applies to a queue: its own or its parent's."""
     if parent is None:
         return level.state
     return max(level.state, parent.state, key=_ORDER.index)

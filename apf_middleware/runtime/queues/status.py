@@ -4,8 +4,8 @@ Counts are sums of counters that the server keeps anyway. At any time,
 
     arrived = completed + failed + aborted + rejected + inqueue + pending + running.
 
-Failed requests are those whose app raised, or answered with a status of 500 or more. Aborted requests are those whose
-client left while they waited, or whose task was cancelled while they ran.
+A request *failed* if the app raised, or answered with a status of 500 or more. A request was *aborted* if its client
+left while it waited, or its task was cancelled while it ran.
 """
 
 from collections.abc import Container, Mapping
@@ -62,7 +62,7 @@ class _Counts:
 def find_deserved(registry: "LevelRegistry") -> dict[str, Fraction]:
     """Return the seats that each queue deserves now, including its part of the seats that no queue asks for.
 
-    An exempt level deserves what it uses; the other queues divide the rest.
+    An exempt level deserves the seats that it uses, and the other levels divide the rest.
     """
     configuration, runtimes = registry.configuration, registry.levels
     limits, found, demands = registry.limits, {}, {}
