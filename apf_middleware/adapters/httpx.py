@@ -114,7 +114,7 @@ class HostGate(Gate):
         self._places.note_use(host)
 
     def note_back(self, host: str) -> None:
-        """Count a call that has ended, and let requests try that wait for its host."""
+        """Count a call that has ended, and let those requests try that wait for its host."""
         self._out[host] -= 1
         if not self._out[host]:
             del self._out[host]

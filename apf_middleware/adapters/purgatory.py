@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["purgatory_gate"]
 
 _STATES: Final[dict[str, BreakerState]] = {"opened": "open", "half-opened": "half-open", "closed": "closed"}
-_MARGIN: Final = 0.002  # a breaker lets requests try after its time, not at it
+_MARGIN: Final = 0.002  # a breaker lets requests try only after the end of its pause, not exactly at the end
 
 
 def purgatory_gate(
@@ -29,7 +29,7 @@ def purgatory_gate(
     ttl: float | None = None,
     **terms: Unpack[TermsGiven],
 ) -> Circuit:
-    """Add a gate that requests pass while ``circuit`` is closed. ``ttl`` is the breaker's own, if it has one.
+    """Add a gate that requests pass while ``circuit`` is closed. ``ttl`` is that of the breaker, if it has one.
 
     Add the gate before the breaker is used, because purgatory doesn't report earlier events.
     """

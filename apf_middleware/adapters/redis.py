@@ -4,7 +4,7 @@ Redis decides, in one step and by its own clock. These gates are asynchronous: t
 and asked again if something has happened meanwhile. They need asyncio, as redis-py does.
 
 Redis has ``timeout`` seconds to answer. After that, or when Redis can't be reached, ``on_error`` decides: by default
-the request passes, because a limit that can't be kept should not be an outage of its own. Places that were taken are
+the request passes, because a failure of the limit should not cause an outage of the app. Places that were taken are
 given back when Redis can be reached again.
 """
 
@@ -61,7 +61,7 @@ def redis_rate(
     sharing: RedisSharing = _TOGETHER,
     **terms: Unpack[TermsGiven],
 ) -> None:
-    """Add a gate for ``rate`` a second and ``burst`` at once, of each key; requests that can't wait get 429."""
+    """Add a token bucket for each key: ``rate`` tokens a second, at most ``burst``. Rejections have status 429."""
     if require_amount("rate", rate) <= 0:
         raise InvalidValueError("rate", rate, "it must be more than 0 a second")
     require_integer("burst", burst, least=1)
@@ -80,7 +80,10 @@ def redis_quota(
     sharing: RedisSharing = _TOGETHER,
     **terms: Unpack[TermsGiven],
 ) -> None:
-    """Add a gate for ``limit`` requests in ``per`` seconds, of each key; requests that can't wait get 429."""
+    """Add a gate by which the requests of each key may cost ``limit`` in each window of ``per`` seconds.
+
+    Rejections have status 429.
+    """
     require_integer("limit", limit, least=1)
     if require_amount("per", per) <= 0:
         raise InvalidValueError("per", per, "it must be more than 0 seconds")
@@ -99,10 +102,10 @@ def redis_capacity(
     sharing: RedisSharing = _TOGETHER,
     **terms: Unpack[TermsGiven],
 ) -> None:
-    """Add a gate for at most ``limit`` at a time, of each key, on all servers together.
+    """Add a gate with ``limit`` places for each key, which all servers share; a request takes ``cost`` of them.
 
-    The places of a server that dies come free after ``hold`` seconds; choose more than the longest request takes. There
-    is no event for a place that another server gives back, so the gate asks again after pauses.
+    If a server dies, its places come free after ``hold`` seconds; choose more than the longest request takes. There is
+    no event for a place that another server gives back, so the gate asks again after pauses.
     """
     require_integer("limit", limit, least=1)
     if require_amount("hold", hold) <= 0:
@@ -154,7 +157,7 @@ class _Rate(_InRedis):
         self, name: str, redis: "Redis", sharing: RedisSharing, key: KeyOf, cost: CostOf, *, rate: float, burst: int
     ) -> None:
         super().__init__(name, redis, sharing, key, cost)
-        # Not rounded: in whole microseconds, 300,000 a second would be 333,333.
+        # Not rounded: with whole microseconds per token, a rate of 300,000 would become 333,333.
         self._per_token = _MICROSECONDS / rate
         self._burst = burst
         self._take = self._connections.script(TAKE_TOKENS)

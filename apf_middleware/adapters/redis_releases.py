@@ -50,7 +50,7 @@ class PendingReleases:
         self._sending = 0
         self._task: asyncio.Task[None] | None = None
         self._hurry: asyncio.Event = asyncio.Event()
-        self._random = Random()  # noqa: S311 - it spreads pauses and guards nothing
+        self._random = Random()  # noqa: S311 - for the jitter of pauses, not for security
 
     def __len__(self) -> int:
         return len(self._pending) + self._sending
@@ -72,8 +72,8 @@ class PendingReleases:
             done = await asyncio.gather(*(self._attempt(one) for one in batch))
             self._sending = 0
             left = [one for one, is_done in zip(batch, done, strict=True) if not is_done]
-            # To the front, in the old order, and no more than fit: the deque would drop the newest ones at its other
-            # end.
+            # Put them back at the front, in the old order, but no more than fit: otherwise the deque would drop the
+            # newest ones at its other end.
             self._pending.extendleft(reversed(left[: MOST_PENDING - len(self._pending)]))
             failures = failures + 1 if left else 0
             if left:
@@ -98,7 +98,7 @@ class PendingReleases:
                 await self._hurry.wait()
         except TimeoutError:
             return
-        # From `aclose` on the wait ends at once. This pause keeps the loop from being busy until the end.
+        # After the call of `aclose`, the wait ends at once. This pause keeps the loop from being busy all the time.
         await asyncio.sleep(_FIRST_PAUSE)
 
     async def aclose(self, within: float = _LAST_CHANCE) -> None:

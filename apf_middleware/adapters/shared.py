@@ -31,11 +31,11 @@ class SharedPlaces:
         return self._leased.get(key, 0)
 
     def used(self, key: Hashable, taken: int) -> int:
-        """Return how many places count as used, where the resource reports ``taken`` places."""
+        """Return how many places count as used if the resource reports ``taken`` places."""
         return max(self.leased(key), taken + self._promised.get(key, 0))
 
     def acquire(self, key: Hashable, cost: int, *, limit: int, taken: int) -> int | ParkDecision | Reject:
-        """Return a lease of ``cost`` places, or a gate's answer where there are too few."""
+        """Return a lease of ``cost`` places, or the gate's answer if there are too few."""
         if cost > limit > 0:
             return Reject()
         free = limit - self.used(key, taken)
@@ -59,7 +59,7 @@ class SharedPlaces:
             self._promise_at_most(key, left)
 
     def note_use(self, key: Hashable, amount: int = 1) -> None:
-        """Note that ``amount`` more places are taken, promised or not; may be called in any thread."""
+        """Note that ``amount`` more places are taken, promised or not; any thread may call this."""
         with self._lock:
             self._promise_at_most(key, self._promised.get(key, 0) - amount)
 
@@ -70,11 +70,11 @@ class SharedPlaces:
             del self._promised[key]
 
     def forget_promises(self) -> None:
-        """Count only the places that the resource reports, because it knows of every lease."""
+        """Forget all promises: beyond the leased places, only those count that the resource reports as taken."""
         self._promised.clear()
 
     def check(self) -> None:
-        """Raise AssertionError where the numbers don't add up."""
+        """Raise AssertionError if the numbers are inconsistent."""
         assert all(leased > 0 for leased in self._leased.values()), f"{self!r} keeps keys that are not in use"
 
     def __repr__(self) -> str:

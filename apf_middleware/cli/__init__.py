@@ -25,13 +25,13 @@ def main() -> None:
         sys.exit(f"apf: {MissingExtraError(package, 'cli')}")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # names of files may be no text
+            stream.reconfigure(errors="backslashreplace")  # names of files may not be valid text
     _require_text(sys.argv[1:])
     app(prog_name="apf")
 
 
 def _require_text(arguments: Sequence[str]) -> None:
-    """End with status 2 at an argument that isn't UTF-8, unless it names a file that is there."""
+    """End with status 2 at an argument that isn't UTF-8, unless it names a file that exists."""
     for number, argument in enumerate(arguments, 1):
         try:
             argument.encode()

@@ -1,4 +1,4 @@
-"""The commands; each has a module of its name."""
+"""The command line: each command has a module of the same name."""
 
 from inspect import getdoc
 from typing import Annotated
@@ -49,5 +49,5 @@ app.add_typer(gates, name="gate")
 for _command in (check, explain, convert, schema, simulate, recommend, collisions, replay, dump):
     app.command()(_command)
 for _group in (app, queues, gates):
-    for _info in _group.registered_commands:  # typer cuts what it takes from a docstring to one line
+    for _info in _group.registered_commands:  # typer would use only the first line of the docstring
         _info.short_help = " ".join((getdoc(_info.callback) or "").partition("\n\n")[0].split())

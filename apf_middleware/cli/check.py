@@ -21,7 +21,7 @@ def check(
     skip_foreign: Annotated[
         bool, typer.Option("--skip-foreign", help="Don't warn of objects that belong to other APIs.")
     ] = False,
-    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Let files define nothing at all.")] = False,
+    allow_empty: Annotated[bool, typer.Option("--allow-empty", help="Accept files that define nothing.")] = False,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Check configuration files, and show all problems at once with file, line and field.

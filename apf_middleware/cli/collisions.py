@@ -16,7 +16,7 @@ def collisions(
     *,
     queues: Annotated[int, typer.Option(help="Queues of the level.")] = 64,
     hand: Annotated[int, typer.Option(help="Queues that one flow may use.")] = 8,
-    elephants: Annotated[int, typer.Option(help="How many flows try to fill all queues.")] = 16,
+    elephants: Annotated[int, typer.Option(help="The number of heavy flows.")] = 16,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show how likely the hands of 1, 2, … heavy flows (elephants) cover the whole hand of a light one (a mouse)."""

@@ -17,10 +17,10 @@ def convert(
     *,
     to: Annotated[Target, typer.Option("--to", help="Kubernetes' v1, or apf/v1.")] = "apf",
 ) -> None:
-    """Read a configuration in any format, and write all of it as one.
+    """Read a configuration in any formats, and write all of it in one.
 
     The result includes the mandatory and suggested objects, so that it means the same anywhere. Warnings name what is
-    left out. Exit status 1 if the configuration can't be read, or if the format can't express it.
+    omitted. Exit status 1 if the configuration can't be read, or if the format can't express it.
     """
     configuration = load_files(paths)
     problems = Problems()

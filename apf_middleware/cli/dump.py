@@ -1,7 +1,7 @@
 """``apf dump``: show the dumps of a running server's admin.
 
 Credentials go to the named server and to no other, so redirects aren't followed. An answer is an admin's only if it has
-the admin's header: a web app may answer anything with 200 and its home page.
+the admin's header, because a web app may answer any request with 200 and its home page.
 """
 
 import http.client
@@ -54,7 +54,8 @@ _NAMES: Final = {
 
 def dump(
     url: Annotated[
-        str, typer.Argument(help=f"The server, like http://127.0.0.1:8000; with a path unless that is {DEFAULT_PATH}.")
+        str,
+        typer.Argument(help=f"The server, like http://127.0.0.1:8000; with its admin's path if not {DEFAULT_PATH}."),
     ],
     what: Annotated[What, typer.Argument(help="What to show.")] = What.LEVELS,
     *,
@@ -62,8 +63,8 @@ def dump(
         str, typer.Option(help=f"A bearer token; the variable {TOKEN_VARIABLE} keeps it out of the list of processes.")
     ] = "",
     header: Annotated[list[str] | None, typer.Option(help="A header, NAME:VALUE; may be repeated.")] = None,
-    details: Annotated[bool, typer.Option("--details", help="Adds the user and the details of each request.")] = False,
-    by: Annotated[_Order, typer.Option(help="What flows are sorted by.")] = _Order.WORK,
+    details: Annotated[bool, typer.Option("--details", help="Add the user and the details of each request.")] = False,
+    by: Annotated[_Order, typer.Option(help="The number by which flows are sorted.")] = _Order.WORK,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 10.0,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -104,7 +105,7 @@ def _fetch(url: str, headers: Mapping[str, str], timeout: float) -> str:
     try:
         with urllib.request.build_opener(_NoRedirects).open(request, timeout=timeout) as response:
             if response.headers.get(MARK) is None:
-                _fail(f"{url} answers, but isn't apf's admin: it is no such server, {_OFF}")
+                _fail(f"{url} answers, but isn't apf's admin: it is another server, {_OFF}")
             body: bytes = response.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -121,12 +122,12 @@ def _refusal(url: str, error: urllib.error.HTTPError, *, shown: bool) -> str:
     """Explain an answer other than 200, with the next step."""
     status = error.code
     if status == 401:
-        what = "doesn't accept these credentials" if shown else "wants credentials"
+        what = "doesn't accept these credentials" if shown else "requires credentials"
         return f"{url} {what}: give --token or --header"
     if status == 403 and error.headers.get(MARK) is not None:
         return f"{url} doesn't authorize you: spec.admin.groups of its Server document lists who may view"
     if status == 404:
-        return f"{url} isn't there: this is no server with apf_middleware, another path, {_OFF}"
+        return f"{url} doesn't exist: the server has no apf_middleware, another admin path, {_OFF}"
     if 300 <= status < 400:
         return f"{url} redirects to {error.headers.get('location', 'nowhere')!r}: name that server, if you trust it"
     return f"{url} answers {status} {error.reason}"
@@ -134,7 +135,7 @@ def _refusal(url: str, error: urllib.error.HTTPError, *, shown: bool) -> str:
 
 def _reason(error: object) -> str:
     if isinstance(error, TimeoutError):
-        return "it didn't answer in time; --timeout gives it longer"
+        return "it didn't answer in time; raise --timeout to wait longer"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error)

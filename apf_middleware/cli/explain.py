@@ -39,13 +39,13 @@ def explain(
 ) -> None:
     """Show which schema takes a request, why those before it don't, and its level, flow, queues and seats."""
     if len(words) < _LEAST_ARGUMENTS:
-        raise typer.BadParameter("it takes files, a method and a URL", param_hint="PATH... METHOD URL")
+        raise typer.BadParameter("give configuration files, a method and a URL", param_hint="PATH... METHOD URL")
     paths, (method, url) = [Path(word) for word in words[:-2]], words[-2:]
     configuration = load_files(paths)
-    headers = {name.lower(): value for name, value in reversed(parse_headers(header or []))}  # the first of several
+    headers = {name.lower(): value for name, value in reversed(parse_headers(header or []))}  # the first one counts
     digest = _digest(configuration, (method, url), _identity(user, group or []), headers, client_ip)
     if configuration.server.resolver == "kubernetes" and is_served_without_seats(digest):
-        facts = _about(digest) | {"served": "at once, without a seat, as all long-running requests but watches"}
+        facts = _about(digest) | {"served": "at once, without a seat, like all long-running requests except watches"}
     else:
         facts = _explain(configuration, digest, derive_classifier(configuration).explain(digest))
     if output is Output.JSON:
@@ -77,7 +77,7 @@ def _digest(
     path = parts.path or "/"
     if not path.startswith("/"):
         raise typer.BadParameter(f"the path of {url!r} doesn't begin with a slash", param_hint="URL")
-    query = dict(reversed(parse_qsl(parts.query, keep_blank_values=True)))  # the first of several counts
+    query = dict(reversed(parse_qsl(parts.query, keep_blank_values=True)))  # the first one counts
     resolution = derive_resolver(configuration)(method.upper(), path, query)
     return RequestDigest(
         identity=identity,
@@ -95,14 +95,14 @@ def _digest(
 
 def _explain(configuration: Configuration, digest: RequestDigest, explanation: Explanation) -> dict[str, object]:
     found = explanation.classification
-    placed = QueueNaming(configuration, lambda _: False).place(None, digest, found)  # which no proxy passes on
+    placed = QueueNaming(configuration, lambda _: False).place(None, digest, found)  # no proxy is involved here
     if isinstance(placed, UnknownQueue):
         return {"rejected": f"{placed.status}, {placed.reason}", "schema": found.schema}
     found = placed
     level = configuration.levels[found.level]
     limits = derive_limits(configuration)[found.level]
     settings = derive_settings(level, limits)
-    most = min(limits.max, max(limits.nominal, configuration.server.seats))  # others may lend no more than there is
+    most = min(limits.max, max(limits.nominal, configuration.server.seats))  # borrowing can't exceed the server's seats
     dealer = None if settings.exact else settings.dealer()
     return _about(digest) | {
         "schema": found.schema,
@@ -132,11 +132,11 @@ def _about(digest: RequestDigest) -> dict[str, object]:
 def _lines(name: str, value: object) -> list[str]:
     """Return a fact as lines of text; none if it doesn't apply."""
     if name == "own_queue" and value:
-        return ["hand       a queue of its own, while there are places"]
+        return ["hand       a queue of its own, unless too many flows are active"]
     if value is None or value in ([], False, ""):
         return []
     if name == "passed_over" and isinstance(value, list):
-        return ["tried before, and why not:", *(f"  {one['schema']}: {one['why']}" for one in value)]
+        return ["tried before, and why they don't match:", *(f"  {one['schema']}: {one['why']}" for one in value)]
     if isinstance(value, dict):
         value = ", ".join(f"{part} {number}" for part, number in value.items() if number is not None)
     if isinstance(value, list):

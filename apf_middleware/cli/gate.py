@@ -24,14 +24,14 @@ gates: typer.Typer = typer.Typer(
 
 _Name = Annotated[str, typer.Argument(help="The gate's name.", show_default=False)]
 _Duration = Annotated[
-    str | None, typer.Option("--for", metavar="DURATION", help="For so long, like 10s or 500ms; or until opened.")
+    str | None, typer.Option("--for", metavar="DURATION", help="The time after which it opens, like 10s or 500ms.")
 ]
 
 
 @gates.command("list")
 @for_server
 def list_gates(server: Server, *, output: OutputOption = Output.TEXT) -> None:
-    """Show all gates, each key apart where requests wait."""
+    """Show all gates, with a row for each key for which requests wait."""
     _show(server.ask("GET", page("gates"), GateList), output)
 
 

@@ -1,6 +1,6 @@
 """Functions and options that several commands share: to read paths and headers, and to write results.
 
-Colours are for terminals only. Elsewhere the same lines come out plain and unbroken, so that grep finds them.
+Colours are for terminals only. Other outputs get the same lines, plain and not wrapped, so that grep finds them.
 """
 
 import json
@@ -72,7 +72,7 @@ def load_files(paths: list[Path]) -> Configuration:
 
 
 def is_there(path: Path, hint: str) -> bool:
-    """Return whether there is such a file or folder; end with status 2 when nothing can have this name."""
+    """Return whether there is such a file or folder; end with status 2 if no file can have this name."""
     try:
         return path.exists()
     except (OSError, ValueError) as error:
@@ -82,7 +82,7 @@ def is_there(path: Path, hint: str) -> bool:
 
 
 def require_folder(option: str, path: Path) -> None:
-    """End with status 2 before anything is computed when there is no folder to write this file into."""
+    """End with status 2, before anything is computed, if there is no folder for this file."""
     is_there(path, f"--{option}")
     if not path.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {path.parent}", param_hint=f"--{option}")
@@ -129,7 +129,7 @@ def align(rows: Sequence[Sequence[str]], left: Container[str]) -> list[str]:
 
 
 def shorten(text: str, most: int) -> str:
-    """Return ``text`` with at most so many characters, the last of which shows that some are left out."""
+    """Return ``text`` in at most ``most`` characters; if any are omitted, the last one is an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

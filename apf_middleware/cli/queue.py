@@ -73,22 +73,29 @@ class Strategy(StrEnum):
 
 _Name = Annotated[str, typer.Argument(help="The queue's name.", show_default=False)]
 _FormOption = Annotated[
-    Form, typer.Option("--output", "-o", help="For people, for programs, or as the documents to commit.")
+    Form,
+    typer.Option("--output", "-o", help="For people (text, wide), for programs (json), or documents to commit (yaml)."),
 ]
-_Weight = Annotated[int | None, typer.Option("--weight", "-w", min=1, help="Its part of the seats, beside others'.")]
-_Min = Annotated[int | None, typer.Option("--min", min=0, help="Seats that it always has, in each worker.")]
-_Max = Annotated[str | None, typer.Option("--max", metavar="SEATS|none", help="Seats that it never exceeds, in each.")]
-_Parent = Annotated[str | None, typer.Option("--parent", metavar="NAME|none", help="The queue that it is a part of.")]
-_Priority = Annotated[int | None, typer.Option("--priority", help="The order among queues that borrow seats.")]
+_Weight = Annotated[
+    int | None,
+    typer.Option("--weight", "-w", min=1, help="Its part of the seats, relative to the weights of other queues."),
+]
+_Min = Annotated[int | None, typer.Option("--min", min=0, help="Seats that are reserved for it in each worker.")]
+_Max = Annotated[
+    str | None, typer.Option("--max", metavar="SEATS|none", help="The maximum number of its seats in each worker.")
+]
+_Parent = Annotated[str | None, typer.Option("--parent", metavar="NAME|none", help="The queue of which it is a part.")]
+_Priority = Annotated[int | None, typer.Option("--priority", help="Its rank among queues that borrow seats.")]
 _Reclaimable = Annotated[
-    bool | None, typer.Option("--reclaimable/--not-reclaimable", help="Whether its requests may be asked to give way.")
+    bool | None,
+    typer.Option("--reclaimable/--not-reclaimable", help="Whether its requests may be asked to give seats back."),
 ]
 _WaitLimit = Annotated[
     str | None, typer.Option("--wait-limit", metavar="DURATION|none", help="How long a request may wait, like 2s.")
 ]
 _StrategyOption = Annotated[
     Strategy | None,
-    typer.Option("--dequeue-strategy", help="fifo: a request without seats blocks those behind it."),
+    typer.Option("--dequeue-strategy", help="fifo: requests wait behind one that waits for a gate."),
 ]
 
 
@@ -105,7 +112,7 @@ def _changes(
         changes["dequeue_strategy"] = strategy.value
     if max is not None:
         if max != _NONE and not max.isdecimal():
-            raise typer.BadParameter(f"{max!r} is no number of seats, and not none", param_hint="--max")
+            raise typer.BadParameter(f"{max!r} must be a number of seats or none", param_hint="--max")
         changes["max"] = None if max == _NONE else int(max)
     if wait_limit is not None:
         changes["wait_limit"] = None if wait_limit == _NONE else parse_duration(wait_limit, "--wait-limit")
@@ -160,7 +167,7 @@ queues.command("view", help="The same as get.")(for_server(get))
 @for_server
 @_with_changes
 def create(server: Server, changes: dict[str, object], *, name: _Name, output: _FormOption = Form.TEXT) -> None:
-    """Create a queue in every worker; it is gone when they end, unless you commit it."""
+    """Create a queue in every worker; it is lost when they end, unless you add it to the files."""
     _show_change(server.ask("POST", page("queues"), NamedQueueDocument, {"name": name, **changes}), output)
 
 
@@ -170,7 +177,7 @@ def create(server: Server, changes: dict[str, object], *, name: _Name, output: _
 def update(server: Server, changes: dict[str, object], *, name: _Name, output: _FormOption = Form.TEXT) -> None:
     """Change a queue in every worker, in any state."""
     if not changes:
-        raise typer.BadParameter("nothing to change: give --weight, --min, --max, --parent or another")
+        raise typer.BadParameter("nothing to change: give --weight, --min, --max, --parent or another option")
     _show_change(server.ask("PATCH", page("queues", name), NamedQueueDocument, changes), output)
 
 
@@ -201,7 +208,7 @@ def delete(
     name: _Name,
     cascade: Annotated[
         bool,
-        typer.Option("--cascade", help="Also if it isn't closed, with its children; rejects waiting requests."),
+        typer.Option("--cascade", help="In any state, with its children; waiting requests are rejected."),
     ] = False,
 ) -> None:
     """Delete a queue that is closed, in every worker."""
@@ -214,7 +221,7 @@ def delete(
 @queues.command()
 @for_server
 def diff(server: Server, *, paths: Paths, output: OutputOption = Output.TEXT) -> None:
-    """Show how the queues of the server differ from files. Exit status 1 if they do."""
+    """Show how the queues of the server differ from files. Exit status 1 if there are differences."""
     require_paths(paths)
     reading = read(paths)
     if reading.configuration is None:
@@ -243,7 +250,7 @@ def top(
     *,
     interval: Annotated[float, typer.Option("--interval", "-n", min=0.1, help="Seconds between two updates.")] = 1.0,
 ) -> None:
-    """Watch the queues, and pause, open or close them by a key; without a terminal, one table."""
+    """Watch the queues, and pause, open or close them by a key; without a terminal, print one table."""
     watch(server, interval)
 
 

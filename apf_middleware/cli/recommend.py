@@ -38,7 +38,7 @@ def recommend(
         float, typer.Option(min=0, max=1, help="The part of the requests that may be rejected.")
     ] = 0.001,
     places: Annotated[
-        int | None, typer.Option(min=1, help="How many the backend serves at once; beyond, it becomes slower.")
+        int | None, typer.Option(min=1, help="The requests that the backend serves at once at full speed.")
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="Take no more rows than this.")] = 200_000,
     write: Annotated[Path | None, typer.Option(help="Write the proposed configuration.")] = None,
@@ -88,7 +88,7 @@ def _search(
 
 
 def _heavy(survey: TraceSurvey) -> int:
-    """Return how many users have a tenth of the requests each; at least 1, because a heavy user may come."""
+    """Return how many users have a tenth of the requests or more; at least 1, because a heavy user may come."""
     heavy = sum(count >= _HEAVY * survey.rows for count in survey.counts["user"].values())
     return max(1, min(_MOST_HEAVY, heavy))
 
@@ -114,9 +114,9 @@ def _print(found: Recommendation, survey: TraceSurvey, objective: Objective, wri
             for trial in found.trials
         ],
     )
-    for line in describe_changes(found.before, found.after)[:-1]:  # of the backend's capacity nothing is known
+    for line in describe_changes(found.before, found.after)[:-1]:  # the last line needs the backend's capacity
         tell(line)
-    near = ", by no more than requests themselves take" if found.comes_close else ""
+    near = ", but only because requests themselves take too long" if found.comes_close else ""
     verdict = "the objective is met." if found.meets else f"the objective is missed{near}."
     tell(f"{found.configuration.server.seats} seats: {verdict}", "bold green" if found.meets else "bold red")
     if write is None:

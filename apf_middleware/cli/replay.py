@@ -22,12 +22,12 @@ def replay(
     strict: Annotated[bool, typer.Option("--strict", help="Reproduce upstream's known defects too.")] = False,
     write: Annotated[
         Path | None,
-        typer.Option(help="Write traces with the results of this run: a file, or for several a folder."),
+        typer.Option(help="Write traces with the results of this run: to a file, or for several traces to a folder."),
     ] = None,
 ) -> None:
     """Run traces through a queue set, and compare each row with the results that the file has.
 
-    A line a file: "ok", or the first row that differs. Exit status 1 if any differs, 2 if one can't be used.
+    For each file, print "ok" or the first row that differs. Exit status 1 if any differs, 2 if one can't be used.
     """
     if write is not None and len(files) > 1 and not write.is_dir():
         raise typer.BadParameter(f"{write} is not a folder, and there are {len(files)} traces", param_hint="--write")

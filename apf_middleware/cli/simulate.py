@@ -30,7 +30,7 @@ _UNUSABLE: Final = 2
 
 
 class Listing(StrEnum):
-    """The columns by which the rows of a trace can be listed."""
+    """The fields by which the rows of a trace can be listed."""
 
     USER = "user"
     ADDRESS = "address"
@@ -43,19 +43,19 @@ def simulate(
     ] = None,
     *,
     trace: Annotated[Path | None, typer.Option(help="Recorded requests: JSON lines or an access log.")] = None,
-    by: Annotated[Listing, typer.Option(help="What the rows of a trace are listed by.")] = Listing.USER,
+    by: Annotated[Listing, typer.Option(help="The field by which the rows of a trace are listed.")] = Listing.USER,
     compare: Annotated[
         tuple[str, str] | None,
-        typer.Option(help=f"Two configurations on the same arrivals: files, or {', '.join(VARIANTS)}.", metavar="A B"),
+        typer.Option(help=f"Two configurations for the same arrivals: files, or {', '.join(VARIANTS)}.", metavar="A B"),
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw into a file: .png, .svg or .pdf.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Another seed than the scenario's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="A seed to use instead of the scenario's.")] = None,
     curves: Annotated[bool, typer.Option(help="Draw curves in the terminal.")] = True,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Simulate a scenario, or recorded requests with --trace, before the code that runs in production.
+    """Simulate a scenario, or recorded requests with --trace, with the code that runs in production.
 
-    PATHS are a scenario and its configuration, in one file or several; with --trace there may be none, and the
+    PATHS are a scenario and its configuration, in one file or several. With --trace they may be omitted; then the
     default configuration is simulated. Exit status 2 if they can't be used.
     """
     scenario, configuration = _read(paths or [], trace)
@@ -118,7 +118,7 @@ def _recording(path: Path, by: Listing) -> Recording:
 
 
 def chosen_configuration(name: str, configuration: Configuration) -> Configuration:
-    """Return a variant of the scenario's configuration, or the configuration of a file; its scenario is ignored."""
+    """Return a variant of the scenario's configuration, or that in a file, without the scenario in the file."""
     if name in VARIANTS:
         return variant(name, configuration)
     if not is_there(Path(name), "--compare"):

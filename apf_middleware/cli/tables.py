@@ -56,7 +56,7 @@ def _tenant(tenant: TenantResult) -> Sequence[str]:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print names to the left and numbers to the right, in lines that never wrap, so that grep finds them."""
+    """Print names left-aligned and numbers right-aligned, in lines that never wrap, so that grep finds them."""
     for number, line in enumerate(align([header, *rows], header[:1])):
         tell(line, "" if number else "dim")
 

@@ -1,6 +1,7 @@
 """Estimates of work: from a request's digest and classification to the seats that it takes. Pure.
 
-There is no clock and no I/O here: estimates are based on tables (objects, watches, learned costs) that others fill.
+There is no clock and no I/O here: estimates are based on tables (objects, watches, learned costs), which other packages
+fill.
 """
 
 from apf_middleware.estimation.base import (

@@ -1,15 +1,16 @@
 """The interface of estimators, what their results depend on, and the cap on the seats of one request.
 
-An estimator is any callable from a request's digest and classification to its work. It may be asynchronous, which shows
-in its result and not in the function: functions, partials, objects with ``__call__`` and decorated functions can't be
-told apart reliably. A result that isn't `Work` is awaited.
+An estimator is any callable from a request's digest and classification to its work. It may be asynchronous. Only its
+result shows this reliably, because the callable may be a function, a partial, a decorated function or an object with
+``__call__``. A result that isn't `Work` is awaited.
 
-A cache of requests can also cache their work. An estimator may therefore declare what its results depend on beside the
+A cache of requests can also cache their work. An estimator may therefore declare what its results depend on besides the
 facts that are always known (caller, method, path, resource, peer): `dependence_of` reads the declaration, and assumes
 that an estimator without one may use anything.
 
-The cap is Kubernetes': one request has at most 15 % of its level's nominal seats, and at most so many that each queue
-of a hand can run one. Without the cap, a few wide requests would block a level until all of its seats are free.
+The cap is Kubernetes': one request gets at most 15 % of its level's nominal seats, and at most these seats divided by
+the hand size, so that each queue of a hand can run one request. Without the cap, a few wide requests would block a
+level until all of its seats are free.
 """
 
 from collections.abc import Awaitable, Callable
@@ -42,14 +43,14 @@ AnyEstimator = Callable[[RequestDigest, Classification], Work | Awaitable[Work]]
 """An estimator that returns work, or an awaitable of it."""
 
 ONE_SEAT: Final = Work()
-"""The work of a request of which nothing else is known."""
+"""The work of a request about which nothing else is known."""
 
 _SHARE: Final = 0.15  # as a double, like upstream's: 0.15 * 20 is 3
 
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """The inputs of an estimate beside the facts that are always known.
+    """The inputs of an estimate besides the facts that are always known.
 
     ``headers`` (in lower case), ``query`` and ``body`` are those of the request. ``changing`` means state outside of
     the request: an equal request may later have different work. ``anything`` means that a callable may read the whole
@@ -86,7 +87,7 @@ ANYTHING: Final = Dependence(query=True, changing=True, anything=True)
 
 @lru_cache(maxsize=1024)
 def plain_work(seats: int) -> Work:
-    """Return the work of so many seats without final seats; common values are made once."""
+    """Return the work of a request for ``seats`` without final seats; results are cached."""
     return Work(seats)
 
 
@@ -99,17 +100,17 @@ def dependence_of(estimator: object) -> Dependence:
 
 
 def seat_cap(nominal: int, hand_size: int) -> int:
-    """Return the most seats that one request may have in a level with so many nominal seats and such hands."""
+    """Return the most seats that one request may have in a level with these nominal seats and this hand size."""
     require_integer("nominal", nominal, least=0)
     require_integer("hand_size", hand_size, least=1)
-    # at least 1, because a cap of 0 would mean none
+    # at least 1, because 0 would mean no cap
     return max(1, min(ceil(_SHARE * nominal), nominal // hand_size))
 
 
 def cut(work: Work, cap: int) -> Work:
     """Return ``work`` on at most ``cap`` seats at a time; 0 means no cap.
 
-    The duration of a request isn't known, so fewer seats are less work. The final work is known and stays the same:
+    The duration of a request isn't known, so fewer seats mean less work. The final work is known and stays the same:
     fewer seats for a longer time.
     """
     # The common case: no cap, or narrow enough.

@@ -1,6 +1,6 @@
 """Estimates that are declared: by the configuration, by a trusted caller, or by a function of the app.
 
-Clients write headers, query parameters and bodies, and a client gains by understating what its request takes. Only
+Clients write headers, query parameters and bodies, and a client gains if it understates the cost of its request. Only
 callers that are named as trusted are therefore believed, within bounds. A value that can't be parsed counts as absent.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["MOST_SEATS", "Answer", "Computed", "Constant", "Declared", "Declared
 MOST_SEATS: Final = 10_000
 """The largest number of seats that can be configured for one request."""
 
-_MOST_DIGITS: Final = 18  # such a number fits into 64 bits
+_MOST_DIGITS: Final = 18  # a number with so many digits fits into 64 bits
 
 _DEPENDENCES: Final = {"header": None, "query": Dependence(query=True), "body": Dependence(body=True)}
 
@@ -92,9 +92,9 @@ class DeclaredSnapshot:
 
 
 class Declared:
-    """An estimator that reads a number in a header, query parameter or JSON body of callers that ``trust`` covers.
+    """An estimator that reads a number from a header, query parameter or JSON body, if ``trust`` covers the caller.
 
-    The name of a body's field may lead into objects: ``options.max_tokens``. The request gets one seat for each
+    The name of a body's field may be a path: ``options.max_tokens``. The request gets one seat for each
     ``per_seat`` of the number (1000 tokens, say), at least one and at most ``most_seats``. Without a number, with a
     malformed one, and from other callers, it gets ``otherwise``.
     """
@@ -132,7 +132,7 @@ class Declared:
         if not self.trust.covers(digest):
             self.untrusted += 1
             return self.otherwise
-        # Only what trusted callers declare is parsed and counted as malformed.
+        # Only values of trusted callers are parsed, and counted if they are malformed.
         number = _number(value)
         if number is None:
             self.malformed += 1
@@ -150,7 +150,7 @@ class Declared:
         return (digest.query if self._place == "query" else digest.headers).get(self.name)
 
     def wants_body(self, digest: RequestDigest) -> bool:
-        """Return whether the body of this request is to be read: its caller must be trusted."""
+        """Return whether the body of this request must be read: only if its caller is trusted."""
         return self._place == "body" and self.trust.covers(digest)
 
     def snapshot(self) -> DeclaredSnapshot:
@@ -166,11 +166,11 @@ class Declared:
 
 
 def _number(value: object) -> int | None:
-    """Return a number, from digits or, in a body, from a number."""
+    """Return the number that a string of digits or a JSON number stands for; None if it is malformed."""
     if isinstance(value, str):
         text = value.strip(" \t")
         return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
-    # `True` and `False` are of a subclass of int
+    # not isinstance, because bool is a subclass of int
     return value if type(value) is int and 0 <= value < 10**_MOST_DIGITS else None
 
 

@@ -1,8 +1,8 @@
 """The choice of a request's estimator, and its estimate within the level's cap.
 
-A route's estimator takes precedence over a schema's, because the operation says more about the work than the caller,
-and a schema's over the default. Routes are looked up in a table of all routes, also those without an estimator of their
-own, so that the most specific route decides, as it does for the resource.
+A route's estimator takes precedence over a schema's, because the operation says more about the work than the caller
+does. A schema's estimator takes precedence over the default. Routes are looked up in a table of all routes, including
+those without an estimator, so that the most specific route decides, as it does for the resource.
 """
 
 from collections.abc import Awaitable, Iterable, Mapping
@@ -86,7 +86,7 @@ class Choice:
 
 
 class Estimation:
-    """Estimates by route, by schema or by ``default``; ``caps`` are the most seats of one request, by level."""
+    """Estimates by route, by schema or by ``default``; ``caps`` are the maximum seats of one request, by level."""
 
     __slots__ = ("_by_route", "_by_schema", "_caps", "_default", "_routes", "dependence")
 

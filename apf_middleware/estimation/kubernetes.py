@@ -31,7 +31,7 @@ _UNKNOWN_COUNT: Final = 10**9  # more than any cap allows, for objects of any si
 
 @dataclass(frozen=True, slots=True)
 class ListSettings:
-    """Constants of lists and watches. ``most_seats`` None means upstream's: 100 by size, 10 by number.
+    """Constants of lists and watches. If ``most_seats`` is None, upstream's limit holds: 100 by size, 10 by number.
 
     ``consistent_reads`` says whether a cache may answer a list without a resource version, ``watch_list`` whether a
     watch that begins with all objects counts as a list of them instead of one seat.
@@ -90,7 +90,7 @@ class _Options(NamedTuple):
 
 
 def _options(query: Mapping[str, str]) -> _Options | None:
-    """Return the options, or None where a number isn't one. A flag is true unless its value is false or 0."""
+    """Return the options, or None if a number is malformed. A flag is true unless its value is false or 0."""
     limit = _integer(query.get("limit"))
     if limit is None or _integer(query.get("timeoutSeconds")) is None:
         return None
@@ -132,8 +132,8 @@ def list_seats(
 ) -> int:
     """Return the seats of a list, or of a ``watch``; ``single`` means one object by its name.
 
-    ``stats`` is only called where it matters. It returns None when such objects are unknown, for example because
-    another server stores them, in which case the list is cheap here.
+    ``stats`` is called only if its result matters. It returns None if the objects are unknown, for example because
+    another server stores them; then the list is cheap here.
     """
     options = _options(query)
     if options is None:
@@ -149,7 +149,7 @@ def list_seats(
     limited = min(count, options.limit) if options.limit > 0 else count
     if settings.by_size:
         objects = 1 if single else limited if cached or not options.selects else max(limited, count // 2)
-        # An uncertain count, or a count without a size, is charged as the largest object that the store accepts.
+        # If count or size is unknown, objects are charged as large as the largest one that the store accepts.
         size = (
             found.average_bytes if found.is_certain and (found.average_bytes or not count) else settings.largest_object
         )
@@ -163,7 +163,10 @@ def list_seats(
 
 
 def mutating_work(watchers: int, settings: MutatingSettings) -> Work:
-    """Return one seat, and final seats in proportion to ``watchers``; beyond the most seats, these for longer."""
+    """Return one seat, and final seats in proportion to ``watchers``.
+
+    If this is more than ``most_seats``, these are taken for a longer time instead.
+    """
     # truncated as upstream does it: with 10.5 watches for each seat, 10 watches are enough
     if not settings.enabled or watchers < int(settings.watches_per_seat):
         return ONE_SEAT

@@ -1,9 +1,9 @@
 """Estimates that are learned from earlier requests of the same route.
 
 For each route (verb and resource, or method and shape of the path) there are two averages: of durations, and of
-seat-seconds. They are plain means at first; later each observation weighs as one of the last ``span``, so that old ones
-fade. The observations are the app's own, but where no routes are declared, clients choose the paths. The table is
-therefore bounded, keys are short, and the least recently seen route is removed first.
+seat-seconds. They are plain means at first, and later exponential moving averages over about ``span`` observations. The
+server measures the costs itself, but clients choose the paths if no routes are declared. The table is therefore
+bounded, keys are short, and the least recently seen route is removed first.
 
 Seats are learned in one of two ways. From durations: a request gets one seat for each ``duration_per_seat_ns``. Or from
 widths: the seats that were charged on average, for apps that correct the seats of their requests. Seats are not learned
@@ -26,12 +26,12 @@ from apf_middleware.fairqueuing.work import round_half_away
 __all__ = ["LONGEST_ROUTE", "Learned", "LearnedCosts", "LearnedCostsSnapshot", "RouteCosts", "route_key"]
 
 LONGEST_ROUTE: Final = 200
-"""The length in characters up to which a route is learned."""
+"""The maximum length of the key of a learned route, in characters."""
 
 _MOST_SEGMENTS: Final = 8
-# Segments that do not match are names of single objects: numbers, addresses, tokens.
+# Segments that don't match are taken for names of single objects: numbers, addresses, tokens.
 _NAME: Final = re.compile(r"v[0-9]{1,2}|[^0-9%@:,;=+~]{0,24}")
-_NS_PER_UNIT: Final = 10  # of one seat
+_NS_PER_UNIT: Final = 10  # a unit of work is one seat for 10 ns
 
 
 def route_key(digest: RequestDigest) -> str | None:
@@ -49,7 +49,7 @@ def route_key(digest: RequestDigest) -> str | None:
 
 
 def _shape(path: str) -> str:
-    # one part more than is kept: the rest of a long path, which is cut off
+    # one part more than is kept: the rest of a long path
     segments = path.split("/", _MOST_SEGMENTS + 1)
     shaped = [segment if _NAME.fullmatch(segment) else "*" for segment in segments[: _MOST_SEGMENTS + 1]]
     return "/".join(shaped)
@@ -111,7 +111,7 @@ class LearnedCosts:
         else:
             self._costs.move_to_end(route)
         costs.count = count = costs.count + 1
-        # A plain mean until ``span`` observations; from then on older ones fade exponentially.
+        # A plain mean of the first observations, about half of ``span``; from then on older ones fade exponentially.
         weight = max(self._weight, 1 / count)
         costs.duration_ns += weight * (duration_ns - costs.duration_ns)
         costs.work += weight * (work - costs.work)
@@ -122,7 +122,7 @@ class LearnedCosts:
         return costs if costs is not None and costs.count >= self._enough else None
 
     def snapshot(self, most: int = 100) -> LearnedCostsSnapshot:
-        """Return the ``most`` expensive routes."""
+        """Return the routes with the most work on average, at most ``most`` of them."""
         ordered = sorted(self._costs.items(), key=lambda one: (-one[1].work, one[0]))[:most]
         routes = [(route, costs.count, int(costs.duration_ns), costs.seats) for route, costs in ordered]
         return LearnedCostsSnapshot(tuple(routes), self.forgotten)
@@ -143,8 +143,8 @@ class LearnedCosts:
 class Learned:
     """An estimator by the ``costs`` of a request's route; ``otherwise`` while there are too few observations.
 
-    With ``duration_per_seat_ns`` a request gets one seat for each of these durations that it takes; without it, the
-    average width.
+    With ``duration_per_seat_ns``, a request gets one seat for each such part of its expected duration, rounded up;
+    without it, the average width.
     """
 
     costs: LearnedCosts

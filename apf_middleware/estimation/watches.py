@@ -1,8 +1,8 @@
-"""Watches by what they watch, so that a write can be charged for the events that it causes.
+"""Counts of watches by the objects that they cover, so that a write can be charged for the events that it causes.
 
 A watch covers one object, a namespace, or a whole resource. A write concerns the watches of all three kinds that cover
-it: three look-ups, however many watches there are. A new object has no name yet when it is created, so watches of its
-name are missed then, as upstream misses them. Watches of other servers are not known here.
+its object: three look-ups, however many watches there are. When an object is created, its name isn't known yet, so
+watches of this name aren't counted; upstream does the same. Watches of other servers are not known here.
 """
 
 import re
@@ -41,7 +41,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class WatchTrackerSnapshot:
-    """The number of watches by key, most first, and the number of watches that came when the tracker was full."""
+    """The number of watches by key, the largest first, and the number of watches that a full tracker didn't count."""
 
     watches: tuple[tuple[WatchKey, int], ...]
     uncounted: int
@@ -60,7 +60,7 @@ def watch_of(digest: RequestDigest) -> Resource | None:
 
 
 class WatchTracker:
-    """Counts watches of at most ``most`` different kinds; of any more, it counts none."""
+    """Counts the watches of at most ``most`` different keys; watches of further keys aren't counted."""
 
     __slots__ = ("_counts", "_most", "total", "uncounted")
 

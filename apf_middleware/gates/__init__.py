@@ -1,4 +1,4 @@
-"""Conditions beside the seats: a request waits for a dependency or a quota in its queue, without a seat."""
+"""Gates: conditions besides the seats. A request waits for a dependency or a quota in its queue, without a seat."""
 
 from apf_middleware.gates.gate import (
     NO_LEASE,

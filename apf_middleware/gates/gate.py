@@ -1,10 +1,11 @@
 """The interface of gates: the request, the possible answers, and the terms and counters that all gates have.
 
-A gate is a condition beside the seats. It may limit a resource, of which each request takes a part. The gate computes a
+A gate is a condition besides the seats. It may limit a resource of which each request takes a part. The gate computes a
 key for each request that it concerns, and has a slot for each key (see `slot`). It answers with a lease, which is given
 back when the request has ended; with `ParkDecision`, which parks the request; or with `Reject`. The `GateScheduler`
-(see `scheduler`) asks all gates of a request in one step. Unless all let the request pass, it gives all leases back in
-the same step, parks the request, and decides when to ask again.
+(see `scheduler`) asks all gates of a request in one step. If one of them doesn't let the request pass, the scheduler
+gives the leases of the others back in the same step. It then rejects the request, or parks it and decides when to ask
+again.
 """
 
 from abc import ABC, abstractmethod
@@ -44,7 +45,7 @@ __all__ = [
 ]
 
 MOST_BYPASSES: Final = 16
-"""The number of requests that may pass the next one in turn while it needs more than there is."""
+"""The number of requests that may pass a request whose turn has come, but which needs more than is free."""
 
 FIRST_PAUSE_NS: Final = 10_000_000
 """The first pause before a gate without events is asked again."""
@@ -54,7 +55,7 @@ _SECOND: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class GateRequest:
-    """The facts about a request that gates may use. ``state`` is that of the ASGI scope."""
+    """The facts about a request that gates may use."""
 
     level: str
     schema: str
@@ -66,7 +67,7 @@ class GateRequest:
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """Return the state that the app's lifespan and its middlewares share."""
+        """Return the ``state`` of the ASGI scope, which the app's lifespan and its middlewares share."""
         state: Mapping[str, Any] = self.scope.get("state", {})
         return state
 
@@ -111,8 +112,9 @@ SKIP: Final = Hint.SKIP
 class Park:
     """The request waits, because the gate may open before the request's wait limit.
 
-    ``retry_at`` or ``retry_in`` is the earliest time at which the gate can open, if that is known; a request that may
-    not wait until then is rejected at once. Without a ``penalty``, an event lets the request try again with no pause.
+    ``retry_at`` (a time) or ``retry_in`` (from now) says when the gate can open at the earliest, if that is known. A
+    request whose wait limit ends before that is rejected at once. With ``penalty=False``, an event opens the gate
+    without a pause, even if the gate is polled.
     """
 
     retry_at: float | None = None
@@ -121,7 +123,7 @@ class Park:
 
     def __post_init__(self) -> None:
         if self.retry_at is not None and self.retry_in is not None:
-            raise InvalidValueError("retry_in", self.retry_in, "it must be None where retry_at is given")
+            raise InvalidValueError("retry_in", self.retry_in, "it must be None if retry_at is given")
         for name, value in (("retry_at", self.retry_at), ("retry_in", self.retry_in)):
             if value is not None:
                 _require_seconds(name, value)
@@ -142,7 +144,7 @@ def _require_seconds(name: str, value: object) -> None:
 class Reject:
     """The request is rejected, because waiting can't help.
 
-    None stands for the gate's own status, and for the server's usual ``Retry-After``.
+    If ``status`` is None, the gate's own is used; if ``retry_after`` is None, the server's usual ``Retry-After``.
     """
 
     status: int | None = None
@@ -151,7 +153,7 @@ class Reject:
     def __post_init__(self) -> None:
         if self.status is not None:
             require_integer("status", self.status, least=400, most=599)
-        # written so that it refuses NaN
+        # this form of the comparison also rejects NaN
         if self.retry_after is not None and not 0 <= self.retry_after < 1e9:
             raise InvalidValueError("retry_after", self.retry_after, "it must be a number of seconds")
 
@@ -172,7 +174,7 @@ NO_LEASE: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class ParkDecision:
-    """The request waits; as `Park`, in nanoseconds. A request that costs less than ``below`` would pass now."""
+    """The same as `Park`, with times in nanoseconds. A request that costs less than ``below`` would pass now."""
 
     retry_at: int | None = None
     penalty: bool = True
@@ -190,10 +192,10 @@ class Terms:
     """The settings that all kinds of gates have.
 
     ``status`` is the status of the gate's rejections, and ``on_error`` the answer when the gate itself fails. At most
-    ``max_parked`` requests wait for the gate; None means half of the length limit, in each queue. A lease is held until
-    ``release``: the end of the response, or its headers. A gate is asked again when no event has come for ``flush_ns``;
-    None means a tenth of the request's wait limit. ``poll_ns`` is for gates without events: the first pause after which
-    the gate is asked again.
+    ``max_parked`` requests wait for the gate; if it is None, half of the length limit in each queue, for all gates
+    together. ``release`` says when a lease is given back: at the end of the response, or when its headers are sent. If
+    no event has come for ``flush_ns``, the gate is asked again; None means a tenth of the request's wait limit, at most
+    a second. ``poll_ns`` is for gates without events: the first pause after which the gate is asked again.
     """
 
     status: int = 503
@@ -252,9 +254,9 @@ def terms_of(given: TermsGiven, otherwise: Terms | None = None) -> Terms:
 
 
 class GateCounters:
-    """A gate's counters. ``evaluations`` are by result: passed, parked, rejected, error.
+    """A gate's counters. ``evaluations`` are counted by result: passed, parked, rejected, error.
 
-    ``last`` is the key and the result of the last evaluation; None if there was an event since.
+    ``last`` is the key and the result of the last evaluation; None if an event has come after it.
     """
 
     __slots__ = ("evaluations", "events", "hint_errors", "last", "rejected", "rescues", "waits")
@@ -277,7 +279,7 @@ class GateCounters:
         self.last = key, result
 
     def has_stopped(self, key: Hashable) -> bool:
-        """Return whether the gate stopped the last request that it was asked about, and that had this ``key``."""
+        """Return whether the last request about which the gate was asked had this ``key``, and was stopped."""
         return self.last is not None and self.last[0] == key and self.last[1] != "passed"
 
     @property
@@ -290,9 +292,9 @@ class GateCounters:
 
 
 class Gate(ABC):
-    """A gate by its ``name``; ``key`` and ``cost`` are functions of the request.
+    """A gate of this ``name``; ``key`` and ``cost`` are functions of the request.
 
-    An asynchronous gate is asked by `acquire_later`, every other one by `acquire`.
+    The scheduler asks an asynchronous gate with `acquire_later`, and every other gate with `acquire`.
     """
 
     kind = "gate"
@@ -321,7 +323,7 @@ class Gate(ABC):
 
     @property
     def events(self) -> Sequence[str]:
-        """Return the events that open the gate, beside its own name."""
+        """Return the names of the events that open the gate, besides its own name."""
         return (*self.terms.events, *self.hints)
 
     def key(self, request: GateRequest) -> Hashable:
@@ -329,7 +331,7 @@ class Gate(ABC):
         return self._key(request)
 
     def cost(self, request: GateRequest) -> int:
-        """Return how much ``request`` takes."""
+        """Return the amount that ``request`` takes."""
         return require_integer(f"cost of the gate {self.name!r}", self._cost(request), least=1)
 
     @abstractmethod
@@ -348,14 +350,14 @@ class Gate(ABC):
         self.release(key, lease)
 
     async def aclose(self) -> None:  # noqa: B027 - a gate may have nothing to give back
-        """Give back what is held elsewhere, within a bounded time, because the server stops."""
+        """Give back, within a bounded time, what the gate holds in other systems; called when the server stops."""
 
     def opens_at(self, now: int, key: Hashable, cost: int) -> int | None:  # noqa: ARG002 - for gates that know
         """Return the earliest time at which ``cost`` fits, if it is known."""
         return None
 
     def is_full(self, key: Hashable) -> bool:  # noqa: ARG002 - for gates that count
-        """Return whether certainly nothing fits until something is given back."""
+        """Return True if it is certain that no request fits until a lease is given back."""
         return False
 
     def is_blocking(self, key: Hashable) -> bool:

@@ -47,10 +47,10 @@ def _cannot_ask(now: int, check: Check) -> None:  # noqa: ARG001
 class GateHooks:
     """Functions that are called at the end of a step.
 
-    ``refused`` is called for each request that a gate has refused, with True if the request has arrived in this step.
-    ``waiting`` is called for each request that may pass its gates and found no seats, ``timed_out`` for each that has
-    reached its wait limit, ``failed`` for each error of a gate, and ``ask`` for each question to an asynchronous gate.
-    ``end_step`` is called last.
+    ``refused`` is called for each request that a gate has refused; its last argument is True if the request arrived in
+    this step. ``waiting`` is called for each request that was put back into its queue and found no seats, ``timed_out``
+    for each that has reached its wait limit, ``failed`` for each error of a gate, and ``ask`` for each question to an
+    asynchronous gate. ``end_step`` is called last.
     """
 
     refused: Callable[[int, Acquisition, bool], None] = _ignore
@@ -64,8 +64,8 @@ class GateHooks:
 class GatedSharing:
     """``sharing`` with the gates of ``scheduler``.
 
-    ``describe`` returns the requirements of a ticket, or None if it has no gates. ``is_early`` returns whether a ticket
-    that releases its seats goes on with its response, as a stream does.
+    ``describe`` returns the requirements of a ticket, or None if it has no gates. ``is_early`` returns whether the
+    response of a ticket continues after its seats are released, as a stream's does.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class GatedSharing:
         self._describe = describe
         self._hooks = hooks
         self._is_early = is_early
-        self._unseated: list[Ticket] = []  # tickets that tried in this step and found no seats
+        self._unseated: list[Ticket] = []  # put back into their queues in this step, and found no seats
         self._depth = 0  # above 0 during a step: an event that is emitted then must not begin another step
         self._gate_levels()
 
@@ -122,7 +122,7 @@ class GatedSharing:
         acquisition = scheduler.announce(now, ticket, level, required.request, required.gates, limit_ns=0)
         if scheduler.pass_at_once(now, acquisition):
             seated = self.sharing.arrive(now, level, ticket)
-            # Without a seat, the ticket doesn't need its leases, but the next request may.
+            # Without a seat the request can't use its leases, and the next request may need them.
             if not ticket.is_seated:
                 scheduler.leave(now, ticket)
             return seated
@@ -147,10 +147,13 @@ class GatedSharing:
         return self._run(now, step)
 
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Release the seats of ``ticket``, and its leases unless its response goes on."""
+        """Release the seats and leases of ``ticket``.
+
+        If its response continues, only leases with ``release: headers`` are released.
+        """
 
         def step() -> Sequence[Ticket]:
-            # before the seats, because the request that gets these may need the leases
+            # leases first, because the request that gets the seats may need them
             self.scheduler.release(now, ticket, early=self._is_early(ticket))
             return self.sharing.release(now, level, ticket)
 
@@ -174,7 +177,7 @@ class GatedSharing:
     # Steps
 
     def settle(self, now: int) -> Sequence[Ticket]:
-        """Let requests try their gates, and call the hooks; during a step, leave this to the end of the step."""
+        """Let requests try their gates, and call the hooks; during a step, do nothing, because its end does this."""
         return _NO_TICKETS if self._depth else self._settle(now, _NO_TICKETS)
 
     def _run(self, now: int, step: Callable[[], Sequence[Ticket]], newcomer: Ticket | None = None) -> Sequence[Ticket]:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Capacity", "Condition", "CustomGate", "OwnGate", "Tokens"]
 
 _SECOND: Final = 10**9
-_MOST_FULL: Final = 64  # full token buckets are forgotten when there are more
-_MOST_BUCKETS: Final = 65_536  # of each gate, about 240 bytes each
+_MOST_FULL: Final = 64  # with fewer token buckets, full ones aren't forgotten
+_MOST_BUCKETS: Final = 65_536  # for each gate; about 240 bytes each
 
 
 class Capacity(Gate):
@@ -78,13 +78,14 @@ class Capacity(Gate):
 
 
 class Tokens(Gate):
-    """A token bucket for each key: ``rate`` tokens a second, and at most ``burst`` at once.
+    """A token bucket for each key: it gets ``rate`` tokens per second, and contains at most ``burst``.
 
-    Each key has one number: the time at which its bucket will be full. Taking a token moves that time on by the time
-    that one token needs to refill. Tokens are left as long as that time is less than a refill of the whole bucket away.
+    One number is stored for each key: the time at which its bucket will be full. Taking a token makes that time later
+    by the time in which one token refills. The bucket is empty if that time is as far away as the refill of a whole
+    bucket takes.
 
-    A full bucket needs no memory. When too many buckets are in use, the eighth that is nearest to being full is
-    forgotten, which counts as full.
+    A full bucket needs no memory. When too many buckets aren't full, the fullest eighth of them is forgotten; a
+    forgotten bucket counts as full.
     """
 
     kind = "tokens"
@@ -105,7 +106,7 @@ class Tokens(Gate):
             raise InvalidValueError("rate", rate, "it must be more than 0 a second")
         self._burst = require_integer("burst", burst, least=1)
         before, self._per_token = self._per_token, max(1, int(_SECOND / rate))
-        # What a bucket lacks is kept as the time that it needs to refill, which depends on the rate.
+        # The missing tokens of a bucket are stored as the time of their refill, which depends on the rate.
         for key, full_at in self._full_at.items():
             if full_at > now:
                 self._full_at[key] = now + (full_at - now) * self._per_token // before
@@ -140,8 +141,8 @@ class Tokens(Gate):
     def undo(self, key: Hashable, lease: object) -> None:
         """Give tokens back; those of a request that was served are used up, so `release` does nothing."""
         assert isinstance(lease, int), "a token bucket's lease is a number"
-        # The result may lie in the past, which `acquire` takes for full.
-        if key in self._full_at:  # otherwise the bucket was forgotten, and is full
+        # The result may lie in the past; then `acquire` treats the bucket as full.
+        if key in self._full_at:  # otherwise the bucket was forgotten, and counts as full
             self._full_at[key] -= lease * self._per_token
 
 
@@ -175,7 +176,7 @@ class Condition(Gate):
         return self._probing.get(key)
 
     def is_blocking(self, key: Hashable) -> bool:
-        """Return the result of ``blocks``; without this function, return whether the last request was stopped."""
+        """Return the result of ``blocks``; without it, return whether the last request was stopped."""
         return self.counters.has_stopped(key) if self._blocks is None else self._blocks()
 
     def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:  # noqa: ARG002
@@ -207,10 +208,11 @@ class Condition(Gate):
 class OwnGate(Protocol):
     """The interface of a gate that an app defines itself.
 
-    Optional members are ``key`` (None means that the gate doesn't concern the request), ``cost``, ``events``, ``poll``
-    (seconds), ``status``, ``on_error``, and ``undo``, which is called instead of ``release`` if the request was not
-    served with the lease. With an ``async def try_acquire`` the gate is asked in a task of its own. An
-    ``async def aclose`` is awaited when the server stops, after the last request.
+    Optional members are ``key`` (it returns None if the gate doesn't concern the request), ``cost``, ``events``,
+    ``poll`` and ``flush`` (seconds), ``status``, ``on_error``, ``max_parked``, ``release_at`` (the term ``release``),
+    and ``undo``, which is called instead of ``release`` if the request was not served with the lease. If
+    ``try_acquire`` is an ``async def``, the gate is asked in a separate task. An ``async def aclose`` is awaited when
+    the server stops, after the last request.
     """
 
     name: str

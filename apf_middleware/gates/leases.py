@@ -42,13 +42,13 @@ class SlotTable:
             self.open_now(slot, cause, event)
 
     def open_now(self, slot: Slot, cause: str, event: tuple[str, Any] | None = None) -> None:
-        """Open ``slot``, also if that was due at a later time."""
+        """Open ``slot`` now, even if it was due to be opened later."""
         slot.due_at = slot.due = None
         slot.open(cause, event)
         self.dirty[slot] = None
 
     def tidy(self, now: int, slot: Slot) -> None:
-        """Forget ``slot`` if it isn't needed; otherwise make sure that a request that waits there has a timer."""
+        """Forget ``slot`` if it isn't needed; otherwise, if requests wait there, make sure that it has a timer."""
         del self.dirty[slot]
         for level in [level for level, queue in slot.queues.items() if queue.is_empty]:
             del slot.queues[level]
@@ -72,7 +72,7 @@ class SlotTable:
 
 
 class Leases:
-    """Take leases from gates and give them back; ``errors`` are the exceptions of gates in this step."""
+    """Take leases from gates and give them back; ``errors`` are the exceptions that gates raised in this step."""
 
     def __init__(self, slots: SlotTable, timers: SlotTimers) -> None:
         self.errors: list[tuple[Gate, Exception]] = []
@@ -131,7 +131,7 @@ class Leases:
         """Give one lease back, with the gate's ``release`` or ``undo``, and open the slot for other requests."""
         lease, need.lease = need.lease, None
         if lease is NO_LEASE:
-            return  # nothing has changed, so a polled gate must not be asked because a request ends
+            return  # nothing was held, so the end of a request is no reason to ask a polled gate early
         try:
             back(need.key, lease)
         except Exception as error:  # noqa: BLE001 - an app's gate may raise anything

@@ -20,7 +20,7 @@ _T = TypeVar("_T", bound=Hashable)
 
 
 class _Entry(Generic[_T]):
-    """The place of an item; an entry is stale when the order has another one, or none, for the item."""
+    """The place of an item; an entry is stale if the order has another entry, or none, for the item."""
 
     __slots__ = ("cost", "flow", "item", "number", "work")
 
@@ -45,7 +45,7 @@ class _Flow(Generic[_T]):
         self.start = start
         self.count = 0
         self.by_cost: dict[int, list[_Entry[_T]]] = {}
-        self.turns: dict[int, tuple[int, int]] = {}  # by cost, the entry of ``FairOrder._turns`` that counts
+        self.turns: dict[int, tuple[int, int]] = {}  # by cost, the entry of ``FairOrder._turns`` that is valid
 
 
 class FairOrder(Generic[_T]):
@@ -55,8 +55,8 @@ class FairOrder(Generic[_T]):
     when one of its items is served. The virtual time of the order is the start of the item that was served last, and a
     new flow begins there. So a flow with a single item doesn't wait for all items of a flow with 10,000.
 
-    A search may be limited to items below a cost, so there is a heap for each cost. In its turn, a flow gets the item
-    with the least number among those. Each operation takes O(log n) for each cost that occurs.
+    A search may be limited to items that cost less than a bound, so there is a heap for each cost. When it is a flow's
+    turn, its item with the least number among those is next. Each operation takes O(log n) for each cost that occurs.
     """
 
     __slots__ = ("_entries", "_flows", "_turns", "_virtual")
@@ -163,10 +163,11 @@ class FairOrder(Generic[_T]):
     def charge(self, flow: str, work: int) -> None:
         """Charge ``flow`` for an item of this ``work`` that has been served.
 
-        A flow with expensive items can be passed by other flows again and again, and these are charged. The flow must
-        not gain credit by that: the others would wait for as long as they had used what the flow couldn't use. So no
-        flow lies behind the virtual time after its turn. Where all items cost the same, this changes nothing, because
-        the least finish goes first, so no item that was served began later.
+        If the items of a flow cost much, other flows can pass them again and again, and are charged for this. When the
+        flow's turn comes at last, its start is therefore far behind the virtual time. It must not keep this advantage:
+        the other flows would have to wait, although they only used what this flow couldn't use. So the start of a flow
+        that is charged is raised to the virtual time. If all items cost the same, this changes nothing: items are
+        served in the order of their finish, so no item has been served whose start is later than this flow's new start.
         """
         known = self._flows.get(flow)
         if known is None:
@@ -196,7 +197,7 @@ class FairOrder(Generic[_T]):
         return len(self._entries)
 
     def check(self) -> None:
-        """Raise AssertionError where the indexes disagree."""
+        """Raise AssertionError if the indexes disagree."""
         assert sum(flow.count for flow in self._flows.values()) == len(self._entries), f"wrong counts in {self!r}"
         for item, entry in self._entries.items():
             assert self._flows[entry.flow.name] is entry.flow, f"the flow of {item!r} has been forgotten in {self!r}"
@@ -208,19 +209,19 @@ class FairOrder(Generic[_T]):
 
 
 class ArrivalOrder(Generic[_T]):
-    """Strict order within each group: while an item is held up, no later one of its group goes on.
+    """Strict order within each group: while an item is held up, no later item of its group may continue.
 
-    An item may be noted as ``behind``, which means that it waits for nothing but earlier items.
+    An item may be noted as ``behind``, which means that it waits only for earlier items.
     """
 
     __slots__ = ("_groups", "_held")
 
     def __init__(self) -> None:
         self._groups: dict[Hashable, list[tuple[int, _T]]] = {}  # heaps by number, with lazy deletion
-        self._held: dict[_T, bool] = {}  # whether it is behind
+        self._held: dict[_T, bool] = {}  # whether the item is ``behind``
 
     def hold(self, group: Hashable, number: int, item: _T, *, behind: bool = False) -> None:
-        """Note that ``item`` is held up, by something else or because it is ``behind`` another one."""
+        """Note that ``item`` is held up, either by something outside its group or because it is ``behind``."""
         if item not in self._held:
             heappush(self._groups.setdefault(group, []), (number, item))
         self._held[item] = behind
@@ -231,7 +232,7 @@ class ArrivalOrder(Generic[_T]):
         return first is not None and first[0] < number
 
     def leave(self, group: Hashable, item: _T) -> _T | None:
-        """Remove ``item``, which went on or is gone; return the next one if nothing else holds that up."""
+        """Remove ``item``, which may continue or has left; return the next item if only earlier ones held it up."""
         self._held.pop(item, None)
         first = self._first(group)
         return first[1] if first is not None and self._held[first[1]] else None

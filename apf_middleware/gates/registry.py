@@ -1,7 +1,7 @@
 """`Gates`: the interface with which an app defines, operates and observes its gates, and emits events.
 
-A `Gates` belongs to one middleware. Its gates are asked as soon as the middleware has been created; until then no
-request waits, and events have no effect.
+A `Gates` object belongs to one middleware. Before the middleware has been created, no request waits, and events have no
+effect.
 """
 
 from collections import deque
@@ -38,7 +38,7 @@ _Hint = TypeVar("_Hint", bound=Callable[[Any, GateRequest], Hint])
 
 
 class GateRuntime(Protocol):
-    """The runtime of gates: the clock, and the step in which requests try after an event."""
+    """The runtime of gates: the clock, random numbers, and the step in which requests try after an event."""
 
     def now(self) -> int:
         """Return the time."""
@@ -49,22 +49,22 @@ class GateRuntime(Protocol):
         ...
 
     def settle(self) -> None:
-        """Let requests try for which something may have changed."""
+        """Let those requests try for which something may have changed."""
         ...
 
     def post(self) -> None:
-        """Have `settle` called soon in the event loop's thread; may be called in any thread."""
+        """Arrange that `settle` is called soon in the event loop's thread; any thread may call this."""
         ...
 
 
 class Gates:
-    """The gates of an app. The keywords of all kinds are those of `TermsGiven`."""
+    """The gates of an app. Gates of all kinds accept the keywords of `TermsGiven`."""
 
     def __init__(self, *, flush: float | None = None) -> None:
         self._default = terms_of({} if flush is None else {"flush": flush})
         self.scheduler: GateScheduler = GateScheduler(chance=self._chance)
         self._runtime: GateRuntime | None = None
-        # threads append and the loop pops, which a deque does in one step each
+        # other threads append and the event loop pops; a deque does each in one step
         self._inbox: deque[tuple[str, Hashable, object]] = deque()
 
     # Definitions
@@ -72,7 +72,7 @@ class Gates:
     def capacity(
         self, name: str, limit: int, *, key: KeyOf = shared_key, cost: CostOf = unit_cost, **terms: Unpack[TermsGiven]
     ) -> Capacity:
-        """Add a gate for at most ``limit`` at a time, of each key."""
+        """Add a gate with ``limit`` places for each key; a request takes ``cost`` of them."""
         return self._added(Capacity(name, limit, self.terms(terms), key, cost))
 
     def tokens(
@@ -85,7 +85,7 @@ class Gates:
         cost: CostOf = unit_cost,
         **terms: Unpack[TermsGiven],
     ) -> Tokens:
-        """Add a gate for ``rate`` a second and ``burst`` at once, of each key; requests that can't wait get 429."""
+        """Add a token bucket for each key: ``rate`` tokens a second, at most ``burst``. Rejections have status 429."""
         given: TermsGiven = {"status": 429, **terms}
         return self._added(Tokens(name, rate, burst, terms=self.terms(given), key=key, cost=cost))
 
@@ -101,7 +101,7 @@ class Gates:
     ) -> Callable[[_Ask], _Ask]:
         """Decorate a predicate, plain or asynchronous; after an event named ``on``, waiting requests try again.
 
-        ``blocks`` tells operators whether the gate lets nothing pass now, also while no request asks.
+        ``blocks`` returns whether the gate stops all requests now. Operators see this even while no request asks.
         """
         events = (on,) if isinstance(on, str) else tuple(on)
 
@@ -112,7 +112,7 @@ class Gates:
         return add
 
     def add(self, gate: OwnGate | Gate) -> None:
-        """Add a gate of the app's own (see `OwnGate`), or of a kind of its own."""
+        """Add a gate that the app defines: an `OwnGate`, or an object of a subclass of `Gate`."""
         if isinstance(gate, Gate):
             self._added(gate)
             return
@@ -135,7 +135,10 @@ class Gates:
         return frozenset(self.scheduler.gates)
 
     def hint(self, gate: str, *, on: str) -> Callable[[_Hint], _Hint]:
-        """Decorate a function from the event ``on`` and a waiting request to `QUEUE` or `SKIP`."""
+        """Decorate a function that decides whether the event ``on`` may help a waiting request.
+
+        It gets the payload of the event and the request, and returns `QUEUE` or `SKIP`.
+        """
 
         def add(useful: _Hint) -> _Hint:
             self._gate(gate).hints[on] = useful
@@ -144,12 +147,12 @@ class Gates:
         return add
 
     @staticmethod
-    def probe(name: str, most: int = 1) -> Probe:  # noqa: ARG004 - it reads well where the gate is named
+    def probe(name: str, most: int = 1) -> Probe:  # noqa: ARG004 - the name makes calls easier to read
         """Return the answer of a condition that lets ``most`` requests pass at a time, as a test of the dependency."""
         return Probe(most)
 
     def terms(self, given: TermsGiven) -> Terms:
-        """Return the terms that are ``given``, completed by those that all gates have here."""
+        """Return the terms that are ``given``, completed by the defaults of these gates."""
         return terms_of(given, self._default)
 
     def _added(self, gate: "_GateT") -> "_GateT":
@@ -159,13 +162,16 @@ class Gates:
     # Events
 
     def emit(self, event: str, key: Hashable = None, payload: object = None) -> None:
-        """Let requests try that ``event`` may help. First change the state, then emit; in the event loop's thread."""
+        """Let those requests try that ``event`` may help; call this in the event loop's thread.
+
+        Change the state first, then emit.
+        """
         self.scheduler.emit(self.now(), event, key, payload)
         self.settle()
 
     def emit_threadsafe(self, event: str, key: Hashable = None, payload: object = None) -> None:
-        """Emit an event in any thread."""
-        # first the event: the loop may read the inbox before this method returns
+        """Emit an event from any thread."""
+        # append the event first, because the loop may read the inbox before `post` returns
         self._inbox.append((event, key, payload))
         if self._runtime is not None:
             self._runtime.post()
@@ -184,17 +190,17 @@ class Gates:
         self.settle()
 
     def close(self, name: str, for_: float | None = None) -> None:
-        """Close a gate: requests wait until it is opened, or until so many seconds have passed."""
+        """Close a gate: requests wait until it is opened, or until ``for_`` seconds have passed."""
         gate = self._gate(name)
         if for_ is not None and not require_amount("for_", for_) > 0:
             raise InvalidValueError(
-                "for_", for_, "it must be more than 0 seconds", "Leave it out to close until opened"
+                "for_", for_, "it must be more than 0 seconds", "Leave it out to close the gate until it is opened"
             )
         self.scheduler.close_gate(gate, None if for_ is None else self.now() + int(for_ * _SECOND))
         self.settle()
 
     def kick(self, name: str, request_id: int | None = None) -> int:
-        """Let all requests that wait for a gate try once more, or one of them; return how many."""
+        """Let all requests that wait for a gate try once more, or only one of them; return their number."""
         gate = self._gate(name)
         # listed before anything opens, because requests that pass leave the scheduler
         chosen = [one for one in self.scheduler if one.slot is not None and one.slot.gate is gate]
@@ -220,7 +226,7 @@ class Gates:
         return [status for gate in self.scheduler.gates.values() for status in _statuses(self.scheduler, gate, now)]
 
     def parked(self, name: str | None = None) -> tuple[ParkedRequest, ...]:
-        """Return the requests that wait, for this gate or any."""
+        """Return the requests that wait for the gate ``name``, or for any gate if it is None."""
         now = self.now()
         return tuple(
             _parked_request(acquisition, now)
@@ -229,7 +235,7 @@ class Gates:
         )
 
     def holding(self, ticket: "Ticket") -> "ParkedRequest | None":
-        """Return what keeps this request waiting, if it is a gate."""
+        """Return the gate that keeps this request waiting, and for how long; None if no gate does."""
         acquisition = self.scheduler.acquisition(ticket)
         return None if acquisition is None or acquisition.slot is None else _parked_request(acquisition, self.now())
 
@@ -245,7 +251,7 @@ class Gates:
     def bind(self, runtime: GateRuntime) -> None:
         """Run the gates in ``runtime`` from now on."""
         if self._runtime is not None and self._runtime is not runtime:
-            raise InvalidValueError("gates", self, "they belong to another middleware", "Make Gates for each")
+            raise InvalidValueError("gates", self, "they belong to another middleware", "Make a Gates object for each")
         self._runtime = runtime
 
     def now(self) -> int:
@@ -257,7 +263,7 @@ class Gates:
         return 0.5 if self._runtime is None else self._runtime.chance()
 
     def settle(self) -> None:
-        """Let requests try for which something may have changed."""
+        """Let those requests try for which something may have changed."""
         if self._runtime is not None:
             self._runtime.settle()
 
@@ -280,7 +286,7 @@ def _statuses(scheduler: GateScheduler, gate: Gate, now: int) -> Iterable[GateSn
 
 
 def _status(gate: Gate, key: Hashable, slot: Slot | None, now: int) -> GateSnapshot:
-    """Return the status of one key; None if no request waits, and then the state of the key "" is shown."""
+    """Return the status of one key; if ``key`` is None, no request waits, and the state of the key "" is shown."""
     queues = [] if slot is None or key is None else list(slot.queues.values())
     waiting = [one for queue in queues for one in (*queue, *([queue.candidate] if queue.candidate else []))]
     checking = 0 if slot is None or key is None else slot.checking

@@ -3,26 +3,26 @@
 Pure and synchronous: time is an argument. The scheduler lists what the caller must do: wake refused requests, ask
 asynchronous gates, log errors of gates. A queue set asks the scheduler (see `Gatekeeper` in `fairqueuing`) when it is
 about to seat a request. So a synchronous gate is asked in the same step, and only when seats are free. (In a level
-without queues, the gates are asked first, and then a seat is looked for.) A gate that admits a request grants it a
+without queues, the gates are asked before it is known whether seats are free.) A gate that admits a request grants it a
 *lease*. A request gets the leases of all its gates or none. If a gate stops it, the request is parked at a *slot*,
 which is the state of that gate for one key (see `slot`).
 
 *Steps.* A step is one call to the `Sharing`, with all its effects. During a step, no parked request joins its queue
 again. The scheduler records which slots have changed. After the step, `pump` puts requests of these slots back into
-their queues, where they try their gates again. For each level and slot, at most one request at a time, the *candidate*,
-is back in its queue and not yet decided on.
+their queues, where they try their gates again. For each level and slot, only one request at a time tries in this way.
+It is called the *candidate*.
 
-*Order.* A new request waits without asking the gate if others already wait at the slot, or if its cost is known not to
-fit. A request that has already waited at any gate may ask a gate although others wait at its slot, unless an earlier
-request of the same flow and cost is among them. *Earlier* is by arrival at the server, so that two requests can't give
-way to each other without end.
+*Order.* A new request waits, and the gate isn't asked about it, in two cases: other requests already wait at the slot,
+or the cost of the new request is known not to fit. A request that has already waited at any gate may try although
+others wait at the slot, unless one of these is an earlier request of the same flow and cost. *Earlier* refers to the
+arrival at the server, so that two requests can't give way to each other for ever.
 
 *No lost wake-up.* After `pump`, if a request waits at a slot that is open to it, its level has a candidate there.
 
-*Asynchronous gates* can't be asked within a step. The request is parked until the answer comes. If an event that may
-help it has opened the slot since the question was asked, or if the request is to try in any case (`kick`), a
-`ParkDecision` (the answer to wait) is ignored, and the request tries again. A lease that such a gate grants is kept
-while the request waits for its seat, and is given back if another gate stops the request.
+*Asynchronous gates* can't be asked within a step. The request is parked until the answer comes. A `ParkDecision` (the
+answer to wait) is ignored, and the request tries again, in two cases: since the question, an event that may help the
+request has opened the slot, or an operator has ordered that the request tries again (`kick`). A lease that such a gate
+grants is kept while the request waits for its seat, and is given back if another gate stops the request.
 """
 
 from collections import deque
@@ -167,7 +167,7 @@ class GateScheduler:
         return False
 
     def leave(self, now: int, ticket: Ticket) -> Acquisition | None:
-        """Forget ``ticket``, which has left unserved; if a gate kept it waiting, the acquisition gets a refusal."""
+        """Forget ``ticket``, which has left unserved; if it waited for a gate, its acquisition gets a refusal."""
         acquisition = self._acquisitions.pop(ticket, None)
         if acquisition is None:
             return None
@@ -190,7 +190,7 @@ class GateScheduler:
     def release(self, now: int, ticket: Ticket, *, early: bool = False) -> None:
         """Give back the leases of ``ticket``, which has ended.
 
-        If ``early``, its response has only begun: give back the leases of gates with ``release: headers``.
+        If ``early``, its response has only begun: give back only the leases of gates with ``release: headers``.
         """
         acquisition = self._acquisitions.get(ticket)
         if acquisition is None:
@@ -203,7 +203,7 @@ class GateScheduler:
             acquisition.stage = AcquisitionStage.ENDED
 
     def acquisition(self, ticket: Ticket) -> Acquisition | None:
-        """Return the acquisition of a request that has gates to pass and hasn't ended; None for another request."""
+        """Return the acquisition of a request that has gates to pass and hasn't ended; None for any other request."""
         return self._acquisitions.get(ticket)
 
     # Trying
@@ -298,8 +298,8 @@ class GateScheduler:
             self.timers.after_park(now, slot, acquisition.limit_ns, answer)
             if acquisition.slot is not None and acquisition.slot is not slot:
                 # The request was next at its former slot, and now another gate stops it. Count this as if another
-                # request had passed it (a bypass), so that this slot is finally reserved for it. Otherwise two gates
-                # that are never free at the same time could stop the request without end.
+                # request had passed it (a bypass), so that the new slot is finally reserved for it. Otherwise two
+                # gates that are never free at the same time could stop it for ever.
                 slot.note_bypass(acquisition)
         if (retry_at is not None and retry_at > acquisition.deadline) or self._is_crowded(acquisition, slot):
             self._refuse(now, acquisition, _refusal(gate, ParkDecision(retry_at=retry_at), now))
@@ -317,9 +317,9 @@ class GateScheduler:
 
     @staticmethod
     def _is_crowded(acquisition: Acquisition, slot: Slot) -> bool:
-        """Return True if no new request may wait, because the maximum number of requests already does.
+        """Return True if this is a new request, and as many requests wait already as are allowed to.
 
-        Without ``max_parked``, requests at any gates may take half the length limit of the queue.
+        Without ``max_parked``, half the length limit of a queue is allowed, for the requests at all gates together.
         """
         if acquisition.has_waited:
             return False
@@ -330,7 +330,7 @@ class GateScheduler:
         return queue is not None and queue.parked - acquisition.is_parked >= max(1, limit // 2)
 
     def _park(self, now: int, acquisition: Acquisition, stage: AcquisitionStage) -> None:
-        """Take the request out of the waiting tickets of its queue, if it is there, and give its leases back."""
+        """Remove the request from the waiting tickets of its queue, if it is among them, and give its leases back."""
         queue, acquisition.candidate_of = acquisition.candidate_of, None
         if queue is not None:
             queue.candidate = None
@@ -363,9 +363,9 @@ class GateScheduler:
                 self._arrivals.hold(_group(acquisition), acquisition.number, acquisition)
 
     def _end_waiting(self, now: int, acquisition: Acquisition) -> None:
-        """Remove a request that has passed or left from its slot and from the order of arrival.
+        """End the waiting of a request that has passed or left.
 
-        Its reservations end too.
+        Remove it from its slot and from the order of arrival, and end its reservations.
         """
         self._move_to(now, acquisition, None)
         for reservation in acquisition.reservations.copy():
@@ -433,7 +433,7 @@ class GateScheduler:
 
     @staticmethod
     def _candidate(slot: Slot, queue: SlotQueue) -> Acquisition | None:
-        """Return the next request of this queue that may try; None also if the queue has a candidate already."""
+        """Return the next request of this queue that may try; None if it has none, or has a candidate already."""
         while queue.candidate is None and not slot.is_busy:
             acquisition = slot.next_of(queue)
             if acquisition is None or acquisition.cost_at(slot) >= slot.reach:
@@ -460,7 +460,7 @@ class GateScheduler:
         self.questions.append(acquisition.check)
 
     def _stop_check(self, acquisition: Acquisition) -> None:
-        """Detach the open question of a request that leaves; `conclude` gives back a lease that is granted later."""
+        """Detach a request that leaves from its open question; if that is granted a lease, `conclude` gives it back."""
         check, acquisition.check = acquisition.check, None
         if check is not None:
             self._end_check(check)
@@ -535,7 +535,7 @@ class GateScheduler:
             self.slots.open(now, slot, cause)
 
     def close_gate(self, gate: Gate, until: int | None = None) -> None:
-        """Close ``gate``: no request passes until it is opened, at the time ``until`` if that is given."""
+        """Close ``gate``: no request passes until it is opened; if ``until`` is given, it opens at that time."""
         gate.is_closed = True
         gate.closed_until = until
         if until is not None:
@@ -599,7 +599,7 @@ class GateScheduler:
         for gate in self.gates.values():
             gate.check()
             here = sum(1 for one in self if one.slot is not None and one.slot.gate is gate)
-            assert gate.parked == here, f"{here} wait for {gate!r}"
+            assert gate.parked == here, f"{here} requests wait for {gate!r}, which counts {gate.parked}"
         for acquisition in self:
             if acquisition.stage is AcquisitionStage.PARKED:
                 place = acquisition.slot

@@ -2,19 +2,19 @@
 
 A slot is the state of one gate for one key. ``closed_at`` is the *watermark*, the smallest cost known not to fit: until
 the slot is opened, the gate isn't asked about requests that cost as much or more. Any event that may help opens the
-slot: the watermark is set above every cost, and ``opening``, a sequence number, grows by one. That costs the same
-however many requests wait; the scheduler then lets one candidate of each level try. A slot stays open while no request
-waits, so an event that comes then isn't lost (slots are *level-triggered*).
+slot: the watermark is set above every cost, and ``opening``, a sequence number, grows by one. Opening costs the same
+however many requests wait; the scheduler then lets one candidate of each level try. If no request waits, the slot stays
+open, so the event isn't lost (slots are *level-triggered*).
 
 *Bounded bypass.* The next request in turn is the slot's ``first``: levels take turns, within a level flows do, and
 within a flow requests keep their order. While ``first`` doesn't fit, a bounded number of other requests may pass, no
 matter when they arrived. Then the slot is *reserved* for ``first``, and no other request tries. The count belongs to
 the request, not to the slot, so it is kept when another gate stops the request. If several requests hold reservations
-of one slot, the earliest goes first. That is the same order at all slots, so two requests can't wait for each other.
+of one slot, the earliest goes first. This order is the same at all slots, so two requests can't wait for each other.
 
 If the holder of a reservation waits for something else, a seat or another gate, the reservation ends after some time;
-the next one of the same request lasts twice as long. So a request of a level that gets no seats can't block a gate
-without end, and a request that waits long for a seat finally gets seat and lease.
+the next one of the same request lasts twice as long. So a request whose level gets no seats can't block a gate for
+ever, and a request that waits long for a seat finally gets the seat and all its leases.
 """
 
 from collections import deque
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 MOST_CHECKS: Final = 16
-"""The number of requests of each slot that an asynchronous gate is asked about at a time."""
+"""The maximum number of requests of one slot about which an asynchronous gate is asked at a time."""
 
 OPEN: Final = 1 << 62
 """A watermark above every cost."""
@@ -56,7 +56,7 @@ class AcquisitionStage(Enum):
     QUEUED = "queued"
     PARKED = "parked"
     CHECKING = "checking"  # an asynchronous gate is asked about it
-    BEHIND = "behind"  # an earlier one of its flow is parked, and its level keeps the order of arrival
+    BEHIND = "behind"  # an earlier request of its flow is parked, and its level keeps the order of arrival
     PASSED = "passed"
     ENDED = "ended"
 
@@ -67,7 +67,7 @@ class OpeningCause(Enum):
     POLL = "poll"
     ERROR = "error"
     ANNOUNCED = "announced"  # the gate has named the time
-    RESCUE = "rescue"  # there was no event for long
+    RESCUE = "rescue"  # no event came for a long time
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class GateNeed:
 
 
 class Acquisition:
-    """The gates that a request needs, its leases, and the slot where it waits; ``number`` grows by arrival."""
+    """The gates that a request needs, its leases, and the slot where it waits; ``number`` grows with each arrival."""
 
     __slots__ = (
         "attempts",
@@ -133,9 +133,9 @@ class Acquisition:
         self.deadline: int = now + limit_ns
         self.needs: list[GateNeed] = []
         self.stage: AcquisitionStage = AcquisitionStage.PARKED  # until it may join its queue
-        self.slot: Slot | None = None  # the one at which the request waits
+        self.slot: Slot | None = None  # at which the request waits
         self.candidate_of: SlotQueue | None = None
-        self.parked_at: int = now  # at that slot
+        self.parked_at: int = now  # since then it waits at that slot
         self.attempts: int = 0
         self.bypasses: int = 0  # the number of requests that passed while this one was next, at all of its slots
         self.is_due: bool = False  # whether it was bypassed as often as one of its gates allows
@@ -148,7 +148,7 @@ class Acquisition:
 
     @property
     def is_parked(self) -> bool:
-        """Return whether the request is out of the chain of its queue."""
+        """Return whether the request is parked, so that it isn't among the waiting tickets of its queue."""
         return self.stage in {AcquisitionStage.PARKED, AcquisitionStage.CHECKING, AcquisitionStage.BEHIND}
 
     def cost_at(self, slot: "Slot") -> int:
@@ -207,7 +207,7 @@ class SlotQueue:
         self.slot: Slot = slot
         self.level: SharedLevel = level
         self.order: FairOrder[Acquisition] = FairOrder()
-        self.turn: int = slot.turn  # how often a request of this level was the slot's first one
+        self.turn: int = slot.turn  # grows with each turn of this level; the level with the least is next
         self.candidate: Acquisition | None = None
         self.aside: dict[Acquisition, None] = {}
 
@@ -292,11 +292,11 @@ class Slot:
         self.closed_at: int = OPEN
         self.opening: int = 0
         self.cause: str = ""  # of the last opening, except rescues of a slot that was open
-        self.settled: int = -1  # the opening after which a request had to wait; hints are asked about later events
+        self.settled: int = -1  # the last opening after which a request had to wait; hints judge later events
         self.log: deque[tuple[int, tuple[str, Any] | None]] = deque(maxlen=_MOST_EVENTS)
         self.queues: dict[int, SlotQueue] = {}  # by the identity of their level
         self.first: Acquisition | None = None
-        self.turn: int = 0  # of the level that the last first request belonged to
+        self.turn: int = 0  # that of the level which had the last turn
         self.reservations: dict[Acquisition, GateReservation] = {}
         self.checking: int = 0  # the number of open questions to an asynchronous gate
         self.refusals = self.errors = 0  # in a row
@@ -387,7 +387,7 @@ class Slot:
     # State
 
     def shut(self, watermark: int) -> None:
-        """Note that a cost of ``watermark`` doesn't fit."""
+        """Note that a cost of ``watermark`` or more doesn't fit."""
         self.closed_at = min(self.closed_at, watermark)
         self.settled = self.opening
 
@@ -473,8 +473,8 @@ class Slot:
             queue.check()
             if queue.candidate is None and not self.is_busy:
                 found = queue.order.first(self.reach) if self.holder is None else self.next_of(queue)
-                assert found is None or found.cost_at(self) >= self.reach, f"nothing of {queue!r} tries"
-        assert self.first is None or self.first.slot is self, f"{self.first!r} is first in {self!r}, and isn't there"
+                assert found is None or found.cost_at(self) >= self.reach, f"no request of {queue!r} tries"
+        assert self.first is None or self.first.slot is self, f"{self.first!r} is first in {self!r}, but isn't there"
         for acquisition, reservation in self.reservations.items():
             assert reservation in acquisition.reservations, f"{reservation!r} isn't known to its holder"
             assert acquisition.stage not in {AcquisitionStage.PASSED, AcquisitionStage.ENDED}, (

@@ -2,8 +2,8 @@
 after a time without any event; they also end reservations.
 
 A gate without events is asked again after a pause, which doubles each time up to a maximum. Refusals and errors are
-counted apart. Pauses are jittered by up to a fifth in both directions, so that requests that began to wait together try
-again at different times.
+counted separately. Pauses are jittered by up to a fifth in both directions, so that requests that began to wait
+together try again at different times.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ _SEARCHED: Final = 8  # `hasten` looks only at this many timers
 
 
 def pause(number: int, first_ns: int, most_ns: int) -> int:
-    """Return the pause after so many refusals in a row."""
+    """Return the pause after ``number`` refusals in a row."""
     if number <= 0 or most_ns <= 0:
         return 0
     doublings = min(number - 1, most_ns.bit_length())  # more would exceed the maximum anyway
@@ -36,7 +36,7 @@ def longest_pause(wait_limit_ns: int) -> int:
 
 
 def rescue_pause(wait_limit_ns: int) -> int:
-    """Return the time after which a gate is asked without an event, for a request with this wait limit."""
+    """Return the time after which a gate is asked even without an event, for a request with this wait limit."""
     return max(1, min(LONGEST_PAUSE_NS, wait_limit_ns // 10))
 
 

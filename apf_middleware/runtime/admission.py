@@ -96,7 +96,7 @@ class AdmissionControl(Protocol):
         ...
 
     def charge(self, admission: "Admission", seats: float) -> None:
-        """Bill a running request for ``seats`` instead of the seats that it holds, at their release."""
+        """Bill a running request for ``seats`` instead of its own seats, when it releases them."""
         ...
 
     def let_revoke(self, admission: "Admission") -> None:
@@ -111,7 +111,7 @@ class AdmissionControl(Protocol):
 class Destination:
     """The level, the counters and the work that all requests of one classification and identity share.
 
-    Requests that write are counted apart from those that read. If costs are learned, ``route`` is the key under
+    Requests that write are counted separately from those that read. If costs are learned, ``route`` is the key under
     which the costs of these requests are kept.
     """
 
@@ -216,7 +216,7 @@ class Admission(Ticket):
         return self.state is not _SEATED
 
     def charge(self, seats: float) -> bool:
-        """Bill the flow for ``seats`` in place of the estimate, for the whole duration; the last call wins.
+        """Bill the flow for ``seats`` instead of the estimate, for the whole duration; the last call counts.
 
         Return False if the request has already given its seats back.
         """
@@ -244,15 +244,15 @@ class Admission(Ticket):
     def long_term(self) -> Stream:
         """Return the request's stream, which lasts until its response has ended; create it on the first call."""
         stream = self.stream
-        # In other states the request is over or waits. After the end of a request nothing would close its stream, which
-        # would stay counted.
+        # In any other state the request waits or has ended. After its end no code would close a stream, so the stream
+        # would be counted for ever.
         if stream is None and self.state in {_NEW, _SEATED}:
             destination = self.destination
             place = destination.classification
             flow = place.schema, place.flow
             stream = self.stream = Stream(destination.runtime.streams, flow, destination.controller.watches)
         if stream is None or stream.is_over:
-            raise TicketStateError(f"{self!r} is over: it can't become a stream or begin a watch")
+            raise TicketStateError(f"{self!r} can't become a stream or begin a watch, because it waits or has ended")
         return stream
 
     @property
@@ -267,7 +267,7 @@ class Admission(Ticket):
         return found
 
     def revocable(self) -> Revocation:
-        """Allow the owner of the seats to ask for them back, and return the revocation to check or to wait for."""
+        """Allow that the seats are asked back, and return the revocation to check or to wait for."""
         revoked = self.revoked
         # a stream has given its seats back already
         if self.state is _SEATED:

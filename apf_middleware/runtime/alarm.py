@@ -1,7 +1,7 @@
 """A timer that works on asyncio and on trio.
 
-An alarm is set only while there is something that time alone changes: seats that linger, a limit that is to be
-adjusted, numbers to be published. An idle server therefore has no timers. Without an event loop nothing is set.
+An alarm is set only while there is something that changes with time alone: seats that linger, a limit that has to be
+adjusted, numbers to be published. An idle server therefore has no timers. Without an event loop, no timer is set.
 """
 
 import asyncio

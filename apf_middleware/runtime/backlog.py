@@ -1,9 +1,9 @@
 """The bound on requests that wait in all levels together, which limits the memory that they use.
 
-A level may hold as many requests as there is free room, and a queue may hold an eighth of what then remains for its
-level. If one level is flooded, the others thus still have room. Within a level the heaviest flow is rejected first,
-while a flow without waiting requests finds room. Both bounds shrink together with the room, so waiting requests never
-have to be removed, and a decision costs three subtractions and a shift.
+A level may hold as many waiting requests as places are still free in the whole server, and each of its queues an eighth
+of what this leaves to the level. If one level is flooded, the others therefore still have room. Within a level the
+heaviest flow is rejected first, while a flow without waiting requests finds room. Both bounds shrink as places are
+taken, so waiting requests never have to be removed. A decision costs a few additions and a shift.
 """
 
 from typing import Final
@@ -37,7 +37,7 @@ class Backlog:
         self.most = _UNBOUNDED if settings.strict_upstream else max(1, size // BYTES_PER_REQUEST)
 
     def room(self, waiting_in_level: int) -> int:
-        """Return the number of requests that each queue of a level may hold, where so many wait in the level."""
+        """Return the number of requests that each queue of a level may hold, from the number that wait in the level."""
         return (self.most - self.waiting - waiting_in_level + _ROUND_UP) >> _EIGHTH
 
     def __repr__(self) -> str:

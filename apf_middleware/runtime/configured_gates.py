@@ -36,7 +36,7 @@ def require_gates(configuration: Configuration, gates: Gates, more: Iterable[str
 
 
 def adopt_gates(gates: Gates, before: Iterable[GateSettings], after: Iterable[GateSettings]) -> None:
-    """Make the gates ``after``, and change or remove those ``before``. Leases that are held stay valid."""
+    """Create the gates of ``after``, or change those of ``before`` to them; remove the others. Leases stay valid."""
     old = {settings.name: settings for settings in before}
     scheduler = gates.scheduler
     for settings in after:
@@ -90,6 +90,6 @@ def _cost(settings: GateSettings) -> _Cost:
 def _key(settings: GateSettings) -> _Key:
     if settings.key is None:
         return _PER[settings.per or "server"]
-    schema = FlowSchema(settings.name, _ANY_LEVEL, 1, (), settings.key)  # a key is read as a schema's flows are
+    schema = FlowSchema(settings.name, _ANY_LEVEL, 1, (), settings.key)  # a key is read like a schema's distinguisher
     read = compile_distinguisher(schema)
     return lambda request: "" if request.digest is None else read(request.digest)

@@ -224,11 +224,11 @@ class Controller:
     def record(self, running: "RunningRequests | None") -> None:
         """Record running requests in ``running`` from now on; None stops recording."""
         if running is None and self.running is not None:
-            self.running.admissions.clear()  # their ends won't be recorded, also if recording begins again
+            self.running.admissions.clear()  # their ends won't be recorded, even if recording begins again
         self.running = running
 
     def charge(self, admission: Admission, seats: float) -> None:
-        """Bill a running request for ``seats`` instead of the seats that it holds, at their release."""
+        """Bill a running request for ``seats`` instead of its own seats, when it releases them."""
         runtime = admission.destination.runtime
         if runtime.shared.alone is admission:
             runtime.note_alone()
@@ -266,7 +266,7 @@ class Controller:
                 admission.waiter.wake()
 
     def _note_waiting(self, ticket: Ticket) -> None:
-        """Note that a request has passed its gates and found no seats."""
+        """Note that a request with gates was put back into its queue and found no seats."""
         if self.reclaimer is not None and isinstance(ticket, Admission):
             self.reclaimer.claim(ticket.destination.runtime)
 

@@ -11,7 +11,7 @@ from apf_middleware.runtime.alarm import Alarm
 
 __all__ = ["Deadlines"]
 
-_GRAIN_NS: Final = 1_000_000  # the resolution of an event loop's timers, which may ring that much too early
+_GRAIN_NS: Final = 1_000_000  # the resolution of an event loop's timers, which may fire this much too early
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Deadlines(Generic[T]):
         self._alarm = Alarm(self._look, now)
 
     def begin(self, item: T, since: int | None = None) -> None:
-        """Let ``item`` expire when the limit has passed from now on, or ``since`` the given time."""
+        """Let ``item`` expire when the limit has passed, counted from now or from the time ``since``."""
         ends_at = (self._now() if since is None else since) + self.limit_ns
         if not self._ends:
             self._alarm.ask(ends_at)
@@ -56,7 +56,7 @@ class Deadlines(Generic[T]):
             for item in due:
                 if self._ends.pop(item, None) is not None:
                     self._expire(item)
-        finally:  # if one of them raises, the others expire at once in a ring of their own
+        finally:  # if one of them raises, the alarm rings again at once for the others
             if self._ends:
                 self._alarm.ask(next(iter(self._ends.values())))
 

@@ -16,7 +16,7 @@ __all__ = ["PATIENCE_S", "EventLoop"]
 PATIENCE_S: Final = 5.0
 """The time limit of a call from another thread to the event loop: half of Prometheus' default scrape timeout."""
 
-_LOOK_S: Final = 0.1  # the interval at which a waiting thread checks that the loop still runs (asyncio's only)
+_LOOK_S: Final = 0.1  # the interval at which a waiting thread checks that the loop still runs (only on asyncio)
 
 T = TypeVar("T")
 
@@ -74,8 +74,8 @@ class EventLoop:
         """Return the result of ``function``, which is called in the thread of the event loop.
 
         If the calling thread is the loop's own, or the loop has ended, ``function`` is called directly. Raise
-        BlockedLoopError if the loop doesn't call it within ``patience_s``, which is also what happens if a trio loop
-        ends during the wait: only the end of an asyncio loop is noticed then.
+        BlockedLoopError if the loop doesn't call it within ``patience_s``. If the loop ends during the wait, this is
+        noticed only on asyncio; on trio, BlockedLoopError is raised.
         """
         if threading.get_ident() == self._thread:
             return function()
@@ -86,7 +86,7 @@ class EventLoop:
             try:
                 return result.result(_LOOK_S)
             except TimeoutError:
-                if result.done():  # just now, or the error is the function's own
+                if result.done():  # the result came just now, or the error is the function's own
                     return result.result()
                 if not self._is_running() and result.cancel():
                     return function()

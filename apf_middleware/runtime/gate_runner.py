@@ -1,8 +1,8 @@
 """Gates at run time: their clock, timers, tasks and threads.
 
-A server without gates has no runner, so gates cost it nothing. With one, a gated sharing, which is driven in the same
-way, takes the place of the plain one. Requests that a gate refuses are counted and woken, asynchronous gates are asked
-in tasks, and events of other threads are handed over to the event loop's thread.
+A server without gates has no runner, so gates cost it nothing. With a runner, a gated sharing takes the place of the
+plain one; callers use both in the same way. Requests that a gate refuses are counted and woken, asynchronous gates are
+asked in tasks, and events of other threads are handed over to the event loop's thread.
 """
 
 import asyncio
@@ -44,9 +44,9 @@ _CHECKING: Final = "apf: ask an asynchronous gate"
 class GateRunner:
     """Runs ``gates`` in front of the ``plain`` sharing; ``sharing`` is both together.
 
-    ``wake`` is called with requests that were seated, ``refuse`` with each one that a gate has refused and whether it
-    has only just arrived, ``note_waiting`` with each one that has passed its gates and found no seats. ``alarm`` calls
-    ``tick`` when a gate is to be asked again.
+    ``wake`` is called with requests that were seated; ``refuse`` with each one that a gate has refused, and with True
+    if it has only just arrived; ``note_waiting`` with each one that was put back into its queue and found no seats.
+    ``alarm`` calls ``tick`` when a gate has to be asked again.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class GateRunner:
             end_step=self._end_step,
         )
         self.sharing: GatedSharing = GatedSharing(plain, gates.scheduler, _requirements, hooks, is_early=_is_early)
-        self.chance: Callable[[], float] = Random().random  # noqa: S311 - it spreads pauses and guards nothing
+        self.chance: Callable[[], float] = Random().random  # noqa: S311 - for the jitter of pauses, not for security
         self._log_errors_at = 0
-        self._questions: set[asyncio.Task[None]] = set()  # a loop refers to its tasks weakly
+        self._questions: set[asyncio.Task[None]] = set()  # a loop has only weak references to its tasks
         self._loop: EventLoop | None = None
         gates.bind(self)
 
@@ -96,7 +96,7 @@ class GateRunner:
     # Looking
 
     def list_held(self) -> list[tuple[Admission, str | None, int, int, str]]:
-        """Return the parked requests, each with its gate, since when, its number and its stage."""
+        """Return the parked requests, each with its gate, the time since which it waits, its number and its stage."""
         return [
             (ticket, None if one.slot is None else one.slot.gate.name, one.parked_at, one.number, one.stage.value)
             for one in self.gates.scheduler
@@ -127,12 +127,12 @@ class GateRunner:
     # Time, and other threads
 
     def settle(self) -> None:
-        """Let requests try where something may have changed."""
+        """Let those requests try for which something may have changed."""
         now = self.now()
         self._wake(now, self.sharing.settle(now))
 
     def _end_step(self) -> None:
-        # Test clients may run each request on a loop of its own; events of threads go to the loop of the last step.
+        # Test clients may run each request on a separate loop. Events of threads go to the loop of the last step.
         if self._loop is None or not self._loop.is_here:
             self._loop = EventLoop.running()
         at = self.gates.scheduler.timers.next_at()
@@ -140,7 +140,7 @@ class GateRunner:
             self._alarm.ask(at)
 
     def post(self) -> None:
-        """Have the events of other threads read, in the event loop's thread."""
+        """Let the event loop's thread read the events that other threads have emitted."""
         # before the first step no request is parked, so no event can help one
         if self._loop is not None:
             self._loop.post(self._tick)
@@ -181,7 +181,7 @@ class GateRunner:
     # The end
 
     async def aclose(self) -> None:
-        """Give back what gates hold elsewhere, within a bounded time."""
+        """Give back, within a bounded time, what gates hold in other systems."""
         async with create_task_group() as tasks:
             for gate in list(self.gates.scheduler.gates.values()):
                 tasks.start_soon(_close_gate, gate)
@@ -208,7 +208,10 @@ def _keep_refusal(acquisition: Acquisition) -> None:
 
 
 def _is_early(ticket: Ticket) -> bool:
-    """Return whether the response goes on when the seats come back; a WebSocket passes its gates to be accepted."""
+    """Return whether the response continues after its seats are released; False for a WebSocket.
+
+    A WebSocket passes its gates only to be accepted, so its leases end with its seats.
+    """
     if not isinstance(ticket, Admission) or ticket.stream is None or not ticket.stream.is_counted:
         return False
     destination: Destination = ticket.destination

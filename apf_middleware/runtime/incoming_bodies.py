@@ -5,11 +5,11 @@ in a queue. The request still needs a connection, a task and a buffer, each of w
 
 - **Time.** A minimum number of bytes of each body must arrive in each window of fixed length; otherwise the request is
   ended.
-- **Number.** When there is one request too many, one is ended: the oldest request of the largest flow of the level with
-  the most requests in proportion to its nominal seats. A flow that fills the places thus loses its own, and short
-  requests of other flows still find one.
-- **Bytes.** A flow may buffer as many bytes as are still free. One flow thus gets at most half of them, and n flows get
-  1/(n + 1) each. A request that may buffer no more asks for seats with what it has.
+- **Number.** When there is one request too many, one is ended. The level is chosen that has the most requests in
+  proportion to its nominal seats, in this level the flow with the most requests, and of this flow the oldest request.
+  So a flow that fills the places loses its own requests, and short requests of other flows still find a place.
+- **Bytes.** A flow may buffer as many bytes as are still free. So one flow gets at most half of all bytes, and n flows
+  get 1/(n + 1) each. A request that may buffer no more asks for seats with the part of the body that it has.
 
 All of this is O(1) per request, except that all levels are compared when one request must be ended.
 """
@@ -99,7 +99,7 @@ class _Places:
         self.number -= 1
         if not own:
             del self._flows[incoming.flow]
-        if self._most not in self._by_number:  # one step suffices, because this flow had one more
+        if self._most not in self._by_number:  # one step suffices, because this flow had one request more
             self._most -= 1
 
     def _move(self, flow: Flow, before: int, after: int) -> None:
@@ -218,7 +218,7 @@ class IncomingBodies:
             del self._bytes[incoming.flow]
 
     def _stop(self, incoming: IncomingBody, reason: Reason) -> None:
-        # the interrupted task reads the reason, so it must be there first
+        # set first, because the interrupted task reads it
         incoming.reason = reason
         self.end(incoming)
         incoming.interrupt()
@@ -227,7 +227,7 @@ class IncomingBodies:
         """End the requests with bodies that arrive too slowly, and begin the next window of the others."""
         now, least = self._now(), self.settings.least_bytes
         due = []  # collected first, because ending a request changes the mapping
-        # Where a reload has shortened the windows, one behind a longer one is examined only together with that.
+        # If a reload has shortened the windows, a window behind a longer one is examined only when the longer one ends.
         for incoming in self._windows:
             if incoming.until > now:
                 break
@@ -254,13 +254,13 @@ class IncomingBodies:
         self._is_closed = False
 
     def counts(self, levels: Iterable[str]) -> dict[str, int]:
-        """Return the number of requests being received by level; other levels than ``levels`` only if there are any."""
+        """Return the number of requests being received by level; levels not in ``levels`` are omitted if it is 0."""
         return dict.fromkeys(levels, 0) | {name: places.number for name, places in self._levels.items()}
 
     def check(self) -> None:
         """Raise AssertionError if the counts are inconsistent."""
-        assert self.number == sum(places.number for places in self._levels.values()), f"the sum of {self!r}"
-        assert self._kept == sum(self._bytes.values()) >= 0, f"the bytes of {self!r}"
+        assert self.number == sum(places.number for places in self._levels.values()), f"wrong sum in {self!r}"
+        assert self._kept == sum(self._bytes.values()) >= 0, f"wrong sum of bytes in {self!r}"
         assert all(self._bytes.values()), f"flows without bytes in {self!r}"
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from apf_middleware.runtime.streams import OpenStreams
 __all__ = ["LONGEST_WAIT_NS", "LevelRuntime", "RequestKinds"]
 
 LONGEST_WAIT_NS: Final = 60 * 10**9
-"""The longest wait, unless a level's configuration has another."""
+"""The longest wait, unless a level's configuration sets a different one."""
 
 _EMPTY: Final = (0, 0, 0, 0)
 _ALONE: Final = (1, 1, 0, 1)
@@ -31,8 +31,8 @@ class RequestKinds(NamedTuple):
 class LevelRuntime:
     """A ``level`` of the configuration with its ``shared`` seats, its open ``streams``, and its counters.
 
-    ``occupancy`` has the times for which there were so many seats in use, requests executing, requests waiting, and
-    seats demanded. No two levels, also of one name, have the same ``generation``.
+    ``occupancy`` records for how long each number of seats in use, of executing requests, of waiting requests and of
+    demanded seats lasted. No two levels that are ever made have the same ``generation``.
     """
 
     __slots__ = (
@@ -64,7 +64,7 @@ class LevelRuntime:
         self.drain: DrainMeter = DrainMeter(now)
         self._alone_ns = 0
         self._schema_counters: dict[str, SchemaCounters] = {}
-        self._writes: dict[str, SchemaCounters] = {}  # of requests that write; their schemas are above, too
+        self._writes: dict[str, SchemaCounters] = {}  # of requests that write; their schemas are keys above, too
         self.occupancy: Occupancy = Occupancy(now, _EMPTY)
 
     def adopt(self, level: Level, streams: OpenStreams, *, request_timeout_ns: int) -> None:
@@ -76,13 +76,16 @@ class LevelRuntime:
         self.wait_limit_ns: int = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
 
     def count_on(self, before: "LevelRuntime", now: int) -> None:
-        """Share the counters of the level that had this name ``before``, which still counts while it drains."""
-        # The same dictionaries, so that the counters of this name don't fall while requests of the older level end.
+        """Share the counters of ``before``, an earlier level of this name, which still counts while it drains."""
+        # Both use the same dictionaries, so that counters of this name don't fall while requests of ``before`` end.
         self._schema_counters, self._writes = before._schema_counters, before._writes  # noqa: SLF001 - of the same class
         self.drain = DrainMeter(now, self.dispatched)
 
     def forget_schemas(self, current: Container[str], now: int) -> bool:
-        """Forget the counters of schemas that aren't ``current`` and have no requests; return False if some have."""
+        """Forget the counters of schemas that aren't ``current`` and have no requests.
+
+        Return False if any schema that isn't ``current`` still has requests.
+        """
         others = {schema: counters for schema, counters in self.schema_counters.items() if schema not in current}
         # A request holds its counters through its destination. If they were forgotten earlier, its end would be counted
         # where no metric looks.
@@ -106,7 +109,7 @@ class LevelRuntime:
 
     @property
     def schema_counters(self) -> Mapping[str, SchemaCounters]:
-        """The counters by schema; where a schema has had requests that write, sums made for this call."""
+        """The counters by schema; those of a schema that has had requests that write are sums made for this call."""
         if not self._writes:
             return self._schema_counters
         return {
@@ -135,15 +138,15 @@ class LevelRuntime:
             sum(counters.waiting for counters in writes),
         )
 
-    # Occupancy. The level sums up the requests that come and go alone, so only what else happens has to be observed.
-    # That costs a lone request nothing.
+    # Occupancy. The `SharedLevel` sums up the time of requests that come and go alone, so only other changes have to be
+    # observed. This costs a lone request nothing.
 
     def note_alone(self) -> None:
         """Count the request that is alone from its beginning on, because it will not be alone any more."""
         alone = self.shared.alone
         if alone is not None:
             self._add_alone()
-            # This time is past, but the level was idle before it, so nothing has been recorded since.
+            # This time has passed, but the level was idle before it, so nothing has been recorded since.
             self.occupancy.set(alone.seated_at, _ALONE)
 
     def observe(self, now: int) -> None:

@@ -1,7 +1,7 @@
 """Log records, with a stable name for each event and its facts as fields.
 
-The name and the fields stand in the message for people, and in the record's ``event`` and ``apf`` for programs. The
-logger is ``apf_middleware``; the application decides where its records go.
+The message contains the name and the fields, for people; the record's ``event`` and ``apf`` contain them for programs.
+The logger is ``apf_middleware``; the application decides where its records go.
 """
 
 import logging
@@ -26,9 +26,9 @@ def log_event(severity: int, event: str, /, **fields: object) -> None:
 
 
 class RejectionLog:
-    """Log rejections in sums, ten seconds after the first one, and each by itself at the level DEBUG.
+    """Log the numbers of rejections, ten seconds after the first one; at the level DEBUG, log each rejection, too.
 
-    When a server rejects requests, it rejects many, and has least time to log each.
+    An overloaded server rejects many requests, and has little time to log each of them.
     """
 
     __slots__ = ("_alarm", "_counts", "_now")

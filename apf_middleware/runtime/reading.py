@@ -1,4 +1,4 @@
-"""Readings of a controller for metrics, made at each scrape of the numbers that the runtime keeps."""
+"""Readings of a controller for metrics, made at each scrape from the numbers that the runtime keeps."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -91,7 +91,7 @@ def _read_level(runtime: LevelRuntime, sharing: object, now: int) -> LevelReadin
 
 
 def _demand_of(shared: SharedLevel) -> AdjustmentReading | None:
-    """Return what the last adjustment found of a level, where limits are adjusted at all."""
+    """Return the result of the last adjustment for a level; None if limits aren't adjusted."""
     record = shared.record
     if record is None:
         return None
@@ -100,9 +100,9 @@ def _demand_of(shared: SharedLevel) -> AdjustmentReading | None:
 
 
 def _next_starts(queueset: QueueSet) -> tuple[Bounds | None, Bounds | None]:
-    """Return the least and the most virtual start of the requests that are first in their queues.
+    """Return the smallest and the largest virtual start of the requests that are first in their queues.
 
-    The second pair is less what the executing requests of each queue are expected to take.
+    For the second pair, the expected work of the executing requests of each queue is subtracted.
     """
     starts = [
         (meters[_NEXT_R], seat_seconds(queue.seats_in_use, queueset.guess_ns))

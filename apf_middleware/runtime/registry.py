@@ -60,7 +60,7 @@ class LevelRegistry:
         self._draining: list[LevelRuntime] = []
         self._generations: dict[str, int] = {}  # of parents
         self._generation = 0
-        self._has_leftovers = False  # whether levels or schemas have counters that the configuration doesn't name
+        self._has_leftovers = False  # whether levels or schemas that have gone still have counters
         self.adopt(begin, configuration, self.limits)
 
     def __iter__(self) -> Iterator[LevelRuntime]:
@@ -70,11 +70,11 @@ class LevelRegistry:
 
     @property
     def shown(self) -> tuple[LevelRuntime, ...]:
-        """The levels that metrics show, one of each name: those that drain unless another one has their name."""
+        """The levels that metrics show, one of each name: a draining level only if no current one has its name."""
         return (*{runtime.name: runtime for runtime in (*self._draining, *self.levels.values())}.values(),)
 
     def generation_of(self, name: str) -> int:
-        """Return the number of a level or parent, which no other one ever had."""
+        """Return the number of a level or parent; no other level or parent ever has the same number."""
         runtime = self.levels.get(name)
         return self._generations[name] if runtime is None else runtime.generation
 
@@ -99,7 +99,7 @@ class LevelRegistry:
             if runtime is None:
                 number = self._new_generation()
                 runtime = LevelRuntime(level, shared, streams, request_timeout_ns=timeout, now=now, generation=number)
-                # A level that is over was deleted by an operator; another one of its name counts from 0.
+                # A level that is over was deleted by an operator; a new level of its name counts from 0.
                 if name in by_name and not by_name[name].shared.is_over:
                     runtime.count_on(by_name[name], now)
             else:

@@ -36,7 +36,7 @@ _LABELS: Final = (
 class KindSampler:
     """A sampler of the numbers of ``levels``, active from `begin` until nothing happens between two samples.
 
-    ``on_rest`` is called then; `begin` has to be called again when the next request arrives. ``now`` is the clock.
+    Then ``on_rest`` is called, and `begin` has to be called again when the next request arrives. ``now`` is the clock.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class KindSampler:
         self._dispatched = dispatched
 
     def times(self) -> "Mapping[tuple[str, str], Times]":
-        """Return, by phase and kind, the nanoseconds for which there was each number of requests."""
+        """Return, by phase and kind, the nanoseconds for which each number of requests lasted."""
         return dict(zip(_LABELS, self._occupancy.times(self._now()), strict=True))
 
     def end(self) -> None:

@@ -43,7 +43,7 @@ class RunningRequests:
         self.rejections.add((place.level, place.schema, place.flow), 1)
 
     def age(self, now: int) -> None:
-        """Let older amounts count less; to be called now and then."""
+        """Let older amounts count less; this must be called from time to time."""
         self.work.age(now)
         self.rejections.age(now)
 

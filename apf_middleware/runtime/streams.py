@@ -84,7 +84,7 @@ class OpenStreams:
 
     def check(self) -> None:
         """Raise AssertionError if the counts are inconsistent."""
-        assert self.open == sum(self._by_flow.values()), f"the sum of {self!r}"
+        assert self.open == sum(self._by_flow.values()), f"wrong sum in {self!r}"
         assert all(self._by_flow.values()), f"flows without streams in {self!r}"
 
     def __repr__(self) -> str:
@@ -114,7 +114,7 @@ class StreamRegistry:
             del self._levels[name]
 
     def counts(self, levels: Container[str]) -> Mapping[str, int]:
-        """Return the number of open streams by level; of a level that isn't among ``levels`` only if there are any."""
+        """Return the number of open streams by level; levels not in ``levels`` are omitted if they have none."""
         return {name: streams.open for name, streams in self._levels.items() if name in levels or streams.open}
 
     def __repr__(self) -> str:

@@ -1,11 +1,11 @@
 """The heaviest of any number of flows, in bounded memory.
 
-**Space-saving, in batches.** If every flow were counted, a client with ever new names could fill the memory, so only
-some are counted. When there are four times as many as are to be kept, the heaviest are kept and the others forgotten,
-and the ``floor`` rises to the largest total that was forgotten. A new or returning flow begins at the floor, because up
-to this amount may have been forgotten, and the floor is recorded as its error. For each counted flow
+**Space-saving, in batches.** If every flow were counted, a client that always uses new names could fill the memory, so
+only some flows are counted. When there are four times as many as are to be kept, the heaviest are kept and the others
+forgotten, and the ``floor`` rises to the largest total that was forgotten. A new or returning flow begins at the floor,
+because up to this amount may have been forgotten, and the floor is recorded as its error. For each counted flow
 
-    total - error <= its true amount <= total,
+    total - error <= its true amount <= total.
 
 No uncounted flow had more than the floor, and the floor is at most the sum of all amounts divided by the number of
 flows that are kept. A flow with a larger amount is therefore always counted. (The original sketch of Metwally, Agrawal
@@ -48,7 +48,7 @@ class HeavyFlow(Generic[Flow]):
 
 
 class TopFlows(Generic[Flow]):
-    """Totals by flow, of which at least the ``kept`` heaviest are retained; ageing starts at the time ``now``.
+    """Totals of the heaviest flows: of too many, ``kept`` or fewer remain. Ageing starts at the time ``now``.
 
     Amounts are integers of any unit: seat-nanoseconds, or requests.
     """
@@ -115,7 +115,7 @@ class TopFlows(Generic[Flow]):
         return [HeavyFlow(flow, total, self._errors.get(flow, 0)) for flow, total in by_total]
 
     def of(self, flow: Flow) -> HeavyFlow[Flow] | None:
-        """Return the total of one flow; None if it isn't counted, and so had no more than the floor."""
+        """Return the total of one flow; None if it isn't counted, which means that it had no more than the floor."""
         total = self._totals.get(flow)
         return None if total is None else HeavyFlow(flow, total, self._errors.get(flow, 0))
 

@@ -4,9 +4,8 @@ A wait ends when seats come free, when the wait limit is over, when the client h
 (by a gate, or because its level closes). Each of these events changes the state of the admission in one synchronous
 step, before the waiting task resumes. So the task reads the outcome from the admission, and two outcomes can't race.
 The only race is with a cancellation of the task, which may come after the request was seated and before the task
-resumes.
-If the request has been seated, its seats are released again; if it still waits, it leaves its queue. In both cases the
-cancellation continues.
+resumes. If the request has been seated, its seats are released again; if it still waits, it leaves its queue. In both
+cases the cancellation continues.
 
 On asyncio a waiting request costs a future. When it has waited for some milliseconds (`WATCH_AFTER_NS`), the wait is
 *long*: a deadline is set for the wait limit, and a task begins to watch the client. (If the limit itself is only some
@@ -154,7 +153,7 @@ def _start(run: Callable[[], Coroutine[Any, Any, None]]) -> Cancellable:
         scope = CancelScope()
         spawn_system_task(_run_in, scope, run, name=WATCHING, context=copy_context())
         return scope
-    # the caller keeps the task, to which the loop refers only weakly
+    # the caller keeps a reference to the task, because the loop has only a weak one
     return loop.create_task(run(), name=WATCHING)
 
 

@@ -1,4 +1,4 @@
-"""The simulator: scenarios and recorded traffic in virtual time, in front of the code that runs in production."""
+"""The simulator: it sends scenarios and recorded traffic, in virtual time, to the code that runs in production."""
 
 from apf_middleware.simulation.results import LevelResult, Result, TenantResult, Window
 from apf_middleware.simulation.run import simulate

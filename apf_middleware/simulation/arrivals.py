@@ -145,7 +145,7 @@ def _poisson_times(dice: Random, rate: float, at: float) -> Iterator[float]:
 
 
 def _steady_times(dice: Random, rate: float, at: float) -> Iterator[float]:
-    """Yield times at equal distances; each client starts somewhere within its first one."""
+    """Yield times at equal intervals; each client starts at a random time within the first one."""
     mean_ns = _SECOND / rate
     at -= dice.random() * mean_ns
     while True:
@@ -154,7 +154,7 @@ def _steady_times(dice: Random, rate: float, at: float) -> Iterator[float]:
 
 
 def _burst_times(dice: Random, arrivals: BurstArrivals, at: float, until: int) -> Iterator[float]:
-    """Yield Poisson arrivals at two rates in turn; a gap that reaches into the next phase goes on at its rate."""
+    """Yield Poisson arrivals at two rates in turn; a gap that reaches into the next phase continues at that rate."""
     is_on, phase_ends = False, at
     while True:
         begin = at
@@ -170,5 +170,5 @@ def _burst_times(dice: Random, arrivals: BurstArrivals, at: float, until: int) -
                 break
             expected -= in_phase
             at = phase_ends
-        at = begin + (at - begin)  # the sum of gaps, rounded as such
+        at = begin + (at - begin)  # rounded like a sum of gaps
         yield at

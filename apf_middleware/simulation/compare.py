@@ -31,7 +31,7 @@ def _tenant_line(before: TenantResult, after: TenantResult) -> str:
     if not changes:
         return ""
     signs = {sign for sign, _ in changes}
-    verdict = "gains and pays" if len(signs) == 2 else "gains" if signs == {1} else "pays"
+    verdict = "gains and loses" if len(signs) == 2 else "gains" if signs == {1} else "loses"
     return f"{before.name} {verdict}: {'; '.join(text for _, text in changes)}."
 
 
@@ -72,7 +72,7 @@ def _server_line(before: Result, after: Result) -> str:
         f"{_percent(after.goodput)} of the backend's capacity goes into answers in time, was {_percent(before.goodput)}"
     ]
     if max(before.wasted, after.wasted) >= _SERVED:
-        parts.append(f"{_percent(after.wasted)} of its work is for nothing, was {_percent(before.wasted)}")
+        parts.append(f"{_percent(after.wasted)} of its work is wasted, was {_percent(before.wasted)}")
     if before.fairness is not None and after.fairness is not None:
         parts.append(f"fairness {after.fairness:.2f}, was {before.fairness:.2f}")
     return f"Server: {'; '.join(parts)}."

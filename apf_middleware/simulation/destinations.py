@@ -25,7 +25,7 @@ _AUTHENTICATED = "system:authenticated"
 
 
 def identity_of(user: str, groups: tuple[str, ...] = ()) -> Identity:
-    """Return the identity of ``user`` with the groups that authentication adds; no name is the anonymous user."""
+    """Return the identity of ``user`` with the groups that authentication adds; an empty name is the anonymous user."""
     if user in ("", ANONYMOUS.name):
         return Identity(ANONYMOUS.name, (*groups, *ANONYMOUS.groups)) if groups else ANONYMOUS
     return Identity(user, tuple(dict.fromkeys((*groups, _AUTHENTICATED))))
@@ -33,7 +33,7 @@ def identity_of(user: str, groups: tuple[str, ...] = ()) -> Identity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestTemplate:
-    """A request as a client sends it; header names are in lower case. Compared by identity, to be a quick key."""
+    """A request as a client sends it; header names are in lower case. Compared by identity, so a fast key."""
 
     identity: Identity
     method: str = "GET"
@@ -63,7 +63,7 @@ class DestinationResolver:
         self._resolved: dict[tuple[RequestTemplate, int], _Resolved] = {}
 
     def destination(self, template: RequestTemplate, seats: int = 0) -> Destination:
-        """Return the destination of a request of so many seats, or of as many as the configuration estimates."""
+        """Return the destination of a request that takes ``seats``; if they are 0, the configuration estimates them."""
         key = (template, seats)
         known = self._resolved.get(key)
         if known is None:
@@ -99,7 +99,7 @@ class DestinationResolver:
         return _Resolved(digest, choice, destination)
 
     def _place(self, digest: RequestDigest) -> Classification:
-        """Return the level that the request names, or that of its schema where that level isn't there."""
+        """Return the classification with the level that the request names, or with its schema's level."""
         found = self._classify(digest)
         placed = found if self._naming is None else self._naming.place(None, digest, found)
         return found if isinstance(placed, UnknownQueue) else placed
@@ -116,7 +116,7 @@ class DestinationResolver:
 
 
 def _trusts_nothing(_: object) -> bool:
-    return False  # no proxies are simulated; groups that may name a queue still may
+    return False  # no proxies are simulated; callers whose groups may name a queue still may
 
 
 def _parameters(query: str) -> dict[str, str]:
@@ -138,5 +138,5 @@ def _at_once(estimate: Estimate | Awaitable[Estimate]) -> Estimate:
         found: Estimate = ended.value
         return found
     steps.close()
-    rule = "in virtual time nothing can be waited for"
-    raise InvalidValueError("estimate", "a function that waits", rule, "Say in the scenario how many seats it takes")
+    rule = "in virtual time it can't wait"
+    raise InvalidValueError("estimate", "a function that waits", rule, "Set the seats of requests in the scenario")

@@ -3,8 +3,8 @@
 **Fairness** compares what each client got with its max-min fair share. A client's demand is the work that it asked for
 or still waited for at the start; the capacity that is divided is the backend's; what a client got is the work of
 responses in time. The measure is therefore the same for servers with and without protection. The fairness of a window
-is that of all the time so far: in a single window, clients with requests under way at its end look disadvantaged, and
-few clients ask often enough.
+is that of all the time so far: in a single window, most clients make too few requests, and clients whose requests are
+under way at its end look disadvantaged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -79,7 +79,7 @@ class Measurements:
     def _fair_shares(self) -> list[tuple[SimulatedClient, float, float]]:
         """Return each client with a demand, what it got of its fair share, and that share, in seat-seconds."""
         clients = [client for client in self.clients if client.all_asked_ns]
-        # Clients can get more than the capacity: work counts when it is answered, also that done before.
+        # Clients can get more than the capacity: work counts when it is answered, even if it was done before.
         capacity_ns = max(self._capacity_ns * self._windows_counted, sum(client.all_got_ns for client in clients))
         shares = max_min_fair(capacity_ns / _SECOND, [client.all_asked_ns / _SECOND for client in clients])
         return [

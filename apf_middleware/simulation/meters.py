@@ -100,7 +100,7 @@ class LevelMeter:
         self.total_ns = -self.window_ns
 
     def change(self, now: int, by: int) -> None:
-        """Change the seats in use by so many."""
+        """Add ``by`` to the seats in use."""
         self.window_ns += self.seats * (now - self.changed_at)
         self.changed_at = now
         self.seats += by

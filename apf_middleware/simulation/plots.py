@@ -19,7 +19,7 @@ _LEVELS: Final = ("#a6cee3", "#fdbf6f", "#b2df8a", "#cab2d6", "#fb9a99", "#ffff9
 _ROWS: Final = 4
 _MOST_LINES: Final = 8
 _LONGEST_LABEL: Final = 40
-_ALIKE: Final = 3  # axes that differ less have one scale
+_ALIKE: Final = 3  # axes whose maxima differ by a smaller factor share one scale
 
 
 def require_plots(path: Path) -> None:

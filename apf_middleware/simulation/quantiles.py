@@ -47,7 +47,7 @@ class QuantileSketch:
         return self._counts.items()
 
     def quantile(self, part: float) -> float | None:
-        """Return the duration that ``part`` of all don't exceed, in nanoseconds; None if there are none."""
+        """Return the duration that the fraction ``part`` doesn't exceed, in nanoseconds; None if there are none."""
         if not 0 <= part <= 1:
             raise InvalidValueError("part", part, "it must be from 0 to 1")
         if not self.count:

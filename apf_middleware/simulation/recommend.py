@@ -9,7 +9,8 @@ The procedure:
 4. Size queues so that a full queue can still be served in time. Exact queues stay exact; where queues are shared, size
    decks so that heavy flows don't cover a light one.
 
-Each step is tried out on the trace before its proposal is accepted, and every trial is part of the result.
+The proposed seats (with the shares of step 2) and queues are tried out on the trace, and every trial is part of the
+result.
 """
 
 import math
@@ -29,19 +30,23 @@ from apf_middleware.simulation.results import QUANTILES, LevelResult, Result
 __all__ = ["Objective", "Recommendation", "Run", "Trial", "recommend"]
 
 Run = Callable[[Configuration, str], Result]
-"""Simulates the traffic in front of servers with this configuration, under this name."""
+"""Simulate the traffic on servers with this configuration, under this name."""
 
 _MOST_SEATS: Final = 100_000
 _DECKS: Final = ((16, 4), (32, 4), (64, 6), (128, 6), (256, 6), (512, 6), (1024, 6))
 _COVERED: Final = 0.01
 _MS: Final = 10**6
 _SHARES: Final = 100
-"""About as many shares are divided among the levels."""
+"""The shares that are divided among the levels, before each level's part is rounded up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A quantile of each level's latencies (``p99``) of at most ``limit_ms``, and at most a part ``rejected``."""
+    """The objective for each level: limits for its latencies and its rejections.
+
+    A ``quantile`` of its latencies (like ``p99``) is at most ``limit_ms``, and at most the part ``rejected`` of its
+    requests is rejected.
+    """
 
     quantile: str
     limit_ms: float
@@ -61,8 +66,8 @@ class Objective:
 class Trial:
     """One simulation: what was tried, and the quantile of the level with the worst result.
 
-    ``used`` is the part of the seats that was in use on average. ``meets`` says whether all levels meet the objective,
-    ``comes_close`` whether they do as far as the durations of requests allow.
+    ``used`` is the part of the seats that was in use on average. ``meets`` says whether all levels meet the objective.
+    ``comes_close`` is also true if levels miss it only because their requests take too long even without waiting.
     """
 
     tried: str
@@ -79,7 +84,7 @@ class Trial:
 class Recommendation:
     """The proposed configuration, the reasons for it, and the results before and after.
 
-    If it doesn't meet the objective, ``comes_close`` says whether it is as near as the durations of requests allow.
+    If it doesn't meet the objective, ``comes_close`` says whether only the durations of requests prevent this.
     """
 
     configuration: Configuration
@@ -100,16 +105,17 @@ def recommend(
     heavy: int = 1,
     most_seats: int | None = None,
 ) -> Recommendation:
-    """Return a recommendation for ``configuration``, for ``heavy`` flows at once and at most ``most_seats``.
+    """Return a recommendation for ``configuration``, with at most ``most_seats``.
 
-    ``run_free`` simulates the same traffic in front of a backend that never becomes slower.
+    ``heavy`` is the number of heavy flows that may be active at once. ``run_free`` simulates the same traffic with a
+    backend that never becomes slower.
     """
     return _Search(configuration, objective, run, run_free or run, heavy, most_seats).found()
 
 
 @dataclass(slots=True, eq=False)
 class _Search:
-    """One search; ``floors`` are the limits of levels with a best latency above the objective, in milliseconds."""
+    """One search; ``floors`` are the limits, in ms, for levels whose best latency is above the objective."""
 
     given: Configuration
     objective: Objective
@@ -189,18 +195,19 @@ class _Search:
         total = sum(level.seats for level in _busy(free))
         busiest = sum(level.most_seats for level in _busy(free))
         self.reasons.append(
-            f"When no request waits, {total:.3g} seats are in use on average, {busiest:.3g} at the busiest."
+            f"When no request waits, {total:.3g} seats are in use on average, and {busiest:.3g} if all levels are at"
+            " their busiest at once."
         )
         if self.most_seats is not None and total > self.most_seats:
             self.reasons.append(
-                f"The backend serves {self.most_seats} at once, fewer than that: no configuration serves all requests."
+                f"The backend serves {self.most_seats} at once, which is too few: no configuration serves all requests."
             )
 
     def _with_shares(self, configuration: Configuration, free: Result) -> Configuration:
         busiest = {level.name: level.most_seats for level in _busy(free)}
         limited = {name: level for name, level in configuration.levels.items() if not level.exempt}
         if len(busiest) < 2:
-            self.reasons.append("One level has all the traffic, so its share is what the others don't need.")
+            self.reasons.append("One level has all the traffic, so each of the others gets only one share.")
         wanted = {name: max(1, math.ceil(_SHARES * busiest.get(name, 0.0) / sum(busiest.values()))) for name in limited}
         listed = ", ".join(f"{name} {share}" for name, share in wanted.items())
         self.reasons.append(f"Shares in proportion to what levels use at their busiest: {listed}.")
@@ -246,8 +253,8 @@ class _Search:
             levels[found.name] = replace(level, queuing=queuing, wait_limit_ns=wait_ns)
             own = "a queue for each flow as before, " if queuing.exact else ""
             self.reasons.append(
-                f"{found.name}: {own}queues of {length}, because longer ones could not be served in time, and a wait"
-                f" limit of {wait_ns / _MS:,.0f} ms, because a longer wait misses the objective anyway."
+                f"{found.name}: {own}queues of {length}, for the requests that can be served in time (but 5 to 1,000),"
+                f" and a wait limit of {wait_ns / _MS:,.0f} ms, because a longer wait misses the objective anyway."
             )
         return replace(configuration, levels=MappingProxyType(levels))
 
@@ -262,10 +269,10 @@ class _Search:
 
     def _patience(self, level: LevelResult, configuration: Configuration) -> tuple[int, int]:
         """Return the queue length and the wait limit, in nanoseconds."""
-        mean_ms = level.quantiles_ms["p50"] or 1.0
-        patience_ms = max(self._limit(level.name) - mean_ms, 0.1 * self._limit(level.name))
+        median_ms = level.quantiles_ms["p50"] or 1.0
+        patience_ms = max(self._limit(level.name) - median_ms, 0.1 * self._limit(level.name))
         seats = max(1.0, configuration.server.seats * _part(level.name, configuration))
-        length = math.ceil(patience_ms / mean_ms * seats)
+        length = math.ceil(patience_ms / median_ms * seats)
         return max(5, min(1000, length)), round(patience_ms * 2) * _MS
 
 
@@ -283,17 +290,17 @@ def _with_shares(configuration: Configuration, wanted: Mapping[str, int]) -> Con
 
 
 def _with_seats(configuration: Configuration, seats: int) -> Configuration:
-    """Return the configuration with so many seats.
+    """Return the configuration with this number of seats.
 
-    Where nominal seats may all be in use at once, each level's shares come to a seat at least, so that rounding them up
-    adds none; that needs as many seats as there are levels.
+    If nominal seats may all be in use at once, the shares are changed so that each level has at least one seat, because
+    a level with less than one would be rounded up. This needs as many seats as there are levels.
     """
     resized = replace(configuration, server=replace(configuration.server, seats=seats))
     weights = {name: level.shares.shares for name, level in resized.levels.items() if not level.exempt}
     if not rounds_beyond(resized.server) or seats < len(weights):
         return resized
     parts = divide(Fraction(seats), [(weight, 1, seats) for weight in weights.values()])
-    a_seat = -(-_SHARES // seats)  # in shares
+    a_seat = -(-_SHARES // seats)  # the shares of one seat
     return _with_shares(resized, {name: int(part * a_seat) for name, part in zip(weights, parts, strict=True)})
 
 

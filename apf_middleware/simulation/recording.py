@@ -1,7 +1,7 @@
 """Recorded requests as a load: each arrives at its recorded time, from its caller, and takes its recorded duration.
 
-Rows are streamed. Only the clients are kept, up to a bound: beyond it, what a client gets counts for its tenant but
-not for the index of fairness.
+Rows are streamed. Only the clients are kept, up to a bound: what further clients get counts for their tenants but not
+for the index of fairness.
 """
 
 from collections.abc import Callable, Iterator
@@ -59,8 +59,8 @@ class Recording:
 class RecordedClients:
     """The clients of a recording: users, or the addresses of requests without a user.
 
-    What a client asks for changes from row to row, and its ``template`` with it. Clients that are told apart are added
-    to ``measured``.
+    Each row of a client may be another request, so each replaces the client's ``template``. Clients that are counted
+    one by one are added to ``measured``.
     """
 
     def __init__(self, groups: list[ClientGroup], recording: Recording, measured: list[SimulatedClient]) -> None:
@@ -98,7 +98,7 @@ class RecordedClients:
 
 @dataclass(frozen=True, slots=True)
 class RecordedArrivals:
-    """Makes a request for each row, one scheduled at a time; ``tenant`` gives what the rows don't say."""
+    """Makes a request for each row, one scheduled at a time; ``tenant`` supplies what the rows don't contain."""
 
     arrivals: Arrivals
     rows: Iterator[RecordedRequest]

@@ -19,13 +19,13 @@ __all__ = ["ClientGroup", "SimulatedClient", "SimulatedRequest"]
 
 
 class SimulatedRequest(Admission):
-    """One attempt at a request that ``client`` has wanted served since ``due``; ``tries`` attempts came before it.
+    """One attempt at a request that ``client`` wanted to make at the time ``due``, after ``tries`` earlier attempts.
 
     It takes ``service_ns`` on an idle backend and loads the backend with ``weight`` seats: the ``asked_seats`` of the
-    scenario, or else those that the configuration estimates. ``parent`` is the request in the course of which it is
-    made, and ``called`` the number of requests that it has made itself. ``on_conclusion`` is called with whether it
-    was rejected, ``on_wake`` when its wait in a queue is over. ``is_settled`` means that the client no longer waits
-    for it, with a response or without.
+    scenario, or else those that the configuration estimates. ``parent`` is the request that makes it while it is
+    served, and ``called`` the number of requests that it has made itself. ``on_conclusion`` is called at its end, with
+    True if it was rejected; ``on_wake`` when its wait in a queue is over. ``is_settled`` means that the client no
+    longer waits for it, whether or not it got a response.
     """
 
     __slots__ = (
@@ -76,7 +76,7 @@ class SimulatedRequest(Admission):
         self.on_conclusion: Callable[[bool], None] | None = None
 
     def wake(self) -> None:
-        """End the wait. The server schedules what follows, because the caller is in the midst of a state change."""
+        """End the wait. The server schedules what follows, because the caller is still changing the state."""
         self.waiter: Wakeable | None = None
         self.on_wake(self)
 
@@ -96,9 +96,9 @@ class ClientGroup:
 class SimulatedClient:
     """One client of a tenant, with a random generator of its own and the work that it asked for and got.
 
-    All works are seat-nanoseconds. ``open_ns`` is the work that it waits for. In the current window, ``begun_ns`` is
-    the work that it waited for at the start, ``asked_ns`` what it has asked for since, and ``got_ns`` what it got.
-    ``all_asked_ns`` and ``all_got_ns`` are the sums over all windows that count.
+    Amounts of work are in seat-nanoseconds. ``open_ns`` is the work that it waits for. In the current window,
+    ``begun_ns`` is the work that it waited for at the start, ``asked_ns`` what it has asked for since, and ``got_ns``
+    what it got. ``all_asked_ns`` and ``all_got_ns`` are the sums over all windows that count.
     """
 
     group: ClientGroup

@@ -85,7 +85,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of one simulation. ``fairness`` is Jain's index of the parts of their fair shares that clients got.
+    """The result of one simulation. ``fairness`` is Jain's index of the parts that clients got of their fair shares.
 
     ``goodput`` is the part of the backend's capacity that went into responses for which a client still waited,
     ``wasted`` the part of its work for responses that came too late.

@@ -275,7 +275,7 @@ class Simulation:
             request.on_conclusion(outcome == "rejected")
         if request.parent is not None:
             request.parent.has_failed = outcome != "served"
-            # The parent continues in a separate event, because its controller may just now be changing state.
+            # The parent continues in a separate event, because its controller may still be changing its state.
             self._events.at(self._events.now, self.served, request.parent)
         if self._from_ns <= request.due < self._end_ns:
             self._counted_open -= 1

@@ -49,7 +49,7 @@ class SimulatedServer:
         self._free_at = 0
         self._phase_ns = backend.overhead_ns // _PHASES
         self._wait_limits: dict[str, FifoTimeouts[SimulatedRequest]] = {}
-        # With a registry of its own the controller accepts gates that the application would add at startup.
+        # Given a `Gates`, the controller also accepts the names of gates that the application would add at startup.
         gates = Gates() if configuration.has_gates else None
         self.controller: Controller = Controller(configuration, gates, now=events.read, alarm=alarm)
         self.places: int = configuration.server.seats if backend.places is None else backend.places
@@ -95,7 +95,7 @@ class SimulatedServer:
         if request.state is _SEATED:
             self._work(self._begin, request)
         elif not request.is_settled:
-            # Not at once: the controller is in the midst of a state change.
+            # Not at once, because the controller is still changing its state.
             self._events.at(self._events.now, self._reject, request)
 
     def _reject(self, request: SimulatedRequest) -> None:
@@ -103,7 +103,7 @@ class SimulatedServer:
         self._work(self._observer.rejected, request, _PHASES - 1)
 
     def _begin(self, request: SimulatedRequest) -> None:
-        """Start the request at the backend, which takes longer for it the more it has to do at this moment."""
+        """Start the request at the backend; it takes longer if the backend has more to do at this moment."""
         # The slowdown is fixed at the start: later arrivals slow down only themselves.
         self.load = load = self.load + request.weight
         duration = request.service_ns
@@ -129,7 +129,7 @@ class SimulatedServer:
         self.controller.release(request)
 
     def disconnect(self, request: SimulatedRequest) -> None:
-        """End the client's connection: a waiting request leaves its queue, a running one goes on."""
+        """End the client's connection: a waiting request leaves its queue, a running one continues."""
         self.controller.hang_up(request)
 
     def __repr__(self) -> str:

@@ -188,11 +188,11 @@ class RequestTrace:
             yield row
         # A few bad lines are normal; more mean that the file has another format.
         if strange and (not taken or strange > _MOST_UNREADABLE * taken):
-            raise TraceFormatError(f"{first} ({strange} of {taken + strange} lines are like that)")
+            raise TraceFormatError(f"{first} ({strange} of {taken + strange} lines can't be read)")
 
 
 def _first(held: list[tuple[int, int, RecordedRequest]], last: int) -> tuple[int, RecordedRequest]:
-    """Return the earliest row held, not before the last one: a row beyond the look-ahead comes at once."""
+    """Return the earliest row that is held; if it is earlier than the last one, it gets the time of that row."""
     time, _, row = heappop(held)
     time = max(time, last)
     return time, replace(row, time_ns=time, is_whole_second=False)
@@ -265,7 +265,7 @@ def _of_log(line: str) -> RecordedRequest:
     if found is None:
         if _LOG_WITHOUT.match(line):
             hint = "with nginx add $request_time to log_format, with Apache %D to LogFormat"
-            raise _UnreadableError(f"a line must end with how long the request took: {hint}")
+            raise _UnreadableError(f"a line must end with the duration of the request: {hint}")
         if _LOG_OF_NO_REQUEST.match(line):
             raise _NoRequestError
         raise _UnreadableError("a line must be JSON, or of the common or combined log form with a duration at its end")

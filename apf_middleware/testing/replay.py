@@ -18,7 +18,7 @@ __all__ = ["Difference", "Replay", "Row", "replay"]
 
 @dataclass(slots=True)
 class Row:
-    """The outcome of one arrival. Columns of a trace have these names; what doesn't apply is None."""
+    """The outcome of one arrival. Columns of a trace have these names; fields that don't apply are None."""
 
     id: int
     queue: int | None = None
@@ -178,7 +178,7 @@ class Replay:
         if not columns:
             return None
         if unknown := [column for column in columns if column not in COLUMNS]:
-            raise TraceFormatError(f"results.columns has {unknown}, but known are {list(COLUMNS)}")
+            raise TraceFormatError(f"results.columns has {unknown}, but the known columns are {list(COLUMNS)}")
         rows = list(self.rows.values())
         if len(rows) != len(recorded):
             return Difference("number of rows", len(recorded), len(rows))
@@ -191,7 +191,7 @@ class Replay:
 
     def _total_that_differs(self) -> Difference | None:
         ours = {"summary": self.summary(), "final_state": self.final_state()}
-        if self.discipline.epochs:  # upstream zeroes the meters of idle queues then, which nothing ever reads
+        if self.discipline.epochs:  # upstream then sets the meters of idle queues to 0, but never reads them
             del ours["final_state"]["next_dispatch_r"]
         for part, values in ours.items():
             recorded = self.trace.document.get(part) or {}

@@ -1,8 +1,8 @@
 """Closed-loop clients in front of one queue set, and the seats that each of them got.
 
-A client has some threads. Each makes its calls one after the other: the next one comes ``think_ns`` after the last one
-has been served (before, if it is negative), and a thread gives up when its call is rejected. Threads start a few
-nanoseconds apart so that no two arrive at the same instant.
+A client has some threads. Each makes its calls one after the other: the next one comes ``think_ns`` after the end of
+the one before (or before its end, if ``think_ns`` is negative), and a thread whose call is rejected gives up. Threads
+start a few nanoseconds apart so that no two arrive at the same instant.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ __all__ = ["Client", "FairnessScenario", "Outcome", "play"]
 
 _THREADS_APART_NS = 90
 _CLIENTS_APART_NS = 20
-_COMPARED = 4  # of the clients at either end, pair by pair
+_COMPARED = 4  # about this many of the first and of the last clients are compared, pair by pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class _Play:
                 world.at(begin, partial(self._call, place, client, calls), Rank.ARRIVE)
 
     def watch(self, until: int) -> list[float]:
-        """Run on, and return the average seats of each client since the last time."""
+        """Continue ``until`` a time, and return the average seats of each client since the last call."""
         self.world.run(until)
         return [watch.reset(until).average for watch in self._watches]
 

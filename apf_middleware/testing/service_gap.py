@@ -2,7 +2,8 @@
 
 Theorems about fair queuing bound this measure: two flows that are backlogged all the time are served alike over any
 interval, not only on average. For each pair of flows, and each interval in which requests of both wait, the difference
-of their seat-seconds is followed; the gap is its largest change. A gap of one request's work can't be avoided.
+of their seat-seconds is followed; the gap is the most that it changed in one interval. A gap of one request's work
+can't be avoided.
 """
 
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ _NS = 10**9
 
 
 class ServiceGap:
-    """The largest gap among these ``flows``, in seat-nanoseconds: ``largest``. Others are ignored.
+    """The largest gap among these ``flows``, in seat-nanoseconds: ``largest``. Other flows are ignored.
 
     Each event costs O(flows).
     """
@@ -34,7 +35,7 @@ class ServiceGap:
         return self.largest / _NS
 
     def occupy(self, now: int, flow: int, seats: int) -> None:
-        """Change the seats of ``flow`` by so many."""
+        """Add ``seats`` to the seats of ``flow``."""
         if flow in self._seats:
             self._served[flow] = self._service(now, flow)
             self._since[flow] = now
@@ -42,7 +43,7 @@ class ServiceGap:
             self._update(now, flow)
 
     def wait(self, now: int, flow: int, requests: int) -> None:
-        """Change the number of waiting requests of ``flow`` by so many."""
+        """Add ``requests`` to the number of waiting requests of ``flow``."""
         if flow in self._seats:
             self._update(now, flow)
             self._waiting[flow] += requests
@@ -61,7 +62,7 @@ class ServiceGap:
                 self._range[pair] = None
                 continue
             ahead = mine - self._service(now, other)
-            ahead = ahead if flow < other else -ahead  # always that of the pair's first flow
+            ahead = ahead if flow < other else -ahead  # the lead of the pair's first flow
             known = self._range[pair]
             least, most = (ahead, ahead) if known is None else (min(known[0], ahead), max(known[1], ahead))
             self._range[pair] = (least, most)

@@ -86,8 +86,8 @@ class Shortfall:
         self._watched = watched
         self._accounts: dict[Hashable, _Account] = {}
         self._judged: dict[Hashable, _Account] = {}
-        self._demands: Counter[int] = Counter()  # how many flows demand so many seats
-        self._widths: Counter[int] = Counter()  # how many requests of this width wait
+        self._demands: Counter[int] = Counter()  # the number of flows by the seats that they demand
+        self._widths: Counter[int] = Counter()  # the number of waiting requests by width
         self._waiting_flows = self._in_use = 0
         self._level: tuple[int, int] | None = None
         self._scale = 1
@@ -112,7 +112,7 @@ class Shortfall:
         return (self._most + 1) * self._most_work
 
     def wait(self, now: int, flow: Hashable, width: int, requests: int = 1) -> None:
-        """Change the number of requests of this width that wait in ``flow`` by so many."""
+        """Add ``requests`` to the number of requests of this width that wait in ``flow``."""
         account = self._begin(now, flow)
         was_waiting = account.waiting > 0
         account.widths[width] += requests
@@ -128,7 +128,7 @@ class Shortfall:
         self._end(account)
 
     def occupy(self, now: int, flow: Hashable, seats: int) -> None:
-        """Change the seats of ``flow`` by so many."""
+        """Add ``seats`` to the seats of ``flow``."""
         account = self._begin(now, flow)
         account.seats += seats
         self._in_use += seats
@@ -197,7 +197,7 @@ class Shortfall:
             self.worst_drought = Finding(flow, self._now, Fraction(drought), bound)
 
     def _fill(self) -> tuple[int, int]:
-        """Return the seats of each flow that wants more, as a fraction: progressive filling, demand by demand."""
+        """Return the fair share of each flow that wants more, as a fraction: progressive filling, demand by demand."""
         free = self._capacity - self._in_use
         left = min(self._capacity, self._in_use) if self._widths and max(self._widths) > free else self._capacity
         unfilled = sum(self._demands.values())
@@ -209,7 +209,7 @@ class Shortfall:
         return self._capacity, 1  # all demands are met
 
     def _refine(self, denominator: int) -> None:
-        """Make the scale a multiple of ``denominator``, so that every share is an integer of it."""
+        """Make the scale a multiple of ``denominator``, so that every share is a whole number of its parts."""
         finer = denominator // gcd(self._scale, denominator)
         if finer > 1:
             self._scale *= finer

@@ -21,7 +21,7 @@ __all__ = ["FORMAT", "Arrival", "Cancellation", "Event", "Reconfiguration", "Tra
 
 FORMAT: Final = "apf-queueset-trace/1"
 
-_EXEMPT_QUEUES: Final = -1  # how a trace writes an exempt level
+_EXEMPT_QUEUES: Final = -1  # the number of queues that a trace has for an exempt level
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ _ENTROPY = 0x9E3779B97F4A7C15  # spreads the numbers of flows over 64 bits
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """One flow with so many ``connections``, active in ``phases`` (from, until), both in nanoseconds.
+    """One flow with some ``connections``, active in ``phases`` (from, until), both in nanoseconds.
 
     Calls take their duration from ``durations_ns`` and their work from ``works``, one after the other; from
     ``later_from_ns`` on they take the duration from ``later_ns``, if there are any. A connection pauses for
@@ -48,7 +48,7 @@ class Caller:
                 raise InvalidValueError(name, getattr(self, name), "there must be at least one")
 
     def next_active(self, now: int) -> int | None:
-        """Return the first time from ``now`` on at which the flow calls."""
+        """Return the first time from ``now`` on at which the flow is active; None if there is none."""
         return min((max(begin, now) for begin, end in self.phases if end > now), default=None)
 
 
@@ -76,7 +76,7 @@ def observe(
     windows: Sequence[int] = (),
     strict_upstream: bool = False,
 ) -> Observation:
-    """Play until every call has been served; no flow calls after ``most_calls``.
+    """Play until every call has been served; after ``most_calls``, no flow makes any more.
 
     ``windows`` are the times at which measured windows begin and end, ``resizes`` are times and the settings from then
     on.

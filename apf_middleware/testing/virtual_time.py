@@ -1,4 +1,4 @@
-"""Virtual time around one queue set: calls arrive, run for as long as they say, and are released.
+"""Virtual time around one queue set: calls arrive, run for their durations, and are released.
 
 Events at the same instant happen in the order of `Rank`, and within a rank in the order in which they were scheduled:
 the order of the golden traces.

@@ -154,7 +154,7 @@ def test_credentials_can_be_given_in_three_ways(server: str, tokens: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "wants credentials: give --token or --header"),
+        ((), "requires credentials: give --token or --header"),
         (("--token", "nonsense"), "doesn't accept these credentials"),
         (("--token", "secret-u"), "doesn't authorize you: spec.admin.groups"),
     ],
@@ -174,7 +174,7 @@ def test_an_admin_that_is_off_or_elsewhere_is_not_there(tokens: Path) -> None:
         result = apf(url)
 
     assert result.returncode == 1
-    assert "isn't there: this is no server with apf_middleware, another path, or its admin is off" in result.stderr
+    assert "doesn't exist: the server has no apf_middleware, another admin path, or its admin is off" in result.stderr
 
 
 def test_another_server_that_answers_200_is_recognized() -> None:

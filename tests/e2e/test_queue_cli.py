@@ -169,7 +169,7 @@ def test_workers_that_disagree_are_named(batch: Shop) -> None:
     assert result.returncode == PARTIAL
     assert rows(result)["batch"]["STATE"] == "Mixed"
     assert rows(result)["web"]["STATE"] == "Open"
-    assert f"worker {odd} has it Paused" in result.stderr
+    assert f"batch is Paused in worker {odd}" in result.stderr
     assert batch.apf("operate", "batch", "-a", "open").returncode == DONE, "the same for all ends it"
     assert batch.apf("list").returncode == DONE
 
@@ -194,7 +194,7 @@ def test_a_worker_that_does_not_answer_is_unknown_and_the_other_is_operated(batc
         os.kill(stopped, signal.SIGCONT)
 
     assert (listed.returncode, rows(listed)["batch"]["STATE"]) == (PARTIAL, "Unknown")
-    assert f"worker {stopped}: it didn't answer in time; --timeout gives it longer" in listed.stderr
+    assert f"worker {stopped}: it didn't answer in time; raise --timeout to wait longer" in listed.stderr
     assert paused.returncode == PARTIAL
     assert f"worker {stopped}: it didn't answer" in paused.stderr
 
@@ -209,8 +209,8 @@ def test_a_worker_that_does_not_answer_is_unknown_and_the_other_is_operated(batc
         (("operate", "web", "--action", "open", "--mode", "shed"), USAGE, "only --action close has a mode"),
         (("update", "web"), USAGE, "nothing to change: give --weight"),
         (("update", "web", "--weight", "0"), USAGE, "greater than or equal to 1"),
-        (("update", "web", "--max", "many"), USAGE, "no number of seats"),
-        (("update", "web", "--wait-limit", "long"), USAGE, "is no duration above nothing"),
+        (("update", "web", "--max", "many"), USAGE, "must be a number of seats or none"),
+        (("update", "web", "--wait-limit", "long"), USAGE, "must be a duration of more than 0"),
         (("create",), USAGE, "Missing argument"),
         (("create", "web"), REFUSED, "there is a queue of this name already"),
         (("create", "We b"), REFUSED, "name: it must be a DNS name"),

@@ -1,9 +1,9 @@
-"""The answers of several workers, merged: sums, and where the workers don't agree, which of them differ.
+"""The merged answers of several workers: sums, and the workers that differ from others.
 
 Each worker has seats and counters of its own, so a server has their sum. A value that the workers should have in common
-(the state, the weight) is shown if it is the same in all; otherwise it is ``Mixed``, and the state is ``Unknown`` while
-one worker doesn't answer. Closing and Closed count as the same, because a closing queue is closed in one worker before
-it is in another.
+(the state, the weight) is shown if it is the same in all; otherwise it is ``Mixed``. If a worker doesn't answer and the
+others agree, the state is ``Unknown``. Closing and Closed count as the same, because a closing queue is closed in one
+worker before it is in another.
 """
 
 from collections import Counter
@@ -58,9 +58,9 @@ RowT = TypeVar("RowT")
 
 @dataclass(frozen=True, slots=True)
 class MergedQueue:
-    """A queue in all workers: ``total`` has sums and what the workers have in common, ``states`` each worker's own.
+    """A queue in all workers: ``total`` has the sums and the common values, ``states`` the state in each worker.
 
-    The workers differ in the fields that are ``mixed``; ``total`` has those of the first worker.
+    In the ``mixed`` fields the workers differ, and ``total`` has the values of the first worker.
     """
 
     total: NamedQueueSnapshot
@@ -135,7 +135,7 @@ def _wanted(state: str) -> str:
 
 
 def disagreements(queues: Sequence[MergedQueue]) -> list[str]:
-    """Describe which workers differ from most."""
+    """Describe which workers differ from the majority, or how all differ if there is none."""
     found = []
     for queue in queues:
         known = {worker: state for worker, state in queue.states.items() if state != UNKNOWN}
@@ -145,8 +145,8 @@ def disagreements(queues: Sequence[MergedQueue]) -> list[str]:
         usual, most = wanted.most_common(1)[0]
         if 2 * most <= len(known):  # there is no majority
             usual = ""
-        odd = ", ".join(f"worker {worker} has it {state}" for worker, state in known.items() if _wanted(state) != usual)
-        found.append(f"{queue.total.name}: {odd}{f'; {most} others {usual}' if usual else ''}")
+        odd = ", ".join(f"{state} in worker {worker}" for worker, state in known.items() if _wanted(state) != usual)
+        found.append(f"{queue.total.name} is {odd}{f', but {usual} in {most} others' if usual else ''}")
     return found
 
 
@@ -190,7 +190,7 @@ def _grouped(rows: Iterable[RowT], key: Callable[[RowT], KeyT]) -> Iterable[tupl
 
 @dataclass(frozen=True, slots=True)
 class MergedGate:
-    """A gate, or a key of it where requests wait: ``total`` has the sums of all workers that have it."""
+    """A gate, or one of its keys for which requests wait: ``total`` has the sums of all workers that list it."""
 
     total: GateSnapshot
     states: Mapping[str, str]
@@ -207,7 +207,7 @@ def merge_gates(replies: Sequence[Reply[GateList]]) -> list[MergedGate]:
     return [
         _merge_gate(dict(own))
         for (gate, key), own in sorted(found.items(), key=lambda item: (item[0][0], _sortable(item[0][1])))
-        # A worker where no request waits lists a gate without its keys: that is no row beside the keys of others.
+        # A worker in which no request waits lists the gate without keys. Omit this row if other workers list keys.
         if key is not None or gate not in keyed or any(one.parked for _, one in own)
     ]
 
@@ -237,7 +237,7 @@ def _gate_state(states: Sequence[str]) -> str:
 def gate_disagreements(gates: Sequence[MergedGate]) -> list[str]:
     """Describe gates that are held in some workers and not in others."""
     return [
-        f"{one.total.gate}: {', '.join(f'worker {worker} has it {state}' for worker, state in one.states.items())}"
+        f"{one.total.gate} is {', '.join(f'{state} in worker {worker}' for worker, state in one.states.items())}"
         for one in gates
         if one.total.state == MIXED
     ]

@@ -19,7 +19,7 @@ def with_options(
 ) -> Callable[[_Command], _Command]:
     """Replace ``parameter`` of a command by ``options``, each of which is a type and a default.
 
-    ``collect`` makes the command's argument of the values of the options.
+    ``collect`` makes the command's argument from the values of the options.
     """
 
     def decorate(command: _Command) -> _Command:
@@ -50,6 +50,6 @@ def parse_duration(text: str, option: str) -> float:
     found = _DURATION.fullmatch(text)
     seconds = float(found["number"]) * _SECONDS[found["unit"]] if found else 0.0
     if seconds <= 0:
-        rule = "is no duration above nothing: write it like 10s or 500ms"
+        rule = "must be a duration of more than 0, like 10s or 500ms"
         raise typer.BadParameter(f"{text!r} {rule}", param_hint=option)
     return seconds

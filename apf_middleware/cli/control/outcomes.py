@@ -67,7 +67,7 @@ def _named(reply: Reply[Any]) -> str:
 
 
 def end(replies: Sequence[Reply[Any]], queues: Sequence[MergedQueue] = (), *, odd: Sequence[str] = ()) -> None:
-    """Write where the workers don't agree, and end the command unless all is well."""
+    """Write where the workers don't agree; end the command if they don't, or if any has not succeeded."""
     odd = (*disagreements(queues), *odd)
     for one in odd:
         note(one)

@@ -1,6 +1,6 @@
 """Views of queues and gates for operators: tables, one queue in detail, or documents for programs and files.
 
-A table has as many columns as the terminal is wide, and all of them where there is no terminal.
+A table has the columns that fit on the terminal; without a terminal, it has all columns.
 """
 
 import shutil
@@ -29,7 +29,7 @@ def _field(name: str) -> _Cell:
 
 
 def format_number(value: object) -> str:
-    """Return a number with at most two digits, or yes or no."""
+    """Return a number with at most two decimals, or yes or no."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
@@ -59,12 +59,12 @@ _SHORTEST_NAME: Final = 8
 
 
 def terminal_width() -> int | None:
-    """Return the width of the terminal; None where there is none."""
+    """Return the width of the terminal; None without a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def queue_table(queues: Sequence[MergedQueue], *, width: int | None = None, wide: bool = False) -> list[str]:
-    """Return the lines, no wider than ``width`` if possible: columns that matter least go, and names become shorter."""
+    """Return the lines; to fit into ``width``, the least important columns are omitted, and then names are cut."""
     columns = _COLUMNS | _WIDE if wide else _COLUMNS
     cells = {name: [name, *map(cell, queues)] for name, cell in columns.items()}
     if width is not None and not wide:
@@ -205,5 +205,5 @@ def _describe_gate(gate: HoldingGate) -> str:
 
 
 def _describe_flow(flow: WaitingFlow) -> str:
-    name = printable(flow.flow, most=60) or "(all alike)"
+    name = printable(flow.flow, most=60) or "(all requests)"
     return f"{name} {flow.waiting}, oldest {flow.oldest:.1f} s"

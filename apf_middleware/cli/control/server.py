@@ -1,4 +1,4 @@
-"""The server that a command is about, found by options that all such commands have."""
+"""The server on which a command works, found by options that all such commands share."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ __all__ = ["TOKEN_VARIABLE", "Server", "admin_address", "find_server", "for_serv
 
 DocumentT = TypeVar("DocumentT")
 
-TOKEN_VARIABLE: Final = "APF_TOKEN"  # noqa: S105 - where a token is, not what it is
+TOKEN_VARIABLE: Final = "APF_TOKEN"  # noqa: S105 - the name of a variable, not a token
 
 _RuntimeDir = Annotated[
     Path | None,
@@ -28,10 +28,12 @@ _RuntimeDir = Annotated[
         "--runtime-dir", envvar=DIRECTORY_VARIABLE, help="The directory with the sockets of the server's workers."
     ),
 ]
-_App = Annotated[str | None, typer.Option(help="The server's admin.app, if several have sockets there.")]
+_App = Annotated[
+    str | None, typer.Option(help="The server's admin.app, if the directory has sockets of several servers.")
+]
 _Url = Annotated[
     str | None,
-    typer.Option("--server", metavar="URL", help="The server's admin in place of sockets, like http://127.0.0.1:8000."),
+    typer.Option("--server", metavar="URL", help="The server's admin, instead of sockets, like http://127.0.0.1:8000."),
 ]
 _TokenFile = Annotated[
     Path | None, typer.Option(help=f"A file with a bearer token for --server; or the variable {TOKEN_VARIABLE}.")
@@ -74,7 +76,7 @@ def admin_address(url: str, hint: str = "URL") -> str:
     if not usable:
         raise typer.BadParameter(f"{url!r} isn't like http://127.0.0.1:8000", param_hint=hint)
     if parts.username is not None or parts.query or parts.fragment:
-        rule = "it must have no user, query or fragment: options give the credentials"
+        rule = "it must have no user, query or fragment; give credentials by options"
         raise typer.BadParameter(rule, param_hint=hint)
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or DEFAULT_PATH}"
 
@@ -92,7 +94,7 @@ def find_server(
     files = _sockets(runtime_dir, app)
     workers = _living(files)
     if not workers:
-        dead = f"; {len(files)} that have died left theirs" if files else ""
+        dead = f"; {len(files)} left by workers that have ended" if files else ""
         what = f"no worker{f' of {app}' if app else ''} has a socket in {runtime_dir}{dead}"
         fail(f"{what}: does the server run, with admin.socket or {DIRECTORY_VARIABLE}?", Exit.UNREACHED)
     return Server(files[0].app, workers, timeout, runtime_dir)
@@ -112,7 +114,7 @@ def _sockets(directory: Path, app: str | None) -> Sequence[SocketFile]:
         given = DIRECTORY_VARIABLE if os.environ.get(DIRECTORY_VARIABLE) == str(directory) else "--runtime-dir"
         fail(str(InvalidValueError(given, error.value, error.rule, error.hint)), Exit.UNREACHED)
     except OSError as error:
-        fail(f"{directory} can't be looked into: {(error.strerror or str(error)).lower()}", Exit.UNREACHED)
+        fail(f"{directory} can't be read: {(error.strerror or str(error)).lower()}", Exit.UNREACHED)
     apps = sorted({one.app for one in files})
     if len(apps) > 1:
         raise typer.BadParameter(f"several servers have sockets there: {', '.join(apps)}", param_hint="--app")

@@ -1,6 +1,6 @@
 """``apf queue top`` in a terminal: a screen that is updated again and again, and a keyboard.
 
-A thread of its own asks the workers, so that keys work while one of them doesn't answer.
+A separate thread asks the workers, so that keys work while one of them doesn't answer.
 """
 
 import os
@@ -35,7 +35,7 @@ _PLAIN_WIDTH: Final = 120
 
 
 def watch(server: Server, interval: float) -> None:
-    """Show the screen until the user quits; once, where there is no terminal."""
+    """Show the screen until the user quits; without a terminal, show it once."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a ? in place of what can't be encoded
     screen = TopScreen(server.name)
@@ -45,7 +45,7 @@ def watch(server: Server, interval: float) -> None:
     if sys.stdin.isatty() and sys.stdout.isatty():
         _watch_live(server, screen, interval)
     else:
-        time.sleep(interval)  # rejections per second take two readings
+        time.sleep(interval)  # rejections per second need two readings
         _show_once(server, screen)
 
 
@@ -148,7 +148,7 @@ def keys_in(text: str) -> Iterator[str | Key]:
             yield _ESCAPES[escape]
         elif text[0] == "\x1b":
             yield Key.ESCAPE
-            return  # the rest belongs to a key without a meaning here
+            return  # the rest belongs to a key that has no meaning here
         else:
             yield text[0]
         text = text[len(escape or text[0]) :]

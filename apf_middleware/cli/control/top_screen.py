@@ -66,12 +66,12 @@ class TopScreen:
     _odd: list[str] = field(default_factory=list)
     _rates: dict[str, float] = field(default_factory=dict)
     _updated_at: float | None = None
-    _asked: tuple[str, str] | None = None  # the action and the queue that are to be confirmed
+    _asked: tuple[str, str] | None = None  # the action and the queue that must be confirmed
 
     # Input
 
     def update(self, replies: Sequence[QueueReply], at: float) -> None:
-        """Show the replies of a moment, in seconds."""
+        """Show the replies that came at the time ``at``, in seconds."""
         before = self._rejections()
         self._workers = len(replies)
         self._silent = [f"worker {reply.worker}: {reply.trouble}" for reply in replies if not reply.is_done]
@@ -79,7 +79,7 @@ class TopScreen:
             self.queues = merge_queues(replies)
         self._odd = disagreements(self.queues)
         passed = 0.0 if self._updated_at is None else at - self._updated_at
-        if passed > 0:  # of a worker that ended, the counters are gone
+        if passed > 0:  # counts fall when a worker ends, because its counters are gone
             self._rates = {
                 name: max(0, number - before.get(name, number)) / passed for name, number in self._rejections().items()
             }
@@ -99,7 +99,7 @@ class TopScreen:
         self.message = "; ".join((outcome, *others))
 
     def press(self, key: str | Key) -> QueueCommand | None:
-        """React to a key; return the command, if it makes one."""
+        """React to a key; return the command that it causes, if any."""
         if self._asked is not None:
             (action, queue), self._asked = self._asked, None
             body = _QUESTIONS[action][1].get(key) if isinstance(key, str) else None
@@ -123,7 +123,7 @@ class TopScreen:
     # Output
 
     def lines(self, width: int, height: int | None = None, *, keys: bool = True) -> list[Text]:
-        """Return lines no wider than ``width`` and no more than ``height``, with ``keys`` where they can be pressed."""
+        """Return at most ``height`` lines, no wider than ``width``; ``keys`` says whether keys can be pressed."""
         title = f"apf top: {printable(self.name)}, {plural(self._workers, 'worker')}"
         lines = [Text(title, "bold"), self._line("NAME", _HEAD, width, "bold reverse" if keys else "bold")]
         for queue in self._visible(height):
@@ -148,7 +148,7 @@ class TopScreen:
 
     def _message(self) -> str:
         if not self._workers:
-            return "no worker has a socket there any more"
+            return "no worker has a socket in the directory any more"
         return "; ".join((*([self.message] if self.message else ()), *self._silent, *self._odd))
 
     def _prompt(self) -> str:

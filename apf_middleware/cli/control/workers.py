@@ -1,7 +1,7 @@
 """Requests to the workers of a server: over their Unix sockets, or to the URL of the admin.
 
-All workers are asked at once, each with its own timeout, so that one that hangs delays the others no longer. A worker's
-answer, or why there is none, is a value; `merging` merges the answers.
+All workers are asked at once, so that all replies have come after one timeout, even if several workers hang. The reply
+of a worker is a value: its answer, or the reason why there is none. `merging` merges the replies.
 """
 
 import http.client
@@ -161,7 +161,7 @@ def _ask(question: _Question[DocumentT_co], timeout: float, worker: Worker) -> R
             content = response.read(_MOST_BYTES)
             mark, location = response.getheader(MARK), response.getheader("location")
     except TimeoutError:
-        return Reply(worker.name, silence="it didn't answer in time; --timeout gives it longer")
+        return Reply(worker.name, silence="it didn't answer in time; raise --timeout to wait longer")
     except OSError as error:
         return Reply(worker.name, silence=(error.strerror or str(error)).lower())
     except (http.client.HTTPException, ValueError) as error:
@@ -177,7 +177,7 @@ def _ask(question: _Question[DocumentT_co], timeout: float, worker: Worker) -> R
 def _describe_stranger(status: int, location: str | None) -> str:
     """Return what is wrong with an answer that isn't the admin's."""
     where = f" and redirects to {location!r}" if location else ""
-    hint = "give --token-file or the variable APF_TOKEN" if status == 401 else "is this its address, and its admin on?"
+    hint = "give --token-file or the variable APF_TOKEN" if status == 401 else "check the address, and its admin"
     return f"it answers {status}{where}, but isn't apf's admin: {hint}"
 
 
@@ -185,11 +185,11 @@ def _parse(name: str, status: int, content: bytes, kind: type[DocumentT_co]) -> 
     try:
         json.loads(content)
     except ValueError:
-        return Reply(name, silence=f"it answers {status} with what isn't JSON")
+        return Reply(name, silence=f"it answers {status}, but not with JSON")
     try:
         if 200 <= status < 300:
             return Reply(name, status, from_json(kind, content))
         return Reply(name, status, detail=from_json(ProblemDocument, content).detail)
     except ValueError:
-        silence = "" if status >= 300 else f"it answers {status} with another document: has it another version?"
+        silence = "" if status >= 300 else f"it answers {status} with an unknown document: does it run another version?"
         return Reply(name, 0 if silence else status, silence=silence)

@@ -50,22 +50,22 @@ FIELDS: Final[Mapping[str, tuple[str, _Rule]]] = {
     "dequeue_strategy": ("dequeue_strategy", _strategy),
     "wait_limit_ns": ("wait_limit_ns", _whole(0, 2**62, optional=True)),
 }
-"""For each field the attribute of a level, and the rule that a value must keep."""
+"""For each field, the attribute of a level and the rule for values."""
 
 
 def check_name(name: object) -> None:
     """Raise QueueInvalidError unless a queue can have this name."""
     if not isinstance(name, str) or not is_subdomain(name):
-        rule = "it must be a DNS name: lower-case letters, digits, '-' and '.', at most 253"
+        rule = "it must be a DNS name: lower-case letters, digits, '-' and '.', at most 253 characters"
         raise QueueInvalidError(str(name), (("name", name, rule),))
 
 
 def check_changes(name: str, changes: Mapping[str, Any]) -> None:
-    """Raise QueueInvalidError with all that is wrong with these values."""
+    """Raise QueueInvalidError with the problems of all these values, if there are any."""
     problems: list[Problem] = []
     for field, value in changes.items():
         known = FIELDS.get(field)
-        rule = known[1](value) if known else f"there is no such field; there are {', '.join(FIELDS)}"
+        rule = known[1](value) if known else f"there is no such field; the fields are {', '.join(FIELDS)}"
         if rule:
             problems.append((field, value, rule))
     if problems:

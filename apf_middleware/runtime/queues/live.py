@@ -1,8 +1,9 @@
 """Live changes: how queues that were changed on a live server differ from the files.
 
-Each changed queue has an entry: the queue as it is now, and as the files had it then. When files are read again, an
-entry holds as long as the files have the queue as they had it; a newer file goes before an older live change. So a
-reload of unrelated documents loses nothing, and committing the `document` of a live queue ends the drift.
+Each changed queue has an entry: the queue as it is now, and as the files defined it when it was changed. When the files
+are read again, an entry stays valid if the files still define the queue in that way; otherwise the newer file takes
+precedence over the older live change. So a reload of unrelated documents loses nothing, and the drift of a live queue
+ends when its `document` is written into the files.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,10 @@ _NAMES: Final = {"min_seats": "min", "max_seats": "max"}
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One difference: ``file`` and ``live`` are a field's values, or None where there is no such queue."""
+    """One difference: ``file`` and ``live`` are the values of a field.
+
+    The field ``queue`` has the name of the queue, or None on the side where the queue doesn't exist.
+    """
 
     queue: str
     field: str
@@ -37,7 +41,7 @@ class LiveChange(NamedTuple):
 
 
 class LiveChanges:
-    """All live changes. The object is immutable: a change makes another one."""
+    """All live changes. The object is immutable: each change returns a new one."""
 
     __slots__ = ("entries",)
 
@@ -55,7 +59,7 @@ class LiveChanges:
         return LiveChanges(entries)
 
     def still(self, files: Configuration) -> "LiveChanges":
-        """Return the changes that hold over these files."""
+        """Return the changes that stay valid with these files."""
         holding = LiveChanges(
             {
                 name: entry
@@ -63,8 +67,8 @@ class LiveChanges:
                 if files.levels.get(name) == entry.base and entry.level != entry.base
             }
         )
-        # A change may fit the files no more although they say nothing new of its own queue: a parent has become
-        # smaller, say. Each round drops the changes that conflict, at least one of them, so this ends.
+        # A change may conflict with the new files although they define its own queue as before, for example if a parent
+        # has become smaller. Each round drops at least one change, so the loop ends.
         while holding.entries:
             configuration = holding.over(files)
             conflicts = list(find_conflicts(configuration))
@@ -74,13 +78,13 @@ class LiveChanges:
         return holding
 
     def without(self, names: set[str]) -> "LiveChanges":
-        """Return the changes without those of these queues; without any, if these queues have none."""
+        """Return the changes without those of the queues ``names``; if these queues have none, return no changes."""
         if not names & self.entries.keys():
             return LiveChanges()
         return LiveChanges({name: entry for name, entry in self.entries.items() if name not in names})
 
     def over(self, files: Configuration) -> Configuration:
-        """Return the configuration in force over these files; the same object if there are no changes."""
+        """Return the configuration of these files with the changes; ``files`` itself if there are no changes."""
         if not self.entries:
             return files
         levels = dict(files.levels)

@@ -1,8 +1,8 @@
 """The named queues of a live server: create, list, change, open, pause, close and delete them while requests run.
 
 Every call is one step: it is checked as a whole, put in force between two steps of the event loop, and logged with the
-name of the operator. A call that isn't possible raises a `QueueError`, with the reason as its ``kind``, and changes
-nothing. No change ever ends a running request.
+name of the operator. A call that isn't possible changes nothing and raises a `QueueError`, whose ``kind`` says why. No
+change ever ends a running request.
 """
 
 import logging
@@ -37,8 +37,8 @@ _FIELDS: Final = {"minSeats": "min", "maxSeats": "max", "shares": "weight"}  # a
 class NamedQueues:
     """The queues of ``controller``.
 
-    ``put_in_force`` is called with each new configuration; without this function, the controller alone adopts it.
-    ``files`` is the configuration as it was read, without live changes; ``changes`` are these.
+    ``put_in_force`` is called with each changed configuration; by default, only the controller adopts it. ``files`` is
+    the configuration as it was read, and ``changes`` are the live changes to it.
     """
 
     def __init__(self, controller: "Controller", put_in_force: "Callable[[Configuration], None] | None" = None) -> None:
@@ -60,11 +60,11 @@ class NamedQueues:
         return next(one for one in self.list() if one.name == name)
 
     def document(self, name: str) -> tuple[dict[str, Any], ...]:
-        """Return what to write into a file so that the queue is there as it is now."""
+        """Return the documents to write into a file so that it defines the queue as it is now."""
         return (level_document(self._level(name)),)
 
     def drift(self) -> tuple[Drift, ...]:
-        """Return how the live server differs from its files."""
+        """Return the differences of the live server from its files."""
         return self.changes.drift()
 
     # Changing
@@ -92,7 +92,7 @@ class NamedQueues:
     def update(self, name: str, *, by: str = "", **changes: Any) -> NamedQueueSnapshot:  # noqa: ANN401 - as above
         """Change fields of a queue, in any state; None as ``max`` or ``parent`` means that there is none.
 
-        There are ``weight``, ``min``, ``max``, ``parent``, ``priority``, ``reclaimable``, ``dequeue_strategy`` and
+        The fields are ``weight``, ``min``, ``max``, ``parent``, ``priority``, ``reclaimable``, ``dequeue_strategy`` and
         ``wait_limit_ns``.
         """
         level = self._level(name)
@@ -104,7 +104,7 @@ class NamedQueues:
         return self.status(name)
 
     def operate(self, name: str, action: str, *, mode: str = "drain", by: str = "") -> NamedQueueSnapshot:
-        """Open, close or pause a queue; those that a parent closes or pauses are its children.
+        """Open, close or pause a queue; for a parent, this applies to its children.
 
         Requests that wait in a queue that closes are served (``drain``) or rejected at once (``shed``).
         """
@@ -117,7 +117,7 @@ class NamedQueues:
             raise QueueConflictError(name, "an exempt level is always open")
         requested = QueueAction(action).requested
         parent = self._levels.get(level.parent or "")
-        # A state that the parent overrules would be stored and have no effect.
+        # A state that the parent overrules would be stored without having an effect.
         if parent is not None and requested != requested_state_of(replace(level, state=requested), parent):
             raise QueueConflictError(name, f"its parent {parent.name!r} is {parent.state}", "Open the parent")
         self._change(name, replace(level, state=requested))
@@ -130,15 +130,15 @@ class NamedQueues:
     def delete(self, name: str, *, cascade: bool = False, by: str = "") -> None:
         """Delete a queue that is closed.
 
-        With ``cascade`` any queue is deleted, its children too: waiting requests are rejected, and running ones finish.
-        Requests that still run are counted for the old queue, even if another one gets its name.
+        With ``cascade``, a queue in any state is deleted, and its children too: waiting requests are rejected, and
+        running ones finish. These are counted for the old queue, even if a new one gets its name.
         """
         level = self._level(name)
         status = self.status(name)
         if level.exempt or name in _MANDATORY:
             raise QueueConflictError(name, "mandatory and exempt levels can't be deleted")
         if name in {default_queue(self._controller.configuration), self._controller.configuration.fallback.level}:
-            raise QueueConflictError(name, "it is the default queue, which takes what nothing else takes")
+            raise QueueConflictError(name, "it is the default queue, for requests that no other queue takes")
         if not cascade and status.children:
             raise QueueConflictError(name, f"it has children: {', '.join(status.children)}", "Delete them, or cascade")
         if not cascade and status.state is not QueueState.CLOSED:
@@ -157,14 +157,14 @@ class NamedQueues:
     # Files
 
     def reload(self, files: Configuration) -> Configuration:
-        """Return what is to be in force when ``files`` have been read again: with the live changes that still hold."""
+        """Return the configuration to use after ``files`` have been read again: with the valid live changes."""
         return self.changes.still(files).over(files)
 
     def note_in_force(self, files: Configuration) -> None:
-        """Note that what `reload` made of ``files`` is in force."""
+        """Note that the configuration that `reload` returned for ``files`` is in force."""
         before, self.changes, self.files = self.changes, self.changes.still(files), files
         for name in sorted(before.entries.keys() - self.changes.entries.keys()):
-            log_event(logging.INFO, "apf.queue-change-ended", queue=name, reason="the files say otherwise, or the same")
+            log_event(logging.INFO, "apf.queue-change-ended", queue=name, reason="the files changed, or say the same")
 
     # Steps
 

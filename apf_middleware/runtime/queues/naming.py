@@ -1,8 +1,8 @@
 """Requests that name their queue: in a header, if the caller is trusted, or by a value that their schema reads.
 
-A request goes to the level of its schema, unless it names a queue. Exempt levels can't be named, because that would
-lift all limits, and an exempt request stays exempt. A request that names an unknown queue goes to the default queue or
-is answered at once, as the configuration says.
+A schema says to which level a request goes; a queue that the request names takes precedence. Exempt levels can't be
+named, because that would remove all limits, and an exempt request stays exempt. A request that names an unknown queue
+goes to the default queue or is answered at once, as the configuration says.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ from apf_middleware.config.level_conflicts import default_queue
 __all__ = ["REASONS", "QueueNaming", "UnknownQueue"]
 
 REASONS: Final = ("queue-not-found", "not-leaf")
-"""The reasons why a request can't go to the queue that it names: there is none, or a parent, which takes none."""
+"""The reasons why a request can't go to the queue that it names: it doesn't exist, or it is a parent."""
 
 
 class UnknownQueue(NamedTuple):
-    """The status and the reason for a request that names a queue which it can't go to."""
+    """The status and the reason for a request that can't go to the queue that it names."""
 
     status: int
     reason: str
@@ -43,7 +43,7 @@ class QueueNaming:
         self._levels = configuration.working_levels
         self._parents = configuration.parents
         self._default = default_queue(configuration)
-        # `compile_distinguisher` compiles a schema's ``distinguisher``, so what reads the queue takes its place.
+        # `compile_distinguisher` compiles a schema's ``distinguisher``, so ``queue`` is put in its place.
         self._readers = {
             schema.name: compile_distinguisher(replace(schema, distinguisher=schema.queue))
             for schema in configuration.schemas

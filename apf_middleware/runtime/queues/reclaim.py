@@ -1,14 +1,13 @@
-"""Cooperative reclaiming of seats: running requests are asked to give their seats back to the owner.
+"""Cooperative reclaiming of seats: running requests are asked to give their seats to a queue that deserves them.
 
-A queue with fewer seats than it deserves is served first whenever a seat comes free, which is soon if requests are
-short. The handlers of requests that take minutes (exports, generated text) may opt in to be asked:
-`Admission.revocable` returns a `Revocation` to check or to wait for. Nothing is ever cancelled; a request that is asked
-ends, or goes on.
+A queue with fewer seats than it deserves is served first when seats become free. If requests are short, that is soon.
+If some take minutes (exports, generated text), their handlers may opt in: `Admission.revocable` returns a `Revocation`,
+which a handler can check or wait for. No request is ever cancelled; a request that is asked may end early, or continue.
 
-Only requests of *other*, reclaimable queues are asked, and only if their queue has more than it deserves, also after
-the request has ended: first those of the queue with the lowest priority, then with the highest share, then the
-youngest. Seats that are free or already asked back count first, and no request is asked unless the seats are enough
-together.
+Only requests of other queues are asked. Their queue must be reclaimable and have more seats than it deserves, and must
+still have what it deserves after the request has ended. Requests of the queue with the lowest priority are asked first,
+then those of the queue with the highest share, then the youngest. Seats that are free or have already been asked back
+are counted first, and no request is asked if all seats together aren't enough.
 """
 
 from collections.abc import Iterator
@@ -46,9 +45,9 @@ class Reclaimer:
         self.asked: dict[str, int] = {}
 
     def enter(self, admission: "Admission") -> None:
-        """Allow ``admission`` to be asked, at once if a queue waits already."""
+        """Add a request that may be asked, and claim seats for the queues that wait already."""
         self._known[admission] = None
-        # The limit grows with what is left, so that forgetting costs O(1) for each request, amortised.
+        # The limit is in proportion to the requests that are left, so forgetting costs amortised O(1) for each request.
         if len(self._known) > self._limit:
             self._forget()
             self._limit = 64 + 2 * len(self._known)
@@ -61,7 +60,7 @@ class Reclaimer:
         self.asked = {name: number for name, number in self.asked.items() if name in self._levels.levels}
 
     def claim(self, runtime: "LevelRuntime") -> None:
-        """Ask for the seats that a queue with waiting requests lacks, if it deserves them and enough can be had."""
+        """Ask for the seats that a queue with waiting requests lacks, if it deserves them and enough can be freed."""
         shared = runtime.shared
         if not self._known or shared.exempt or shared.is_held or shared.is_closing or not shared.waits:
             return
@@ -83,11 +82,11 @@ class Reclaimer:
     def _choose(
         self, claimant: "LevelRuntime", deserves: dict[str, Fraction], width: int, wanted: int, coming: int
     ) -> "list[Admission]":
-        """Return as few requests as give ``claimant`` seats for as many of this width as it wants.
+        """Return the fewest requests whose seats let ``claimant`` seat as many requests of ``width`` as possible.
 
-        ``coming`` seats come free anyway.
+        ``claimant`` has a use for ``wanted`` seats. ``coming`` seats become free anyway.
         """
-        # Seats help in multiples of the width: fewer would make a request end without seating another.
+        # Only multiples of the width help: with fewer seats, a request would end without another being seated.
         target = (coming // width + 1) * width
         if target > wanted:
             return []
@@ -107,11 +106,11 @@ class Reclaimer:
                 enough, target = len(chosen), (coming // width + 1) * width
             if target > wanted:
                 break
-        # The requests after the last full multiple would end without seating another.
+        # The requests after the last full multiple would end without another being seated.
         return chosen[:enough]
 
     def _left(self, level: str) -> int:
-        """Return the seats that a queue has when the requests that were asked have gone."""
+        """Return the seats that a queue has when the requests that were asked have ended."""
         shared = self._levels.levels[level].shared
         revoked = sum(one.width for one in self._known if one.level == level and one.revoked.is_set())
         return shared.queueset.seats_in_use + bool(shared.alone) - revoked
@@ -121,12 +120,12 @@ class Reclaimer:
         for admission in self._known:
             runtime = admission.destination.runtime
             level, name = runtime.level, runtime.name
-            # A draining level is left out: its name may belong to another one.
+            # A draining level is left out: its name may now belong to another level.
             if runtime is claimant or levels.get(name) is not runtime or admission.revoked.is_set():
                 continue
             used = self._left(name)
             if level.reclaimable and not level.exempt and used > deserves[name]:
-                # a queue that deserves nothing comes before all that deserve something
+                # a queue that deserves nothing comes before all queues that deserve something
                 share = used / deserves[name] if deserves[name] else Fraction(used * 10**9)
                 yield _Victim((level.priority, -share, -admission.seated_at), admission)
 

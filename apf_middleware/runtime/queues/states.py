@@ -10,10 +10,10 @@ Closing  rejected              dispatched, or rejected if shed   finish  nothing
 Closed   rejected              none                              none    open, pause
 ======== ===================== ================================= ======= =====================================
 
-Only the state that an operator requested is stored (open, paused or closed). Closing and Closed have the same requested
-state, and differ by whether requests are still there. So no stored state has to change when the last request leaves.
-Likewise the state of a child is its own or that of its parent, whichever is more closed; when the parent opens again,
-its children are as they were.
+Only the state that an operator requested is stored (open, paused or closed). Closing and Closed are both stored as
+closed; the difference is whether requests are still there. So no state has to be changed when the last request leaves.
+Likewise a child has its own state or that of its parent, whichever is more restrictive; when the parent opens again,
+its children have their own states again.
 """
 
 from enum import StrEnum
@@ -24,7 +24,7 @@ from apf_middleware.config.objects import Level
 __all__ = ["ACTIONS", "MODES", "QueueAction", "QueueState", "RequestedState", "requested_state_of", "state_of"]
 
 RequestedState = Literal["open", "paused", "closed"]
-"""The state that an operator requested for a queue, which a level has as ``state``."""
+"""The state that an operator requested for a queue; its level stores it as ``state``."""
 
 _ORDER: Final[tuple[RequestedState, ...]] = ("open", "paused", "closed")
 

@@ -1,6 +1,6 @@
 """The status of named queues, for tables and screens, computed at each call.
 
-Counts are sums of those that the server keeps anyway, so that always
+Counts are sums of counters that the server keeps anyway. At any time,
 
     arrived = completed + failed + aborted + rejected + inqueue + pending + running.
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["find_deserved", "look_at_queues"]
 
-_CENT: Final = 100  # seats that are deserved are shown in hundredths, rounded so that they add up to the total
+_CENT: Final = 100  # deserved seats are shown in hundredths, rounded so that their sum is right
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class _Counts:
 
 
 def find_deserved(registry: "LevelRegistry") -> dict[str, Fraction]:
-    """Return what each queue deserves at this moment, and its part of the seats that no queue asks for.
+    """Return the seats that each queue deserves now, including its part of the seats that no queue asks for.
 
     An exempt level deserves the seats that it uses, and the other levels divide the rest.
     """
@@ -86,7 +86,7 @@ def find_deserved(registry: "LevelRegistry") -> dict[str, Fraction]:
 
 
 def _in_cents(deserves: Mapping[str, Fraction], levels: Mapping[str, "Level"]) -> dict[str, int]:
-    """Round to hundredths of a seat, so that the queues add up to the server and children to their parents."""
+    """Round to hundredths of a seat; keep the sum of the server, and the sum of the children of each parent."""
     cents = {name: amount * _CENT for name, amount in deserves.items()}
     top = {name: amount for name, amount in cents.items() if levels[name].parent is None}
     found = whole_parts(top, int(sum(top.values())))
@@ -98,7 +98,7 @@ def _in_cents(deserves: Mapping[str, Fraction], levels: Mapping[str, "Level"]) -
 
 
 def look_at_queues(registry: "LevelRegistry", live: Container[str]) -> list[NamedQueueSnapshot]:
-    """Return all queues, each parent before its children; ``live`` are those that aren't as the files have them."""
+    """Return all queues, each parent before its children; ``live`` are those that differ from the files."""
     deserves = find_deserved(registry)
     levels = registry.configuration.levels
     cents = _in_cents(deserves, levels)

@@ -67,7 +67,7 @@ def test_a_request_without_seats_is_explained(config: Path) -> None:
     explanation = explained(config, "--user", "alice", url="/api/v1/namespaces/shop/pods/web-0/log")
 
     assert explanation["resource"] == "pods/log"
-    assert explanation["served"] == "at once, without a seat, as all long-running requests but watches"
+    assert explanation["served"] == "at once, without a seat, like all long-running requests except watches"
     assert "level" not in explanation
 
 
@@ -82,7 +82,7 @@ def test_a_request_is_explained(apf: Apf) -> None:
     log = apf("explain", KUBERNETES, "get", "/api/v1/namespaces/x/pods/y/log", *alice)
 
     assert (result.returncode, log.returncode) == (0, 0)
-    assert "served     at once, without a seat, as all long-running requests but watches" in log.stdout
+    assert "served     at once, without a seat, like all long-running requests except watches" in log.stdout
     assert "schema     global-default" in result.stdout
     assert "flow       alice" in result.stdout
     assert "hand       55 62 126 125 105 1" in result.stdout
@@ -152,7 +152,7 @@ spec: {level: web, queue: {source: header, name: X-Plan}, rules: [{httpRules: [{
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "level      web\nhand       a queue of its own, while there are places\n"),
+        ((), "level      web\nhand       a queue of its own, unless too many flows are active\n"),
         (("--header", "X-Plan: paid"), "level      paid\n"),
         (("--header", "X-Queue: paid"), "level      web\n"),
         (("--header", "X-Queue: paid", "--user", "a", "--group", "staff"), "level      paid\n"),
@@ -170,7 +170,7 @@ def test_the_queue_that_a_request_names_is_reported(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((WEB, "GET"), "it takes files, a method and a URL"),
+        ((WEB, "GET"), "give configuration files, a method and a URL"),
         ((WEB, "GET", "orders"), "doesn't begin with a slash"),
         ((WEB, "GET", "/", "--header", "novalue"), "'novalue' is not NAME:VALUE"),
         (("/nope.yaml", "GET", "/"), "there is no /nope.yaml"),

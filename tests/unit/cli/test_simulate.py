@@ -16,7 +16,7 @@ def test_two_configurations_are_compared_in_words(scenario: Path, tmp_path: Path
     other = tmp_path / "other.yaml"
     other.write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 3}\n")
     result = apf("simulate", scenario, "--compare", "own", other, "--no-curves")
-    assert "mice pays" in result.stdout
+    assert "mice loses" in result.stdout
 
     other.write_text(SCENARIO.replace("seats: 10", "seats: 3"))
     assert apf("simulate", scenario, "--compare", "own", other, "--no-curves").stdout == result.stdout, "its scenario"

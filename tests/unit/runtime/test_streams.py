@@ -211,7 +211,7 @@ def test_nothing_begins_after_the_end() -> None:
     stream.stream.close()
 
     for one in (plain, stream):
-        with pytest.raises(TicketStateError, match="is over"):
+        with pytest.raises(TicketStateError, match="can't become a stream or begin a watch"):
             one.watch("pods")
         assert one.release()
     assert house.controller.watches.total == 0

@@ -36,7 +36,7 @@ def test_tenants_are_listed_by_the_size_of_their_change() -> None:
 
     assert describe_changes(before, after) == [
         "c gains: 100 % of its requests are served instead of 20 %.",
-        "a pays: its p99 is 500 ms instead of 50 ms (10 times as slow).",
+        "a loses: its p99 is 500 ms instead of 50 ms (10 times as slow).",
         "Nothing changes for b, d.",
         "Server: 90 % of the backend's capacity goes into answers in time, was 50 %; fairness 1.00, was 1.00.",
     ]
@@ -48,8 +48,8 @@ def test_a_tenant_may_gain_and_pay() -> None:
     )
 
     assert line == (
-        "a gains and pays: 99 % of its requests are served instead of 50 %; its p99 is 1.5 s instead of 50 ms (30 times"
-        " as slow); its p50 is 10 ms instead of 20 ms (2 times as fast)."
+        "a gains and loses: 99 % of its requests are served instead of 50 %; its p99 is 1.5 s instead of 50 ms (30"
+        " times as slow); its p50 is 10 ms instead of 20 ms (2 times as fast)."
     )
 
 
@@ -70,5 +70,5 @@ def test_small_changes_are_not_reported() -> None:
 def test_wasted_work_is_reported() -> None:
     [_, line] = describe_changes(result(tenant("a"), wasted=0.3), result(tenant("a"), goodput=0.999))
 
-    assert "0 % of its work is for nothing, was 30 %" in line
+    assert "0 % of its work is wasted, was 30 %" in line
     assert line.startswith("Server: 99.9 % of")

@@ -62,7 +62,7 @@ def estimated_by(function: Callable[..., Any]) -> Result:
 
 def test_async_estimators_work_if_they_never_suspend() -> None:
     assert estimated_by(four_seats).level("all").seats == pytest.approx(0.4, rel=0.05)
-    with pytest.raises(InvalidValueError, match=r"in virtual time nothing can be waited for\. Say in the scenario"):
+    with pytest.raises(InvalidValueError, match=r"in virtual time it can't wait\. Set the seats"):
         estimated_by(seats_after_a_while)
 
 

@@ -140,7 +140,7 @@ def test_slowdown_of_a_crowded_backend_is_not_counted_as_demand(run: Run, before
 
     assert not found.meets
     assert not any("no number of seats" in reason for reason in found.reasons)
-    assert "The backend serves 3 at once, fewer than that: no configuration serves all requests." in found.reasons
+    assert "The backend serves 3 at once, which is too few: no configuration serves all requests." in found.reasons
     limits = [level.wait_limit_ns for level in found.configuration.levels.values() if level.wait_limit_ns is not None]
     assert limits
     assert max(limits) < 300 * 10**6, "who waits longer misses the objective"

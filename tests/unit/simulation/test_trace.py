@@ -129,7 +129,7 @@ def test_a_survey_counts_rows_work_and_names(tmp_path: Path) -> None:
         ('{"time": 1, "seats": 1.5}', "seats is 1.5"),
         ('{"time": 1', "must be JSON"),
         ("hello", "a line must be JSON, or of the common or combined log form"),
-        (COMMON.rsplit(" ", 1)[0], r"must end with how long the request took: with nginx add \$request_time"),
+        (COMMON.rsplit(" ", 1)[0], r"must end with the duration of the request: with nginx add \$request_time"),
         (COMMON.replace("Oct", "Xxx"), "the time is '10/Xxx/2026"),
     ],
 )

@@ -33,7 +33,7 @@ def test_a_trace_can_be_read_run_written_and_read_again(tmp_path: Path) -> None:
 def test_unknown_columns_are_refused() -> None:
     recorded = document(results={"columns": ["id", "colour"], "rows": [[7, "red"]]})
 
-    with pytest.raises(TraceFormatError, match=r"results.columns has \['colour'\], but known are"):
+    with pytest.raises(TraceFormatError, match=r"results.columns has \['colour'\], but the known columns are"):
         replay(parse(recorded)).first_difference()
 
 

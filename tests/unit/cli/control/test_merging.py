@@ -70,8 +70,8 @@ def test_disagreements_name_workers_that_differ_or_lack_a_queue() -> None:
     assert [(one.total.name, one.total.state) for one in found] == [("web", "Mixed"), ("batch", "Mixed")]
     assert found[0].field("weight") == "Mixed"
     assert disagreements(found) == [
-        "web: worker 3 has it Open; 2 others Closed",
-        "batch: worker 3 has it not there; 2 others Open",
+        "web is Open in worker 3, but Closed in 2 others",
+        "batch is not there in worker 3, but Open in 2 others",
     ]
 
 
@@ -87,7 +87,7 @@ def test_not_found_is_an_answer_and_a_conflict_is_not() -> None:
 def test_two_workers_that_differ_are_both_named() -> None:
     found = merge_queues([says("1", queue("web")), says("2", queue("web", state="Paused"))])
 
-    assert disagreements(found) == ["web: worker 1 has it Open, worker 2 has it Paused"]
+    assert disagreements(found) == ["web is Open in worker 1, Paused in worker 2"]
 
 
 def test_a_change_in_one_worker_is_a_live_change() -> None:
@@ -113,5 +113,5 @@ def test_a_gate_that_some_workers_hold_is_mixed() -> None:
     found = merge_gates([has_gates("1", gate("db", state="held")), has_gates("2", gate("db", state="blocking"))])
 
     assert [one.total.state for one in found] == ["Mixed"]
-    assert gate_disagreements(found) == ["db: worker 1 has it held, worker 2 has it blocking"]
+    assert gate_disagreements(found) == ["db is held in worker 1, blocking in worker 2"]
     assert gate_disagreements(merge_gates(TWO_WORKERS)) == []

@@ -35,7 +35,7 @@ def test_sockets_of_dead_workers_reach_no_server(directory: Path, capsys: pytest
         found(directory)
 
     assert ended.value.exit_code == Exit.UNREACHED
-    assert "1 that have died left theirs" in capsys.readouterr().err
+    assert "1 left by workers that have ended" in capsys.readouterr().err
     directory.rename(f"{directory}-gone")
     try:
         assert Server("shop", (), 5.0, directory).renewed().workers == ()

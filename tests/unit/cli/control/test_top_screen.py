@@ -124,11 +124,11 @@ def test_silent_and_differing_workers_are_named(screen: TopScreen) -> None:
     screen.update([says("1", queue("web")), says("2", queue("web", state="Closed")), silent("3", "no time")], 101.0)
 
     assert text(screen)[2].split()[1] == "Mixed"
-    assert text(screen)[-2] == "worker 3: no time; web: worker 1 has it Open, worker 2 has it Closed"
+    assert text(screen)[-2] == "worker 3: no time; web is Open in worker 1, Closed in worker 2"
     screen.update([silent("1")], 102.0)
     assert text(screen)[2].split()[0] == "web", "what was known stays to be seen"
     screen.update([], 103.0)
-    assert text(screen)[-2] == "no worker has a socket there any more"
+    assert text(screen)[-2] == "no worker has a socket in the directory any more"
 
 
 def test_children_are_indented_below_their_parent(screen: TopScreen) -> None:

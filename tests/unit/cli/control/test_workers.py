@@ -31,14 +31,14 @@ def admin_says(document: bytes, status: bytes = b"200 OK") -> bytes:
         (b"", "closed connection without response"),
         (
             b"HTTP/1.1 200 OK\r\nx-apf-admin: 1\r\ncontent-length: 99\r\n\r\nshort",
-            "it answers 200 with what isn't JSON",
+            "it answers 200, but not with JSON",
         ),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", "it answers 200, but isn't apf's admin"),
         (b"HTTP/1.1 302 Found\r\nlocation: /away\r\ncontent-length: 0\r\n\r\n", "302 and redirects to '/away'"),
         (b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n", "give --token-file or the variable APF_TOKEN"),
-        (admin_says(b"not json"), "it answers 200 with what isn't JSON"),
-        (admin_says(b'{"deleted": 7}'), "it answers 200 with another document: has it another version?"),
-        (None, "it didn't answer in time; --timeout gives it longer"),
+        (admin_says(b"not json"), "it answers 200, but not with JSON"),
+        (admin_says(b'{"deleted": 7}'), "it answers 200 with an unknown document: does it run another version?"),
+        (None, "it didn't answer in time; raise --timeout to wait longer"),
     ],
     ids=["ssh", "closes", "stops", "no mark", "redirect", "401", "no json", "other document", "silent"],
 )
