@@ -52,15 +52,11 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class VerificationKey:
-    """A key and the algorithms for which it may be used; a ``kid`` of None fits tokens with any key ID or none."""
+    """A key, the algorithms for which it may be used, and its ID; a key without an ID may have signed any token."""
 
     key: Any
     algorithms: frozenset[str]
     kid: str | None = None
-
-    def fits(self, algorithm: str, kid: str | None) -> bool:
-        """Return whether the key may have signed a token with this algorithm and key ID."""
-        return algorithm in self.algorithms and (self.kid is None or not kid or kid == self.kid)
 
 
 Keys = tuple[VerificationKey, ...]
@@ -152,7 +148,7 @@ def _understood(keys: list[object], algorithms: frozenset[str]) -> Iterator[Veri
             fitting &= {one["alg"]} if isinstance(one["alg"], str) else frozenset()
         kid = one.get("kid", "")
         if fitting and isinstance(kid, str):
-            yield VerificationKey(key, fitting, kid)
+            yield VerificationKey(key, fitting, kid or None)
 
 
 def _from_jwk(jwk: Mapping[str, object]) -> object:

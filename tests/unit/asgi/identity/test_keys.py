@@ -167,6 +167,18 @@ def test_an_unknown_key_is_asked_for_but_never_more_often_than_the_limit(issuer:
     assert world.says(OLD, "old") == ""
 
 
+def test_a_new_key_is_asked_for_although_the_known_one_has_no_id(issuer: Issuer) -> None:
+    issuer.body = jwks({name: value for name, value in PUBLIC[0].items() if name != "kid"})
+    world = World(issuer.url)
+    world.fetched()
+    assert world.says(OLD, "old") == ""
+    issuer.body = jwks(PUBLIC[1])
+
+    assert world.says(NEW, "new") == "unknown-key"
+    assert world.passed(RETRY_SECONDS)
+    assert world.says(NEW, "new") == ""
+
+
 def test_without_an_unknown_key_nothing_is_asked_before_time(issuer: Issuer) -> None:
     world = World(issuer.url)
     world.fetched()
