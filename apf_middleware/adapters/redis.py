@@ -126,7 +126,9 @@ class _InRedis(ABC):
         self._releases = PendingReleases(name, sharing.connections)
 
     def _place(self, key: Hashable) -> str:
-        return f"{self._prefix}:{self.name}:{key}"
+        # Without a colon in the name, no two gates with this prefix have a place in common, whatever their keys are.
+        name = self.name.replace("%", "%25").replace(":", "%3A")
+        return f"{self._prefix}:{name}:{key}"
 
     def _ask(self, script: Any, key: Hashable, *arguments: Hashable) -> Awaitable[Any]:  # noqa: ANN401
         return self._connections.ask(script, self._place(key), *arguments)
