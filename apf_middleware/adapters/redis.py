@@ -236,8 +236,8 @@ class _Places(_InRedis):
         except NotSentError:
             # nothing was taken, so there is nothing to withdraw
             raise
-        except Exception:
-            # The answer is lost, and Redis may have given the places or may do so later.
+        except (Exception, asyncio.CancelledError):
+            # The answer is lost, or isn't awaited any longer. Redis may have given the places or may do so later.
             withdraw = self._sender(self._withdraw, key, self._hold_us, *places)
             self._give_back(key, withdraw, loop.time())
             raise

@@ -88,6 +88,23 @@ async def test_an_acquire_whose_reply_was_lost_takes_no_permit(server: RedisServ
         assert await taken(redis) == 2
 
 
+async def test_an_acquire_that_is_cancelled_takes_no_permit(server: RedisServer, redis: Redis) -> None:
+    async with capacity(redis, sharing=Sharing(timeout=10)) as gate:
+        await acquired(gate)
+        server.pause()
+        asking = [asyncio.create_task(gate.try_acquire(REQUEST, "", 1)) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        for one in asking:
+            one.cancel()
+        await asyncio.wait(asking)
+        assert all(one.cancelled() for one in asking)
+        server.resume()
+        await wait_until(lambda: not len(gate._releases))
+        await asyncio.sleep(0.1)
+
+        assert await taken(redis) == 1
+
+
 async def test_an_acquire_that_arrives_after_its_withdrawal_takes_no_permit(redis: Redis) -> None:
     acquire, withdraw = redis.register_script(lua.ACQUIRE_PLACES), redis.register_script(lua.WITHDRAW_PLACES)
 
