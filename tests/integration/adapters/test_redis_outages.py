@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -153,6 +154,25 @@ async def test_the_connections_of_the_app_are_not_used(server: RedisServer) -> N
 
         assert await taken(client) == 0
     await client.aclose()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+async def test_another_event_loop_gets_connections_of_its_own(redis: Redis) -> None:
+    """The first loop ends without closing the gate, like that of a test client without a lifespan."""
+    async with capacity(redis, limit=8, sharing=Sharing(timeout=10, connections=1)) as gate:
+
+        async def live(*, closes: bool) -> None:
+            leases = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(4)))
+            for lease in leases[:2]:
+                gate.release(lease)
+            await wait_until(lambda: not len(gate._releases))
+            if closes:
+                await gate.aclose()
+
+        for number, closes in enumerate((False, True, True), start=1):
+            await asyncio.to_thread(asyncio.run, live(closes=closes))
+            assert await taken(redis) == 2 * number
+        gc.collect()
 
 
 async def test_an_acquire_that_was_never_sent_needs_no_withdrawal(server: RedisServer, redis: Redis) -> None:
