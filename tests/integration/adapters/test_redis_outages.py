@@ -6,6 +6,7 @@ import gc
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import anyio
 import pytest
 from redis.asyncio import Redis
 
@@ -15,7 +16,7 @@ from apf_middleware.adapters.redis import Sharing, redis_capacity
 from apf_middleware.gates import CustomGate, GateRequest, Park
 from tests.support import databases
 from tests.support.databases import Redis as RedisServer
-from tests.support.handler_app import wait_until
+from tests.support.handler_app import HandlerApp, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -154,6 +155,23 @@ async def test_the_connections_of_the_app_are_not_used(server: RedisServer) -> N
 
         assert await taken(client) == 0
     await client.aclose()
+
+
+async def test_a_server_that_stops_returns_permits_that_it_still_gets(server: RedisServer, redis: Redis) -> None:
+    gates = Gates()
+    redis_capacity(gates, "db", redis, limit=3, hold=60, sharing=Sharing(timeout=10))
+    async with anyio.create_task_group() as tasks:
+        protected = HandlerApp(tasks, gates, lambda _: asyncio.sleep(0))
+        assert (await protected.request("/db/1").end()).status == 200
+        server.pause()
+        asking = [protected.request(f"/db/{number}") for number in range(2, 5)]
+        await asyncio.sleep(0.1)
+        asyncio.get_running_loop().call_later(0.2, server.resume)
+        protected.middleware.service.end()
+        await protected.middleware.service.finish()
+
+        assert await taken(redis) == 0
+        assert {(await one.end()).status for one in asking} == {503}
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
