@@ -129,7 +129,9 @@ class _InRedis(ABC):
         self._releases = PendingReleases(name, sharing.connections)
 
     def _place(self, key: Hashable) -> str:
-        return f"{self._prefix}:{self.name}:{key}"
+        # Without a colon in the name, no two gates with this prefix have a place in common, whatever their keys are.
+        name = self.name.replace("%", "%25").replace(":", "%3A")
+        return f"{self._prefix}:{name}:{key}"
 
     def _ask(self, script: Any, key: Hashable, *arguments: Hashable) -> Awaitable[Any]:  # noqa: ANN401
         return self._connections.ask(script, self._place(key), *arguments)
@@ -238,8 +240,8 @@ class _Places(_InRedis):
         except NotSentError:
             # nothing was taken, so there is nothing to withdraw
             raise
-        except Exception:
-            # The answer is lost, and Redis may have given the places or may do so later.
+        except (Exception, asyncio.CancelledError):
+            # The answer is lost, or isn't awaited any longer. Redis may have given the places or may do so later.
             withdraw = self._sender(self._withdraw, key, self._hold_us, *places)
             self._give_back(key, withdraw, loop.time())
             raise

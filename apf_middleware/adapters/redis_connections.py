@@ -40,28 +40,40 @@ class RedisSharing:
 
 
 class RedisConnections:
-    """A bounded number of connections to the Redis of the client ``redis``."""
+    """A bounded number of connections to the Redis of the client ``redis``.
+
+    Connections and semaphores belong to one event loop, so another loop gets new ones: a test client may run each
+    request on a loop of its own, and an app that is started again may run on another loop.
+    """
 
     def __init__(self, redis: "Redis", sharing: RedisSharing) -> None:
-        self._client, self._is_own = _bounded(redis, sharing)
-        self._timeout = sharing.timeout
-        self._questions = asyncio.Semaphore(sharing.connections)
-        self._returns = asyncio.Semaphore(sharing.connections)
+        self._redis, self._sharing = redis, sharing
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _require_loop(self) -> None:
+        """Make everything anew unless it belongs to the running event loop."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop = loop
+            self._client, self._is_own = _bounded(self._redis, self._sharing)
+            self._questions = asyncio.Semaphore(self._sharing.connections)
+            self._returns = asyncio.Semaphore(self._sharing.connections)
 
     def script(self, source: str) -> Any:  # noqa: ANN401 - redis-py's own
         """Return a script that these connections can run."""
-        return self._client.register_script(source)
+        return self._redis.register_script(source)
 
     async def ask(self, script: Any, place: str, *arguments: "Hashable") -> Any:  # noqa: ANN401 - what it returns
         """Run ``script`` within the time-out, which includes the wait for a connection.
 
         Raise NotSentError if Redis hasn't been asked.
         """
+        self._require_loop()
         is_sent = False
         try:
-            async with asyncio.timeout(self._timeout), self._questions:
+            async with asyncio.timeout(self._sharing.timeout), self._questions:
                 is_sent = True
-                return await script(keys=[place], args=list(arguments))
+                return await script(keys=[place], args=list(arguments), client=self._client)
         except TimeoutError:
             if is_sent:
                 raise
@@ -69,12 +81,13 @@ class RedisConnections:
 
     async def give_back(self, script: Any, place: str, *arguments: "Hashable") -> Any:  # noqa: ANN401
         """Run ``script``, for which no request waits, on one of the connections that questions can't take."""
-        async with self._returns, asyncio.timeout(self._timeout):
-            return await script(keys=[place], args=list(arguments))
+        self._require_loop()
+        async with self._returns, asyncio.timeout(self._sharing.timeout):
+            return await script(keys=[place], args=list(arguments), client=self._client)
 
     async def aclose(self) -> None:
-        """Close the connections, unless they belong to the app's client."""
-        if self._is_own:
+        """Close the connections, unless they belong to the app's client or to a former event loop."""
+        if self._loop is asyncio.get_running_loop() and self._is_own:
             await self._client.aclose()
             await self._client.connection_pool.disconnect()
 

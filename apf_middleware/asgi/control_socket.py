@@ -41,7 +41,7 @@ _PAUSE_S: Final = 0.1  # the time between two attempts when no file descriptor o
 _HEAD_BYTES: Final = 16 * 1024
 _PART_BYTES: Final = 64 * 1024
 _TIMEOUT_S: Final = 30.0
-"""The time limit for a request with its response, and between two requests."""
+"""The time limit for a request until its response begins, for each further part of it, and between two requests."""
 
 _GONE: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 _CREDENTIALS: Final = struct.Struct("3i")
@@ -70,13 +70,13 @@ class ControlConnection:
     waits for the client: for a request or the rest of it, or until the client reads the answer.
     """
 
-    __slots__ = ("_connection", "_peer", "_respond", "_scope", "_stream", "is_idle", "since")
+    __slots__ = ("_connection", "_limit", "_peer", "_respond", "_scope", "_stream", "_watch", "is_idle", "since")
 
     def __init__(self, stream: SocketStream, respond: Responder) -> None:
         self._stream = stream
         self._respond = respond
         self._peer: Peer = ""
-        self._scope = anyio.CancelScope()
+        self._scope, self._limit, self._watch = (anyio.CancelScope() for _ in range(3))
         self.since: float = anyio.current_time()
         self.is_idle: bool = True
         self._connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
@@ -90,7 +90,7 @@ class ControlConnection:
                 while not is_over:
                     # Stays true after a time-out of the exchange, because then the connection is in an unknown state.
                     is_over = True
-                    with anyio.move_on_after(_TIMEOUT_S):
+                    with anyio.move_on_after(_TIMEOUT_S) as self._limit:
                         is_over = not await self._exchange()
                     self.since = anyio.current_time()
             except h11.RemoteProtocolError as error:
@@ -130,13 +130,16 @@ class ControlConnection:
                 return event  # type: ignore[return-value]  # the type can't exclude NEED_DATA
             if self._connection.they_are_waiting_for_100_continue:
                 await self._write(h11.InformationalResponse(status_code=100, headers=[]))
-            try:
-                with self._idling():
-                    data = await self._stream.receive(_PART_BYTES)
-            except anyio.EndOfStream:
-                # for h11, the end of the stream; it raises an error if a request is incomplete
-                data = b""
-            self._connection.receive_data(data)
+            with self._idling():
+                await self._read()
+
+    async def _read(self) -> None:
+        """Pass the next bytes to h11; none are the end of the stream, and an error if a request is incomplete."""
+        try:
+            data = await self._stream.receive(_PART_BYTES)
+        except (anyio.EndOfStream, *_GONE):
+            data = b""
+        self._connection.receive_data(data)
 
     async def _receive(self) -> Message:
         if self._connection.their_state is h11.SEND_BODY:
@@ -145,16 +148,31 @@ class ControlConnection:
                 return {"type": "http.request", "body": bytes(event.data), "more_body": True}
             if isinstance(event, h11.EndOfMessage):
                 return {"type": "http.request", "body": b"", "more_body": False}
+        await self._wait_until_over()
         return {"type": "http.disconnect"}
+
+    async def _wait_until_over(self) -> None:
+        """Wait until the response is complete or the peer has closed the connection, be it its own side only."""
+        connection = self._connection
+        with anyio.CancelScope() as self._watch:
+            while connection.our_state in {h11.SEND_RESPONSE, h11.SEND_BODY}:
+                early, has_closed = connection.trailing_data
+                if has_closed:
+                    return
+                if early:  # a part of the next request: reading on for the end could take any amount of memory
+                    await anyio.sleep_forever()
+                await self._read()
 
     async def _send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            await self._write(h11.Response(status_code=message["status"], headers=message["headers"]))
-            return
-        if message["body"]:
-            await self._write(h11.Data(data=message["body"]))
-        if not message.get("more_body", False):
-            await self._write(h11.EndOfMessage())
+            await self._write(h11.Response(status_code=message["status"], headers=message.get("headers", ())))
+        else:
+            if body := message.get("body"):
+                await self._write(h11.Data(data=body))
+            if not message.get("more_body", False):
+                await self._write(h11.EndOfMessage())
+                self._watch.cancel()
+        self._limit.deadline = anyio.current_time() + _TIMEOUT_S
 
     async def _answer_malformed(self, error: h11.RemoteProtocolError) -> None:
         """Answer with the error of the protocol, unless a response has begun."""

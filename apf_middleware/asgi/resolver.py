@@ -253,6 +253,7 @@ class RequestResolver:
         self._callers: BoundedCache[Key, _Caller] = BoundedCache(REMEMBERED)
         self.refused: Counter[str] = Counter() if refused is None else refused
         self.successor: RequestResolver | None = None
+        self._refreshes = 0  # of identities; a caller who was authenticated before the last one isn't cached
 
     async def resolve(self, scope: Scope, now: int, messages: Receive | RequestBody) -> ResolveResult:
         """Resolve a request that `recall` didn't find, and cache the result if it may be cached.
@@ -263,6 +264,7 @@ class RequestResolver:
         known = None if key is None else self._cache.get(key)
         if known is not None and known.until > now:
             return known
+        refreshes = self._refreshes
         caller = self._cached_caller(scope, now)
         if caller is None:
             verdict = await self._authenticate(scope, now)
@@ -288,7 +290,8 @@ class RequestResolver:
         resolved.body = body
         # A result for one request only isn't cached: with gates, it holds the request's scope; and an estimate that
         # reads the body isn't steady.
-        if key is not None and not resolved.gates and (choice is None or choice.dependence.is_steady):
+        is_for_one = resolved.gates or not (choice is None or choice.dependence.is_steady)
+        if key is not None and not is_for_one and refreshes == self._refreshes:
             self._cache.put(key, resolved)
         return resolved
 
@@ -370,13 +373,14 @@ class RequestResolver:
 
     async def _authenticate(self, scope: Scope, now: int) -> _Caller | Refused:
         """Authenticate the caller, and cache the caller if it was accepted and may be cached."""
+        refreshes = self._refreshes
         verdict = self._chain.identify(scope)
         if not isinstance(verdict, Authenticated | Refused):
             verdict = await verdict
         if isinstance(verdict, Refused):
             return verdict
         caller = _Caller(verdict.identity, self._chain.client_address(scope), self._until(verdict, now))
-        if self._chain.memorable:
+        if self._chain.memorable and refreshes == self._refreshes:
             key = self._keys.of_caller(scope)
             if length_of(key) <= LONGEST_KEY:
                 self._callers.put(key, caller)
@@ -393,6 +397,7 @@ class RequestResolver:
     def refresh(self) -> None:
         """Reload changed files and keys of authenticators, and clear the caches if identities may have changed."""
         if self._chain.refresh():
+            self._refreshes += 1
             # cached requests contain the identities of their callers
             self._cache.clear()
             self._callers.clear()

@@ -38,6 +38,7 @@ __all__ = ["GateRunner"]
 
 _SECOND: Final = 10**9
 _LOG_ERRORS_EVERY_NS: Final = 10 * _SECOND
+_LAST_ANSWERS_S: Final = 2.0  # how long the server's stop waits for gates that have been asked
 _CHECKING: Final = "apf: ask an asynchronous gate"
 
 
@@ -182,6 +183,10 @@ class GateRunner:
 
     async def aclose(self) -> None:
         """Give back, within a bounded time, what gates hold in other systems."""
+        # The answer to a question may be a lease, which the gate can give back only until it is closed.
+        pending = {task for task in self._questions if task.get_loop() is asyncio.get_running_loop()}
+        if pending:
+            await asyncio.wait(pending, timeout=_LAST_ANSWERS_S)
         async with create_task_group() as tasks:
             for gate in list(self.gates.scheduler.gates.values()):
                 tasks.start_soon(_close_gate, gate)

@@ -1,5 +1,6 @@
 """The control socket: its permissions and protocol, and that none of its failures ends the server."""
 
+import asyncio
 import http.client
 import json
 import logging
@@ -8,20 +9,24 @@ import socket
 import stat
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import SocketListener
 from anyio.to_thread import run_sync
+from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.control_socket import ControlConnection, ControlSocket
 from apf_middleware.config import Configuration
+from tests.support.handler_app import wait_until
 from tests.support.protected_app import configuration, settle
+from tests.support.virtual_loop import VirtualLoop
 
 pytestmark = pytest.mark.anyio
 
@@ -240,6 +245,152 @@ async def test_a_connection_in_use_is_not_closed_for_a_new_one(
         assert (started, statuses) == (2, [])
         control_socket.set()
     assert (started, statuses) == (4, [200] * 4)
+
+
+STREAM = b"GET /stream HTTP/1.1\r\nHost: apf\r\n\r\n"
+LAST_STREAM = b"GET /stream HTTP/1.1\r\nHost: apf\r\nConnection: close\r\n\r\n"
+
+
+class StreamingAdmin:
+    """Answers with three parts, of which it sends the last when a test lets it; ``messages`` are those that it gets."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        self.has_begun, self.goes_on = anyio.Event(), anyio.Event()
+
+    async def answer_owner(self, scope: Scope, receive: Receive, send: Send, _name: str) -> None:
+        self.messages.append((await receive())["type"])
+        response = StreamingResponse(self._parts(), media_type="text/plain")
+        await response(scope, partial(self._receive, receive), send)
+
+    async def _receive(self, receive: Receive) -> Message:
+        message = await receive()
+        self.messages.append(message["type"])
+        return message
+
+    async def _parts(self) -> AsyncIterator[str]:
+        for part in ("one,", "two,"):
+            yield part
+            await settle()
+        self.has_begun.set()
+        await self.goes_on.wait()
+        yield "three"
+
+
+@pytest.fixture
+def streaming(directory: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[APFMiddleware, StreamingAdmin]:
+    middleware, admin = guarded(directory), StreamingAdmin()
+    monkeypatch.setattr(middleware.service.admin, "answer_owner", admin.answer_owner)
+    return middleware, admin
+
+
+async def test_a_streamed_answer_is_sent_to_its_end(
+    directory: Path, streaming: tuple[APFMiddleware, StreamingAdmin]
+) -> None:
+    middleware, admin = streaming
+    heard: list[bytes] = []
+
+    async def listen() -> None:
+        heard.append(await run_sync(said, directory / f"shop.{os.getpid()}.sock", STREAM, LAST_STREAM))
+
+    async with living(middleware), anyio.create_task_group() as tasks:
+        tasks.start_soon(listen)
+        with anyio.fail_after(60):
+            await admin.has_begun.wait()
+        assert admin.messages == ["http.request"]
+        admin.goes_on.set()
+
+    assert heard[0].count(b"HTTP/1.1 200") == 2, "a request that comes early is answered in its turn"
+    assert heard[0].count(b"4\r\none,\r\n4\r\ntwo,\r\n5\r\nthree\r\n0\r\n\r\n") == 2
+
+
+async def test_an_app_is_told_when_its_peer_has_gone(
+    directory: Path, streaming: tuple[APFMiddleware, StreamingAdmin]
+) -> None:
+    middleware, admin = streaming
+    async with living(middleware):
+        with socket.socket(socket.AF_UNIX) as client:
+            await run_sync(client.connect, str(directory / f"shop.{os.getpid()}.sock"))
+            client.sendall(STREAM)
+            with anyio.fail_after(60):
+                await admin.has_begun.wait()
+            assert admin.messages == ["http.request"]
+        await wait_until(lambda: admin.messages == ["http.request", "http.disconnect"], 60)
+
+
+async def test_requests_that_come_early_are_not_kept_without_limit(
+    directory: Path, streaming: tuple[APFMiddleware, StreamingAdmin]
+) -> None:
+    middleware, admin = streaming
+    async with living(middleware):
+        with socket.socket(socket.AF_UNIX) as client:
+            await run_sync(client.connect, str(directory / f"shop.{os.getpid()}.sock"))
+            client.sendall(STREAM)
+            with anyio.fail_after(60):
+                await admin.has_begun.wait()
+            client.setblocking(False)  # noqa: FBT003 - it has no name
+            sent = 0
+            for _ in range(100):
+                with suppress(BlockingIOError):
+                    sent += client.send(bytes(2**16))
+                await settle()
+            assert 2**16 < sent < 2**21
+            admin.goes_on.set()
+
+
+async def test_an_app_that_waits_for_the_end_learns_of_the_complete_answer(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    middleware = guarded(directory)
+    messages: list[str] = []
+
+    async def answer(_scope: Scope, receive: Receive, send: Send, _name: str) -> None:
+        async def listen() -> None:
+            messages.append((await receive())["type"])
+            messages.append((await receive())["type"])
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listen)
+            await settle()
+            await send({"type": "http.response.start", "status": 204})
+            await send({"type": "http.response.body"})
+            messages.append("complete")
+        messages.append((await receive())["type"])
+
+    monkeypatch.setattr(middleware.service.admin, "answer_owner", answer)
+    async with living(middleware):
+        path = directory / f"shop.{os.getpid()}.sock"
+        assert (await run_sync(said, path, STREAM, LAST_STREAM)).count(b"HTTP/1.1 204") == 2
+    assert messages[:4] == ["http.request", "complete", "http.disconnect", "http.disconnect"]
+
+
+def test_each_part_of_an_answer_has_its_own_time(directory: Path) -> None:
+    async def answer(_scope: Scope, _receive: Receive, send: Send, _name: str) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
+        for _ in range(3):
+            await anyio.sleep(25)
+            await send({"type": "http.response.body", "body": b"...", "more_body": True})
+        await send({"type": "http.response.body"})
+
+    async def serve(listener: SocketListener) -> None:
+        async with await listener.accept() as stream:
+            await ControlConnection(stream, answer).run()
+
+    async def play() -> bytes:
+        heard = b""
+        async with (
+            anyio.create_task_group() as tasks,
+            await anyio.create_unix_listener(directory / "socket") as listener,
+        ):
+            tasks.start_soon(serve, listener)
+            async with await anyio.connect_unix(directory / "socket") as client:
+                await client.send(LAST_STREAM)
+                async for part in client:
+                    heard += part
+        return heard
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        assert runner.run(play()).endswith(b"\r\n\r\n.........")
 
 
 async def test_an_error_while_answering_closes_only_its_connection(

@@ -10,7 +10,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
-from apf_middleware.asgi.identity import Authenticated, FunctionAuthenticator, Refused
+from apf_middleware.asgi.identity import Authenticated, Authenticator, FunctionAuthenticator, Refused
 from apf_middleware.classification import Identity
 from apf_middleware.config import Configuration, load_text
 from tests.support.asgi_exchange import http_scope
@@ -57,8 +57,14 @@ def configured(server: str = "") -> Configuration:
 class AuthenticatedApp:
     """Asks the middleware who somebody is; ``refuse`` are the challenges that were answered."""
 
-    def __init__(self, configuration: Configuration, *functions: Callable[[Scope], object]) -> None:
-        chain = [FunctionAuthenticator(function, headers=["authorization"]) for function in functions]  # type: ignore[arg-type]
+    def __init__(
+        self,
+        configuration: Configuration,
+        *functions: Callable[[Scope], object],
+        authenticator: Authenticator | None = None,
+    ) -> None:
+        chain: list[Authenticator] = [] if authenticator is None else [authenticator]
+        chain += [FunctionAuthenticator(function, headers=["authorization"]) for function in functions]  # type: ignore[arg-type]
         self.middleware = APFMiddleware(self._app, configuration, authenticators=chain)
         self.flow: str | None = None
         self.sent: list[Message] = []
@@ -84,6 +90,26 @@ class AuthenticatedApp:
         flow: str | None = self.flow
         status: int = self.sent[0]["status"]
         return status if flow is None else flow
+
+
+class Directory:
+    """An authenticator that looks up who has the tokens, and answers when a test lets it."""
+
+    headers = frozenset({b"authorization"})
+    memorable = True
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        self.asked, self.answers = anyio.Event(), anyio.Event()
+
+    async def authenticate(self, _scope: Scope) -> Authenticated:
+        found = known(self.owner)
+        self.asked.set()
+        await self.answers.wait()
+        return found
+
+    def refresh(self) -> bool:
+        return True
 
 
 class CountingAuthenticator:
@@ -191,6 +217,26 @@ async def test_an_authenticator_may_be_asynchronous() -> None:
 
     assert await protected.flow_of(authorization="a") == "slow"
     assert await protected.flow_of() == "10.0.0.1"
+
+
+async def test_an_identity_found_before_a_refresh_is_not_cached_after_it() -> None:
+    directory = Directory("alice")
+    protected = AuthenticatedApp(configured(), authenticator=directory)
+    flows: list[str | int] = []
+
+    async def ask() -> None:
+        flows.append(await protected.flow_of(authorization="a"))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        await directory.asked.wait()
+        directory.owner = "bob"
+        protected.middleware.service.resolver.refresh()
+        directory.answers.set()
+
+    assert flows == ["alice"]
+    assert await protected.flow_of("/other", authorization="a") == "bob"  # the caller
+    assert await protected.flow_of(authorization="a") == "bob"  # the request
 
 
 FORGED = {

@@ -21,7 +21,7 @@ from apf_middleware.config.authentication import JwtSettings, credential_scheme
 
 __all__ = ["JwtAuthenticator", "claim_at"]
 
-_MOST_TRIED: Final = 8  # keys, for a token that names none
+_MOST_TRIED: Final = 8  # keys, for a token whose key has no ID
 _LATEST: Final = 2**53  # larger numbers are not valid times
 _JWS: Final = jwt.PyJWS()
 _UNVERIFIED: Final[Any] = {"verify_signature": False}
@@ -111,14 +111,16 @@ class JwtAuthenticator:
             raise _BadTokenError("wrong-algorithm")
         if kid is not None and not isinstance(kid, str):
             raise _BadTokenError("malformed")
-        fitting = [key for key in self._keys() if key.fits(algorithm, kid)]
-        if not fitting:
-            if isinstance(self._source, FetchedKeys):
-                self._source.want()
-            raise _BadTokenError("unknown-key")
-        if not any(_signed(token, key, algorithm) for key in fitting[:_MOST_TRIED]):
+        fitting = [key for key in self._keys() if algorithm in key.algorithms]
+        named = [key for key in fitting if key.kid == kid] if kid else fitting
+        tried = named or [key for key in fitting if key.kid is None]
+        if any(_signed(token, key, algorithm) for key in tried[:_MOST_TRIED]):
+            return claims
+        if named:
             raise _BadTokenError("bad-signature")
-        return claims
+        if isinstance(self._source, FetchedKeys):
+            self._source.want()
+        raise _BadTokenError("unknown-key")
 
     def _keys(self) -> Keys:
         keys = self._source.keys if isinstance(self._source, FetchedKeys) else self._source.content

@@ -6,7 +6,8 @@ HMAC secret.
 A JWKS may be fetched from a URL, in a background thread. Fetched keys stay in force while the issuer can't be reached.
 The set is fetched again at an interval, and earlier when a token names an unknown key. Any client can send such a
 token, so there are at least ten seconds between two fetches. Failed fetches are repeated after ten seconds, then with a
-delay that doubles up to the interval. A thread ends with its fetch, so a server may fork its workers afterwards.
+delay that doubles up to the interval. All these times count from the end of the fetch before, because a fetch may take
+longer than the delay. A thread ends with its fetch, so a server may fork its workers afterwards.
 """
 
 import http.client
@@ -36,7 +37,7 @@ MAX_BYTES: Final = 2**20
 """The maximum size of a JWKS, in bytes."""
 
 RETRY_SECONDS: Final = 10.0
-"""The minimum time between two fetches."""
+"""The minimum time between the end of a fetch and the next one."""
 
 _TIMEOUT: Final = 5.0  # for each step of a fetch
 _DEADLINE: Final = 30.0  # for the whole fetch, so that a slow server can't occupy the thread
@@ -51,15 +52,11 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class VerificationKey:
-    """A key and the algorithms for which it may be used; a ``kid`` of None fits tokens with any key ID or none."""
+    """A key, the algorithms for which it may be used, and its ID; a key without an ID may have signed any token."""
 
     key: Any
     algorithms: frozenset[str]
     kid: str | None = None
-
-    def fits(self, algorithm: str, kid: str | None) -> bool:
-        """Return whether the key may have signed a token with this algorithm and key ID."""
-        return algorithm in self.algorithms and (self.kid is None or not kid or kid == self.kid)
 
 
 Keys = tuple[VerificationKey, ...]
@@ -151,7 +148,7 @@ def _understood(keys: list[object], algorithms: frozenset[str]) -> Iterator[Veri
             fitting &= {one["alg"]} if isinstance(one["alg"], str) else frozenset()
         kid = one.get("kid", "")
         if fitting and isinstance(kid, str):
-            yield VerificationKey(key, fitting, kid)
+            yield VerificationKey(key, fitting, kid or None)
 
 
 def _from_jwk(jwk: Mapping[str, object]) -> object:
@@ -188,12 +185,9 @@ class FetchedKeys:
         self._interval = interval
         self._clock = clock
         self._wait = RETRY_SECONDS
-        self._last = self._due = clock()
-        self._wanted = False
         self._fresh: Keys | None = None  # written by the thread and taken over by `refresh`
-        self._thread: threading.Thread | None = None
         # at once, so that the keys are there when the first requests arrive
-        self._start(self._last)
+        self._start(clock())
 
     def __repr__(self) -> str:
         known = "no keys yet" if self.keys is None else f"{len(self.keys)} keys"
@@ -209,18 +203,19 @@ class FetchedKeys:
         if fresh is not None:
             self._fresh = None  # not cleared if it was None: that could lose keys that the thread stores just now
             changed, self.keys = fresh != self.keys, fresh
+        # At most one thread runs: of two, the later one could bring older keys. It sets the times at its end, so only
+        # then are they read.
+        if self._thread.is_alive():
+            return changed
         now = self._clock()
-        due = now >= self._due or (self._wanted and now >= self._last + RETRY_SECONDS)
-        # At most one thread runs: of two, the later one could bring older keys.
-        if due and (self._thread is None or not self._thread.is_alive()):
+        if now >= self._due or (self._wanted and now >= self._last + RETRY_SECONDS):
             self._start(now)
         return changed
 
     def _start(self, now: float) -> None:
-        self._last = now
         self._wanted = False
-        # replaced when the fetch ends; if its thread dies, this is when the next one begins
-        self._due = now + self._wait
+        # replaced when the fetch ends; these count only if its thread dies
+        self._last, self._due = now, now + self._wait
         self._thread = threading.Thread(target=self._fetch, name="apf-jwks", daemon=True)
         self._thread.start()
 
@@ -232,12 +227,14 @@ class FetchedKeys:
             self.failures += 1
             # before the wait is doubled, because the warning names the present one
             self._tell(error.rule if isinstance(error, BrokenLineError) else str(error))
-            self._due = self._last + self._wait
+            pause = self._wait
             self._wait = min(2 * self._wait, max(self._interval, RETRY_SECONDS))
         else:
             self._wait = RETRY_SECONDS
-            self._due = self._last + self._interval
+            pause = self._interval
             self._fresh = keys
+        self._last = self._clock()
+        self._due = self._last + pause
 
     def _tell(self, why: str) -> None:
         _log.warning(

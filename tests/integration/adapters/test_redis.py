@@ -102,6 +102,17 @@ async def test_each_key_has_its_own_bucket_and_costs_are_charged(redis: Redis) -
     assert await one.try_acquire(REQUEST, "carol", 6) == Reject()
 
 
+async def test_gates_whose_names_have_colons_share_nothing(redis: Redis) -> None:
+    gates = made(flush=60)
+    for name in ("a", "a:b", "a%3Ab"):
+        redis_rate(gates, name, redis, rate=0.1, burst=1, sharing=PATIENT)
+
+    assert await passed(gate_of(gates, "a"), 2, "b:c") == 1
+    assert await passed(gate_of(gates, "a:b"), 2, "c") == 1
+    assert await passed(gate_of(gates, "a%3Ab"), 2, "c") == 1
+    assert sorted(await redis.keys()) == [b"apf:a%253Ab:c", b"apf:a%3Ab:c", b"apf:a:b:c"]
+
+
 async def test_a_bucket_reports_exactly_when_the_next_token_comes(redis: Redis) -> None:
     _, one = rate(redis, 1, 2)
     began = time.monotonic()

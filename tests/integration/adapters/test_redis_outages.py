@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import anyio
 import pytest
 from redis.asyncio import Redis
 
@@ -14,7 +16,7 @@ from apf_middleware.adapters.redis import Sharing, redis_capacity
 from apf_middleware.gates import CustomGate, GateRequest, Park
 from tests.support import databases
 from tests.support.databases import Redis as RedisServer
-from tests.support.handler_app import wait_until
+from tests.support.handler_app import HandlerApp, wait_until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -88,6 +90,23 @@ async def test_an_acquire_whose_reply_was_lost_takes_no_permit(server: RedisServ
         assert await taken(redis) == 2
 
 
+async def test_an_acquire_that_is_cancelled_takes_no_permit(server: RedisServer, redis: Redis) -> None:
+    async with capacity(redis, sharing=Sharing(timeout=10)) as gate:
+        await acquired(gate)
+        server.pause()
+        asking = [asyncio.create_task(gate.try_acquire(REQUEST, "", 1)) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        for one in asking:
+            one.cancel()
+        await asyncio.wait(asking)
+        assert all(one.cancelled() for one in asking)
+        server.resume()
+        await wait_until(lambda: not len(gate._releases))
+        await asyncio.sleep(0.1)
+
+        assert await taken(redis) == 1
+
+
 async def test_an_acquire_that_arrives_after_its_withdrawal_takes_no_permit(redis: Redis) -> None:
     acquire, withdraw = redis.register_script(lua.ACQUIRE_PLACES), redis.register_script(lua.WITHDRAW_PLACES)
 
@@ -136,6 +155,42 @@ async def test_the_connections_of_the_app_are_not_used(server: RedisServer) -> N
 
         assert await taken(client) == 0
     await client.aclose()
+
+
+async def test_a_server_that_stops_returns_permits_that_it_still_gets(server: RedisServer, redis: Redis) -> None:
+    gates = Gates()
+    redis_capacity(gates, "db", redis, limit=3, hold=60, sharing=Sharing(timeout=10))
+    async with anyio.create_task_group() as tasks:
+        protected = HandlerApp(tasks, gates, lambda _: asyncio.sleep(0))
+        assert (await protected.request("/db/1").end()).status == 200
+        server.pause()
+        asking = [protected.request(f"/db/{number}") for number in range(2, 5)]
+        await asyncio.sleep(0.1)
+        asyncio.get_running_loop().call_later(0.2, server.resume)
+        protected.middleware.service.end()
+        await protected.middleware.service.finish()
+
+        assert await taken(redis) == 0
+        assert {(await one.end()).status for one in asking} == {503}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+async def test_another_event_loop_gets_connections_of_its_own(redis: Redis) -> None:
+    """The first loop ends without closing the gate, like that of a test client without a lifespan."""
+    async with capacity(redis, limit=8, sharing=Sharing(timeout=10, connections=1)) as gate:
+
+        async def live(*, closes: bool) -> None:
+            leases = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(4)))
+            for lease in leases[:2]:
+                gate.release(lease)
+            await wait_until(lambda: not len(gate._releases))
+            if closes:
+                await gate.aclose()
+
+        for number, closes in enumerate((False, True, True), start=1):
+            await asyncio.to_thread(asyncio.run, live(closes=closes))
+            assert await taken(redis) == 2 * number
+        gc.collect()
 
 
 async def test_an_acquire_that_was_never_sent_needs_no_withdrawal(server: RedisServer, redis: Redis) -> None:

@@ -417,6 +417,33 @@ def test_keys_of_a_jwks_are_chosen_by_name_kind_and_purpose(path: Path) -> None:
     assert reason(SECRET, "HS256", "o") == "wrong-algorithm"
 
 
+@pytest.mark.parametrize("kid", [None, "", "one"])
+def test_a_key_without_an_id_verifies_tokens_with_any_id(path: Path, kid: str | None) -> None:
+    """The ID is optional in both, RFC 7515, 4.1.4, and RFC 7517, 4.5."""
+    path.write_text(jwks(jwk(RSA, None), jwk(EC, "e")))
+    for tokens in (believer(path, jwks_file=str(path)), believer(keyed(path))):
+        header = None if kid is None else {"kid": kid}
+        reason = "unknown-key" if kid else "bad-signature"
+        assert identity_of(tokens, bearer(signed(header=header))).name == "alice"
+        assert reason_of(tokens, bearer(signed(OTHER_RSA, header=header))) == reason
+
+
+def keyed(path: Path) -> Path:
+    """Return a file with the key itself."""
+    path.with_name("pem").write_bytes(pem())
+    return path.with_name("pem")
+
+
+def test_a_named_key_is_preferred_to_keys_without_an_id(path: Path) -> None:
+    path.write_text(jwks(*[jwk(OTHER_RSA, None)] * 9, jwk(RSA, "one")))
+    tokens = believer(path, jwks_file=str(path))
+
+    assert identity_of(tokens, bearer(signed(header={"kid": "one"}))).name == "alice"
+    assert reason_of(tokens, bearer(signed(OTHER_RSA, header={"kid": "one"}))) == "bad-signature"
+    assert identity_of(tokens, bearer(signed(OTHER_RSA, header={"kid": "two"}))).name == "alice"
+    assert reason_of(tokens, bearer(signed(header={"kid": "two"}))) == "unknown-key"
+
+
 def test_secrets_may_come_in_a_jwks_file(path: Path) -> None:
     path.write_text(jwks({"kty": "oct", "kid": "o", "k": base64.urlsafe_b64encode(SECRET.encode()).decode()}))
     tokens = believer(path, jwks_file=str(path), algorithms=("HS256",))

@@ -83,7 +83,6 @@ class World:
     def fetched(self) -> bool:
         """Wait for the end of the current fetch, and apply its result."""
         thread = self.source._thread
-        assert thread is not None
         thread.join(20)
         assert not thread.is_alive()
         return self.tokens.refresh()
@@ -166,6 +165,18 @@ def test_an_unknown_key_is_asked_for_but_never_more_often_than_the_limit(issuer:
     assert len(issuer.asked) == 2
     assert world.says(NEW, "new") == ""
     assert world.says(OLD, "old") == ""
+
+
+def test_a_new_key_is_asked_for_although_the_known_one_has_no_id(issuer: Issuer) -> None:
+    issuer.body = jwks({name: value for name, value in PUBLIC[0].items() if name != "kid"})
+    world = World(issuer.url)
+    world.fetched()
+    assert world.says(OLD, "old") == ""
+    issuer.body = jwks(PUBLIC[1])
+
+    assert world.says(NEW, "new") == "unknown-key"
+    assert world.passed(RETRY_SECONDS)
+    assert world.says(NEW, "new") == ""
 
 
 def test_without_an_unknown_key_nothing_is_asked_before_time(issuer: Issuer) -> None:
@@ -257,4 +268,22 @@ def test_one_fetch_at_a_time(issuer: Issuer) -> None:
     issuer.release.set()
     world.fetched()
 
-    assert world.source.fetches <= 2
+    assert world.source.fetches == 1
+
+
+@pytest.mark.parametrize("status", [200, 503])
+def test_pauses_count_from_the_end_of_a_slow_fetch(issuer: Issuer, status: int) -> None:
+    issuer.release.clear()
+    issuer.status = status
+    world = World(issuer.url)
+    world.now = 25
+    issuer.release.set()
+    world.fetched()
+    if status == 200:
+        assert world.says(NEW, "invented") == "unknown-key"  # which requests an early fetch
+
+    for _ in range(9):
+        world.passed(1)
+    assert len(issuer.asked) == 1
+    world.passed(1)
+    assert len(issuer.asked) == 2
