@@ -27,6 +27,7 @@ import anyio
 
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime.admission import Admission, Wakeable
+from apf_middleware.runtime.event_loop import EventLoop
 from apf_middleware.runtime.wait_monitor import WATCH_AFTER_NS, WaitMonitor
 
 if TYPE_CHECKING:
@@ -164,14 +165,19 @@ async def _run_in(scope: "CancelScope", run: Callable[[], Coroutine[Any, Any, No
 
 
 class _ScopeWaiter:
-    __slots__ = ("_admission", "_scope")
+    __slots__ = ("_admission", "_loop", "_scope")
 
     def __init__(self, admission: Admission, scope: anyio.CancelScope) -> None:
         self._admission = admission
         self._scope = scope
+        self._loop = EventLoop()
 
     def wake(self) -> None:
-        self._scope.cancel()
+        # Seats may also be freed on another loop or in another thread, which must not touch this loop's scope.
+        if self._loop.is_here:
+            self._scope.cancel()
+        else:
+            self._loop.post(self._scope.cancel)
 
     def hang_up(self) -> None:
         self._admission.destination.controller.hang_up(self._admission)

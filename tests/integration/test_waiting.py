@@ -77,6 +77,25 @@ async def test_a_very_short_wait_limit_ends_in_time(wait: str) -> None:
 
 
 @pytest.mark.usefixtures("way")
+async def test_a_request_is_woken_when_another_thread_gives_seats_back() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        waiting = protected.request("/waiting")
+        await settle()
+        assert protected.waiting == 1
+
+        assert await anyio.to_thread.run_sync(holder.scope["apf"].release)
+        with anyio.fail_after(60):
+            await waiting.end()
+
+        assert waiting.status == 200
+        protected.finish()
+        await holder.end()
+        assert protected.is_idle()
+
+
+@pytest.mark.usefixtures("way")
 async def test_no_request_is_lost_under_random_load() -> None:
     async with anyio.create_task_group() as tasks:
         protected = ProtectedApp(tasks, configuration(seats=3, length=200, wait="60ms"))
