@@ -340,6 +340,7 @@ class Controller:
 
     def _count_rejected(self, admission: Admission, now: int) -> None:
         assert admission.reason is not None
+        admission.rejected_at = now
         counters = admission.destination.counters
         counters.rejected[admission.reason] += 1
         if self.running is not None:
