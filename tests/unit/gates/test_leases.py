@@ -6,7 +6,7 @@ from apf_middleware.fairqueuing import Reason
 from apf_middleware.gates import (
     Capacity,
 )
-from tests.support.gate_world import MS, WIDE, GateWorld, Switch
+from tests.support.gate_world import MS, WIDE, GateWorld, OwnSwitch, Switch, polled
 
 
 def test_when_the_second_gate_parks_the_first_lease_is_returned_without_an_event() -> None:
@@ -31,6 +31,25 @@ def test_a_gate_that_raises_follows_its_error_policy(on_error: str, outcome: str
         assert len(switch.asked) == 1, "an event doesn't hammer a gate that has just broken"
         switch.answer = True
         assert world.wait(10 * MS) == ["a"], "and it is not parked for ever"
+
+
+class StubbornSwitch(OwnSwitch):
+    """Raises instead of taking a lease back."""
+
+    def release(self, lease: object) -> None:
+        raise OSError(lease)
+
+
+def test_a_gate_that_fails_to_take_a_lease_back_stops_no_request() -> None:
+    switch = Switch()
+    world = polled(StubbornSwitch("lease"), switch.gate())
+    ticket = world.arrive("a", "own", "switch")
+    assert ticket.is_waiting
+    assert world.gate("own").counters.evaluations["error"] == 1
+
+    switch.answer = True
+    world.emit("well")
+    assert ticket.is_seated
 
 
 def test_a_need_above_the_limit_is_rejected() -> None:
