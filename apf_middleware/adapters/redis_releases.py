@@ -33,7 +33,8 @@ class PendingRelease:
     """One thing to give back: ``send`` does it, and is repeated when it fails, but not after the time ``until`` of
     the event loop.
 
-    ``then`` is called when Redis has it back, or when the time has come.
+    ``then`` is called when Redis has it back, or when the time has come. It is a call of its own in the event loop, so
+    an error there doesn't stop other releases.
     """
 
     send: Callable[[], Awaitable[object]]
@@ -82,14 +83,15 @@ class PendingReleases:
 
     async def _attempt(self, one: PendingRelease) -> bool:
         """Return whether nothing is left to do for ``one``."""
-        is_late = 0 < one.until <= asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        is_late = 0 < one.until <= loop.time()
         if not is_late:
             try:
                 await one.send()
             except Exception:  # noqa: BLE001 - whatever redis-py and the network raise
-                if asyncio.get_running_loop().time() < one.until:
+                if loop.time() < one.until:
                     return False
-        one.then()
+        loop.call_soon(one.then)
         return True
 
     async def _pause(self, failures: int) -> None:
