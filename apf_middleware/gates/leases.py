@@ -1,5 +1,6 @@
 """The slots of a server's gates, and the leases that requests take there and give back."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
@@ -14,7 +15,8 @@ class SlotTable:
     """The slots in use, by gate and key; ``dirty`` are those at which something has changed in this step."""
 
     def __init__(self, timers: SlotTimers) -> None:
-        self.dirty: dict[Slot, None] = {}
+        # `GateScheduler.pump` takes the first key again and again. In a plain `dict` it would pass over deleted keys.
+        self.dirty: OrderedDict[Slot, None] = OrderedDict()
         self._timers = timers
         self._slots: dict[Gate, dict[Hashable, Slot]] = {}
 
