@@ -32,7 +32,8 @@ def _nothing() -> None:
 class PendingRelease:
     """Something to give back: ``send`` is called, and again after an error before the event loop's time ``until``.
 
-    ``then`` is called after the last attempt, or when the time has come.
+    ``then`` is called when Redis has it back, or when the time has come. It is a call of its own in the event loop, so
+    an error there doesn't stop other releases.
     """
 
     send: Callable[[], Awaitable[object]]
@@ -81,14 +82,15 @@ class PendingReleases:
 
     async def _attempt(self, one: PendingRelease) -> bool:
         """Return whether nothing is left to do for ``one``."""
-        is_late = 0 < one.until <= asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        is_late = 0 < one.until <= loop.time()
         if not is_late:
             try:
                 await one.send()
-            except Exception:  # noqa: BLE001 - redis-py and the network raise many kinds
-                if asyncio.get_running_loop().time() < one.until:
+            except Exception:  # noqa: BLE001 - whatever redis-py and the network raise
+                if loop.time() < one.until:
                     return False
-        one.then()
+        loop.call_soon(one.then)
         return True
 
     async def _pause(self, failures: int) -> None:

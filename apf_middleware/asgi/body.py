@@ -488,6 +488,8 @@ class Upload:
                 await body.gather(bodies.settings.buffer, self._begin_to_wait)
             finally:
                 bodies.held.end(self)
+                if self._is_suspended:
+                    self._admission.destination.counters.suspended -= 1
             if self._is_suspended:
                 self._is_suspended = False
                 if body.reason is not Reason.CANCELLED and not await self._resume():
@@ -510,6 +512,7 @@ class Upload:
         """Give the seats back until more of the body has arrived."""
         if self._may_be_suspended():
             self._is_suspended = True
+            self._admission.destination.counters.suspended += 1
             self._admission.destination.controller.release(self._admission)
             self._body.incoming.is_running = True
             self._body.count()

@@ -15,7 +15,7 @@ from apf_middleware.estimation.base import (
     dependence_of,
     seat_cap,
 )
-from apf_middleware.estimation.declared import MOST_SEATS, Answer, Computed, Constant, Declared, DeclaredSnapshot, Trust
+from apf_middleware.estimation.declared import MOST_SEATS, Answer, Computed, Constant, Declared, Trust
 from apf_middleware.estimation.estimation import Choice, Estimate, Estimation, RouteEstimator
 from apf_middleware.estimation.kubernetes import KubernetesEstimator, ListSettings, MutatingSettings, Watchers
 from apf_middleware.estimation.learned import Learned, LearnedCosts, LearnedCostsSnapshot, RouteCosts, route_key
@@ -34,7 +34,6 @@ __all__ = [
     "Computed",
     "Constant",
     "Declared",
-    "DeclaredSnapshot",
     "Dependence",
     "Estimate",
     "Estimation",

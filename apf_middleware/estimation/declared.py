@@ -15,7 +15,7 @@ from apf_middleware.estimation.base import ANYTHING, ONE_SEAT, STEADY, Dependenc
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Work
 
-__all__ = ["MOST_SEATS", "Answer", "Computed", "Constant", "Declared", "DeclaredSnapshot", "Trust", "require_seats"]
+__all__ = ["MOST_SEATS", "Answer", "Computed", "Constant", "Declared", "Trust", "require_seats"]
 
 MOST_SEATS: Final = 10_000
 """The largest number of seats that can be configured for one request."""
@@ -81,16 +81,6 @@ class Trust:
         return any(parsed in network for network in self.networks)
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredSnapshot:
-    """Counts of declarations: believed, reduced to the bound, malformed, and from untrusted callers."""
-
-    believed: int
-    bounded: int
-    malformed: int
-    untrusted: int
-
-
 class Declared:
     """An estimator that reads a number from a header, query parameter or JSON body, if ``trust`` covers the caller.
 
@@ -120,29 +110,16 @@ class Declared:
         self.otherwise: Work = otherwise
         self._place = place
         self.dependence: Dependence = _DEPENDENCES[place] or Dependence(frozenset({self.name}))
-        self.believed: int = 0
-        self.bounded: int = 0
-        self.malformed: int = 0
-        self.untrusted: int = 0
 
     def __call__(self, digest: RequestDigest, classification: Classification) -> Work:  # noqa: ARG002
         value = self._value(digest)
-        if value is None:
+        if value is None or not self.trust.covers(digest):
             return self.otherwise
-        if not self.trust.covers(digest):
-            self.untrusted += 1
-            return self.otherwise
-        # Only values of trusted callers are parsed, and counted if they are malformed.
         number = _number(value)
         if number is None:
-            self.malformed += 1
             return self.otherwise
         seats = -(-number // self.per_seat) or 1  # rounded up: a part of a seat is a seat
-        self.believed += 1
-        if seats > self.most_seats:
-            self.bounded += 1
-            seats = self.most_seats
-        return plain_work(seats)
+        return plain_work(min(seats, self.most_seats))
 
     def _value(self, digest: RequestDigest) -> object:
         if self._place == "body":
@@ -153,16 +130,8 @@ class Declared:
         """Return whether the body of this request must be read: only if its caller is trusted."""
         return self._place == "body" and self.trust.covers(digest)
 
-    def snapshot(self) -> DeclaredSnapshot:
-        return DeclaredSnapshot(self.believed, self.bounded, self.malformed, self.untrusted)
-
-    def check(self) -> None:
-        """Check that the counts agree."""
-        if not 0 <= self.bounded <= self.believed or min(self.malformed, self.untrusted) < 0:
-            raise InvalidValueError("counters", self.snapshot(), "bounded claims must be among those believed")
-
     def __repr__(self) -> str:
-        return f"<Declared by {self._place} {self.name!r}: up to {self.most_seats} seats, {self.snapshot()}>"
+        return f"<Declared by {self._place} {self.name!r}: up to {self.most_seats} seats>"
 
 
 def _number(value: object) -> int | None:

@@ -1,5 +1,6 @@
 """The slots of a server's gates, and the leases that requests take there and give back."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
@@ -14,7 +15,8 @@ class SlotTable:
     """The slots in use, by gate and key; ``dirty`` are those at which something has changed in this step."""
 
     def __init__(self, timers: SlotTimers) -> None:
-        self.dirty: dict[Slot, None] = {}
+        # `GateScheduler.pump` takes the first key again and again. In a plain `dict` it would pass over deleted keys.
+        self.dirty: OrderedDict[Slot, None] = OrderedDict()
         self._timers = timers
         self._slots: dict[Gate, dict[Hashable, Slot]] = {}
 
@@ -91,9 +93,7 @@ class Leases:
             answer = None if need.gate.is_async else self._ask(now, acquisition, need)
             if answer is None or isinstance(answer, ParkDecision | Reject):
                 for other in reversed(taken):  # taken in this call, so no other request can have waited for them
-                    lease, other.lease = other.lease, None
-                    if lease is not NO_LEASE:
-                        other.gate.undo(other.key, lease)
+                    self._take_from(other, other.gate.undo)
                 return need, answer
             need.lease = answer
             taken.append(need)
@@ -129,16 +129,22 @@ class Leases:
 
     def give_back(self, now: int, need: GateNeed, back: Callable[[Hashable, object], None]) -> None:
         """Give one lease back, with the gate's ``release`` or ``undo``, and open the slot for other requests."""
+        if not self._take_from(need, back):
+            return  # nothing has changed, so a polled gate must not be asked because a request ends
+        slot = self._slots.find(need.gate, need.key)
+        if slot is not None:
+            self._slots.open(now, slot, "release")
+
+    def _take_from(self, need: GateNeed, back: Callable[[Hashable, object], None]) -> bool:
+        """Give the lease of ``need`` back, and return whether the gate had granted one."""
         lease, need.lease = need.lease, None
         if lease is NO_LEASE:
-            return  # nothing was held, so the end of a request is no reason to ask a polled gate early
+            return False
         try:
             back(need.key, lease)
         except Exception as error:  # noqa: BLE001 - an app's gate may raise anything
             self.note_error(need.gate, error)
-        slot = self._slots.find(need.gate, need.key)
-        if slot is not None:
-            self._slots.open(now, slot, "release")
+        return True
 
     def note_error(self, gate: Gate, error: Exception) -> None:
         """Count an exception that ``gate`` has raised, and keep it for the log."""

@@ -63,11 +63,10 @@ class EndingCounter:
 class SchemaCounters:
     """The counters of one schema at one level.
 
-    ``at_once`` counts requests that were seated on arrival, ``after_wait`` those that were seated later, ``waiting``
-    those that wait now, and ``cut`` those with an estimate above what their level allows. ``extra_seats`` are the seats
-    in use minus the number of requests that use them. ``widths`` counts requests by seats, but not those of one seat,
-    which are the rest. Of the seated requests, ``failed`` counts those that ended with an exception or a status of 500
-    or more, and ``aborted`` those that were cancelled.
+    ``at_once`` were seated on arrival, ``after_wait`` later; ``waiting`` wait now. ``suspended`` have given their seats
+    back and will ask for seats again. ``extra_seats`` are the seats in use beyond one a request. ``cut`` were estimated
+    wider than their level allows. ``widths`` counts requests by seats, without those of one seat, which are the rest.
+    Of the seated requests, ``failed`` answered with a status of 500 or more or raised, and ``aborted`` were cancelled.
     """
 
     __slots__ = (
@@ -85,6 +84,7 @@ class SchemaCounters:
         "rejected",
         "schema",
         "streams",
+        "suspended",
         "unserved_waits",
         "waiting",
         "waits",
@@ -101,12 +101,13 @@ class SchemaCounters:
     extra_seats: int
     extra_seats_waiting: int
     no_accommodation: int
+    suspended: int
     waiting: int
 
     def __init__(self, level: str, schema: str) -> None:
         self.level: str = level
         self.schema: str = schema
-        self.at_once = self.after_wait = self.waiting = 0
+        self.at_once = self.after_wait = self.waiting = self.suspended = 0
         self.extra_seats = self.extra_seats_waiting = self.no_accommodation = self.cut = 0
         self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
         self.waits: Histogram = Histogram(DURATION_BOUNDS_NS)  # of requests that were seated after waiting
@@ -170,5 +171,6 @@ _NUMBERS = (
     "extra_seats",
     "extra_seats_waiting",
     "no_accommodation",
+    "suspended",
     "waiting",
 )

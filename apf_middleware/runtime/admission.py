@@ -33,7 +33,9 @@ MOST_CHARGED: Final = 10_000
 """No request is billed for more seats than this."""
 
 _NEW: Final = TicketState.NEW
+_WAITING: Final = TicketState.WAITING
 _SEATED: Final = TicketState.SEATED
+_REJECTED: Final = TicketState.REJECTED
 _SECOND: Final = 10**9
 
 
@@ -146,11 +148,22 @@ class Destination:
 class Admission(Ticket):
     """One request's outcome; ``reason`` is None unless it was rejected."""
 
-    __slots__ = ("_revocation", "destination", "ends_badly", "queued_width", "refusal", "stream", "waiter")
+    __slots__ = (
+        "_revocation",
+        "destination",
+        "ends_badly",
+        "queued_width",
+        "refusal",
+        "rejected_at",
+        "stream",
+        "waiter",
+    )
 
     # Set when the request is queued. The level may later reduce its width, but not ``queued_width``.
     queued_width: int
     waiter: Wakeable | None
+    # Set when the request is rejected.
+    rejected_at: int
     # Unset in most requests, to save time. A refusal is a gate's reason for the rejection.
     _revocation: Revocation
     ends_badly: bool
@@ -194,10 +207,12 @@ class Admission(Ticket):
     @property
     def waited(self) -> float:
         """The time for which the request has waited in a queue, in seconds."""
-        # unset while the request waits, because `Ticket` has no default for it
-        until = getattr(self, "seated_at", None)
-        if until is None:
+        if self.state is _REJECTED:
+            until = self.rejected_at
+        elif self.state is _WAITING:
             until = self.destination.controller.now()
+        else:
+            until = self.seated_at
         return (until - self.arrived_at) / _SECOND
 
     @property
@@ -283,9 +298,8 @@ class Admission(Ticket):
             (counters.aborted if aborted else counters.failed).note(self)
 
     def renew(self) -> None:
-        """Reset the admission after the release of its seats, so that it can ask for seats again."""
-        # The width begins anew, because the level may have cut it. `waited` takes a request for a waiting one as long
-        # as ``seated_at`` is unset.
+        """Reset the admission, to ask for seats again after it has released them."""
+        # The width begins anew, because the level may have cut it, and the time is unset until there are seats again.
         self.state, self.reason, self.queue, self.width = _NEW, None, None, self.work.width
         del self.seated_at
 

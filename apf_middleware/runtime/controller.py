@@ -340,6 +340,7 @@ class Controller:
 
     def _count_rejected(self, admission: Admission, now: int) -> None:
         assert admission.reason is not None
+        admission.rejected_at = now
         counters = admission.destination.counters
         counters.rejected[admission.reason] += 1
         if self.running is not None:
@@ -432,10 +433,10 @@ class Controller:
         self._wake(now, self._gated.operate(now, shared, held=held, closing=closing))
         self._set_alarm()
 
-    def shed(self, name: str, reason: Reason) -> None:
+    def shed(self, runtime: LevelRuntime, reason: Reason) -> None:
         """Reject all requests that wait at this level."""
-        runtime = self.levels[name]
-        held, closing = runtime.shared.is_held, runtime.shared.is_closing
+        shared = runtime.shared
+        held, closing = shared.is_held and not shared.is_draining, shared.is_closing
         # If the level weren't held, the rejection of a wide request could seat requests behind it.
         self.operate(runtime, held=True, closing=closing)
         self._send_away(runtime, reason)

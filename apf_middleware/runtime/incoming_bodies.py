@@ -14,6 +14,7 @@ in a queue. The request still needs a connection, a task and a buffer, each of w
 All of this is O(1) per request, except that all levels are compared when one request must be ended.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -79,14 +80,17 @@ class _Places:
     __slots__ = ("_by_number", "_flows", "_most", "number")
 
     def __init__(self) -> None:
-        # Dictionaries serve as ordered sets: the first key is the oldest one.
-        self._flows: dict[Flow, dict[IncomingBody, None]] = {}
-        self._by_number: dict[int, dict[Flow, None]] = {}
+        # Dictionaries serve as ordered sets: the first key is the oldest one. A plain `dict` would find it in O(n),
+        # because it passes over deleted keys.
+        self._flows: dict[Flow, OrderedDict[IncomingBody, None]] = {}
+        self._by_number: dict[int, OrderedDict[Flow, None]] = {}
         self._most = 0
         self.number: int = 0
 
     def enter(self, incoming: IncomingBody) -> None:
-        own = self._flows.setdefault(incoming.flow, {})
+        own = self._flows.get(incoming.flow)
+        if own is None:
+            own = self._flows[incoming.flow] = OrderedDict()
         self._move(incoming.flow, len(own), len(own) + 1)
         own[incoming] = None
         self.number += 1
@@ -109,7 +113,7 @@ class _Places:
             if not same:
                 del self._by_number[before]
         if after:
-            self._by_number.setdefault(after, {})[flow] = None
+            self._by_number.setdefault(after, OrderedDict())[flow] = None
 
     def first(self) -> IncomingBody:
         """Return the oldest request of the flow with the most requests."""
@@ -144,7 +148,7 @@ class IncomingBodies:
         self._is_closed = False
         self._levels: dict[str, _Places] = {}
         self._weights: Mapping[str, int] = {}
-        self._windows: dict[IncomingBody, None] = {}  # ordered by the ends of their windows
+        self._windows: OrderedDict[IncomingBody, None] = OrderedDict()  # ordered by the ends of their windows
         self._bytes: dict[Flow, int] = {}
         self._kept = 0
 

@@ -89,7 +89,7 @@ class LevelRuntime:
         others = {schema: counters for schema, counters in self.schema_counters.items() if schema not in current}
         # A request holds its counters through its destination. If they were forgotten earlier, its end would be counted
         # where no metric looks.
-        gone = [schema for schema, counters in others.items() if not (counters.waiting or counters.executing)]
+        gone = [schema for schema, counters in others.items() if not _has_requests(counters)]
         for schema in gone:
             del self._schema_counters[schema]
             self._writes.pop(schema, None)
@@ -173,3 +173,7 @@ class LevelRuntime:
 
     def __repr__(self) -> str:
         return f"<LevelRuntime {self.name}: {self.shared.queueset!r}>"
+
+
+def _has_requests(counters: SchemaCounters) -> bool:
+    return bool(counters.waiting or counters.executing or counters.suspended)

@@ -1,8 +1,8 @@
 """The revocation by which a running request is asked for its seats; the handler decides what to do."""
 
-import asyncio
-
 import anyio
+
+from apf_middleware.runtime.event_loop import EventLoop
 
 __all__ = ["Revocation"]
 
@@ -15,7 +15,7 @@ class Revocation:
     def __init__(self) -> None:
         self._is_set = False
         self._event: anyio.Event | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: EventLoop | None = None
 
     def is_set(self) -> bool:
         """Return whether the request is asked for its seats."""
@@ -23,29 +23,22 @@ class Revocation:
 
     async def wait(self) -> None:
         """Wait until the request is asked; a handler races this with its work, say in a task group."""
-        if self._is_set:
-            return
         if self._event is None:
+            self._loop = EventLoop()
             self._event = anyio.Event()
-            self._loop = _running_loop()
-        await self._event.wait()
+        # Checked last: another thread that calls `set` before this line may not have found the event.
+        if not self._is_set:
+            await self._event.wait()
 
     def set(self) -> None:
         """Ask the request for its seats, from any thread; further calls do nothing."""
         self._is_set = True
-        if self._event is None:
+        if self._event is None or self._loop is None:
             return
-        if self._loop is not None and _running_loop() is not self._loop:
-            self._loop.call_soon_threadsafe(self._event.set)
-        else:
+        if self._loop.is_here:
             self._event.set()
+        else:
+            self._loop.post(self._event.set)
 
     def __repr__(self) -> str:
         return f"<Revocation: {'asked' if self._is_set else 'not asked'}>"
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

@@ -20,12 +20,14 @@ was about to return.
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 import anyio
 
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime.admission import Admission, Wakeable
+from apf_middleware.runtime.event_loop import EventLoop
 from apf_middleware.runtime.wait_monitor import WATCH_AFTER_NS, WaitMonitor
 
 if TYPE_CHECKING:
@@ -162,15 +164,31 @@ async def _run_in(scope: "CancelScope", run: Callable[[], Coroutine[Any, Any, No
         await run()
 
 
+def _leave_later(admission: Admission) -> None:
+    """Take back the seats of a request whose event loop has ended, and with it the task that would release them.
+
+    All requests of that loop have lost their tasks. In a call each, they pass the seats on without a deep recursion.
+    """
+    leave = partial(admission.destination.controller.leave, admission)
+    loop = EventLoop.running()
+    if loop is None or not loop.post(leave):
+        leave()
+
+
 class _ScopeWaiter:
-    __slots__ = ("_admission", "_scope")
+    __slots__ = ("_admission", "_loop", "_scope")
 
     def __init__(self, admission: Admission, scope: anyio.CancelScope) -> None:
         self._admission = admission
         self._scope = scope
+        self._loop = EventLoop()
 
     def wake(self) -> None:
-        self._scope.cancel()
+        # Seats may also be freed on another loop or in another thread, which must not touch this loop's scope.
+        if self._loop.is_here:
+            self._scope.cancel()
+        elif not self._loop.post(self._scope.cancel):
+            _leave_later(self._admission)
 
     def hang_up(self) -> None:
         self._admission.destination.controller.hang_up(self._admission)
@@ -215,7 +233,10 @@ class WaitingTask(Generic[C, L]):
     def wake(self) -> None:
         # Seats may also be freed on another loop or in another thread, which must not touch this loop's future.
         if asyncio._get_running_loop() is not self._loop:  # noqa: SLF001 - get_running_loop() raises if no loop runs
-            self._loop.call_soon_threadsafe(self._end)
+            try:
+                self._loop.call_soon_threadsafe(self._end)
+            except RuntimeError:
+                _leave_later(self._admission)
         elif not self.woken.done():  # it is done if the task has been cancelled
             self.woken.set_result(None)
 

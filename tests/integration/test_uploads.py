@@ -191,3 +191,30 @@ async def test_a_part_that_arrives_soon_is_passed_on_while_the_seats_are_kept() 
         await long.body().end()
         assert protected.middleware.service.controller.levels["crowd"].dispatched == 1
         protected.check_idle()
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+async def test_an_upload_without_seats_keeps_the_counters_of_its_schema(goes_on: bool) -> None:  # noqa: FBT001
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        controller = protected.middleware.service.controller
+        crowd = controller.levels["crowd"]
+        long = await protected.start()
+        protected.expire_holds()
+        controller.reconfigure(load_text((CONFIG % "").replace("everybody", "others")))
+        controller.tick()
+        assert crowd.schema_counters["everybody"].arrived == 1
+
+        if goes_on:
+            long.body(LONG, more=True)
+            await settle()
+            assert protected.seats_in_use == 1
+            await long.body().end()
+            assert crowd.schema_counters["everybody"].executions.count == 2
+        else:
+            long.cancel_scope.cancel()
+            await long.end()
+        controller.tick()
+
+        assert "everybody" not in crowd.schema_counters
+        protected.check_idle()

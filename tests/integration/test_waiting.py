@@ -1,5 +1,6 @@
 """The one place where requests wait, and what can come between: on each event loop, and the plain way on both."""
 
+import asyncio
 import time
 
 import anyio
@@ -9,7 +10,9 @@ from apf_middleware.asgi import telemetry
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller
-from apf_middleware.runtime.waiting import wait_in_scope
+from apf_middleware.runtime.waiting import Start, Waiter, wait_for_seat, wait_in_scope
+from tests.support.level_world import LevelWorld
+from tests.support.level_world import configuration as level_configuration
 from tests.support.protected_app import ProtectedApp, configuration, settle
 
 pytestmark = pytest.mark.anyio
@@ -74,6 +77,63 @@ async def test_a_very_short_wait_limit_ends_in_time(wait: str) -> None:
         protected.finish()
         await holder.end()
         assert protected.is_idle()
+
+
+@pytest.mark.usefixtures("way")
+async def test_a_request_is_woken_when_another_thread_gives_seats_back() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        waiting = protected.request("/waiting")
+        await settle()
+        assert protected.waiting == 1
+
+        assert await anyio.to_thread.run_sync(holder.scope["apf"].release)
+        with anyio.fail_after(60):
+            await waiting.end()
+
+        assert waiting.status == 200
+        protected.finish()
+        await holder.end()
+        assert protected.is_idle()
+
+
+class DeafWatch:
+    """A watch of a client that says nothing."""
+
+    def watch(self, waiter: Waiter, start: Start) -> None: ...
+
+    def close(self) -> None: ...
+
+
+async def _wait(admission: Admission, way: str) -> None:
+    wait = wait_in_scope if way == "the plain way" else wait_for_seat
+    await wait(admission, 60 * 10**9, lambda _: DeafWatch(), None)
+
+
+def _wait_in_a_loop_that_ends(admissions: list[Admission], way: str) -> None:
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda *_: None)  # which asyncio calls for tasks that never end
+    tasks = [loop.create_task(_wait(admission, way)) for admission in admissions]
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    assert not any(task.done() for task in tasks)
+
+
+async def test_requests_whose_loop_has_ended_take_no_seats_from_others(way: str) -> None:
+    world = LevelWorld(level_configuration(", queuing: {queues: 1, handSize: 1, queueLengthLimit: 50}"))
+    running = [world.arrive() for _ in range(4)]
+    lost, waiting = [world.arrive() for _ in range(40)], world.arrive()
+    await anyio.to_thread.run_sync(_wait_in_a_loop_that_ends, lost, way)
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_wait, waiting, way)
+            await settle()
+            world.release(running[0])
+
+    assert not any(one.is_seated or one.is_waiting for one in lost)
+    assert waiting.is_seated
+    world.controller.sharing.check()
 
 
 @pytest.mark.usefixtures("way")

@@ -163,9 +163,6 @@ def test_a_declared_estimate_is_always_within_bounds(value: str, most: int, per_
     work = estimator(RequestDigest(ANONYMOUS, "get", "/", query={"n": value}), SOMEWHERE)
 
     assert 1 <= work.seats <= most
-    estimator.check()
-    found = estimator.snapshot()
-    assert found.believed + found.malformed == 1
 
 
 @given(works, caps)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from timeit import repeat
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,3 +91,17 @@ def test_a_flow_reserves_no_more_than_the_free_seats(steps: list[tuple[int, int,
             assert has_room == (incoming.kept <= 1000 - sum(one.kept for one in flows))
         assert bodies.kept == sum(one.kept for one in flows)
         bodies.check()
+
+
+def test_the_upload_to_end_is_found_as_fast_among_many() -> None:
+    """Also when as many older ones have ended."""
+
+    def fastest(number: int) -> float:
+        bodies = IncomingBodies(lambda: 0, lambda *_: Alarm())
+        bodies.adopt(BodySettings(max_receiving=number), SEATS)
+        for _ in range(3 * number // 2):
+            bodies.begin(IncomingBody(Classification("schema", "users", "flow", 1)))
+        assert bodies.number == number
+        return min(repeat(bodies._levels["users"].first, number=10, repeat=20))
+
+    assert fastest(100_000) < 20 * fastest(100)

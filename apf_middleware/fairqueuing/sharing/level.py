@@ -59,9 +59,10 @@ class SharedLevel:
     ``lag`` are computed from it (see `balance`). While another level drains, only the ``kept`` part of the min is
     promised: the min that the level had before.
 
-    While a level ``is_held`` no request is seated, and while it ``is_closing`` none may arrive. A draining level that
-    ``is_over`` is never revived. A level that ``is_common`` is neither held nor closing nor draining and has no parent;
-    it is served in fewer steps. Levels that borrow are served in the order of ``borrows_as``, the lowest first.
+    While a level ``is_held`` no request is seated, and while it ``is_closing`` none may arrive. If a level ``is_over``,
+    it has been deleted: it is held when it begins to drain, and never revived. A level that ``is_common`` is neither
+    held nor closing nor draining and has no parent; it is served in fewer steps. Levels that borrow are served in the
+    order of ``borrows_as``, the lowest first.
 
     If ``may_rest`` is false, every request is passed to the queue set at once. ``limit_of`` returns the limit in force;
     without it, that is the concurrency of the queue set.

@@ -106,8 +106,9 @@ class SharedLevels:
         level.alone_width = level.least = level.counted = 0
         # the parents have just been made anew
         level.parent = None if level.parent is None else self.parents.get(level.parent.name)
-        # a draining level serves the requests that wait, even if an operator had paused it
-        level.is_held = level.is_closing = False
+        # A draining level serves what waits, even if an operator had paused it. But if the level is over, its waiting
+        # requests are about to be rejected.
+        level.is_held, level.is_closing = level.is_over, False
         level.rank_borrower(0)
         if had_min:
             level.kept = level.limits.min

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from apf_middleware.runtime.controller import Controller
+    from apf_middleware.runtime.level import LevelRuntime
 
 __all__ = ["NamedQueues"]
 
@@ -122,8 +123,8 @@ class NamedQueues:
             raise QueueConflictError(name, f"its parent {parent.name!r} is {parent.state}", "Open the parent")
         self._change(name, replace(level, state=requested))
         if requested == "closed" and mode == "shed":
-            for working in self._working(name):
-                self._controller.shed(working, Reason.QUEUE_CLOSING)
+            for runtime in self._working(name):
+                self._controller.shed(runtime, Reason.QUEUE_CLOSING)
         self._log("operated", name, by, {"action": action, "mode": mode})
         return self.status(name)
 
@@ -147,11 +148,19 @@ class NamedQueues:
         for gone in (*status.children, name):
             changes = changes.changed(self.files, gone, None)
         self._require_sound(name, changes)
-        for working in self._working(name):
-            self._controller.shed(working, Reason.QUEUE_CLOSED)
-            # set before the levels change, because a level that is over is not revived when its name comes back
-            self._controller.levels[working].shared.is_over = True
-        self._adopt(changes)
+        working = self._working(name)
+        # Set before the levels change: then none of the waiting requests is seated when the levels begin to drain, and
+        # the levels aren't revived when their names come back.
+        for runtime in working:
+            runtime.shared.is_over = True
+        try:
+            self._adopt(changes)
+        except BaseException:
+            for runtime in working:
+                runtime.shared.is_over = False
+            raise
+        for runtime in working:
+            self._controller.shed(runtime, Reason.QUEUE_CLOSED)
         self._log("deleted", name, by, {"cascade": cascade})
 
     # Files
@@ -178,10 +187,11 @@ class NamedQueues:
             raise QueueNotFoundError(name, "there is no such queue")
         return level
 
-    def _working(self, name: str) -> "tuple[str, ...]":
-        """Return the queues that the requests of this one are in: itself, or its children."""
-        children = tuple(one.name for one in self._levels.values() if one.parent == name)
-        return children or tuple(one for one in (name,) if one in self._controller.levels)
+    def _working(self, name: str) -> "tuple[LevelRuntime, ...]":
+        """Return the levels that the requests of this queue are in: itself, or its children."""
+        levels = self._controller.levels
+        names = [one.name for one in self._levels.values() if one.parent == name] or [name]
+        return tuple(levels[one] for one in names if one in levels)
 
     def _change(self, name: str, level: Level) -> None:
         changes = self.changes.changed(self.files, name, level)

@@ -10,6 +10,7 @@ then those of the queue with the highest share, then the youngest. Seats that ar
 are counted first, and no request is asked if all seats together aren't enough.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,6 +35,9 @@ class Reclaimer:
     """Keep the running requests that opted in, and ask some of them when a queue waits for seats that it deserves.
 
     Requests that have ended are forgotten now and then, so that their end costs nothing. ``asked`` counts by queue.
+
+    A claim costs O(levels). If the queue has less than it deserves, a claim also costs O(n log n) in the n running
+    requests that opted in.
     """
 
     __slots__ = ("_known", "_levels", "_limit", "asked")
@@ -65,22 +69,39 @@ class Reclaimer:
         if not self._known or shared.exempt or shared.is_held or shared.is_closing or not shared.waits:
             return
         if self._levels.configuration.server.borrowing != "immediate":
-            return  # its limit doesn't change before the next adjustment
-        self._forget()
+            return  # until the next adjustment its limit is what it is
         deserves = find_deserved(self._levels)
         queueset = shared.queueset
         # a wider request runs on as many seats as its level can have
         width = min(queueset.head().width, shared.most)
         most = min(int(deserves[runtime.name]), shared.most)
         wanted = min(queueset.seats_waiting, most - queueset.seats_in_use)
-        coming = max(0, shared.current - queueset.seats_in_use)
-        coming += sum(one.width for one in self._known if one.revoked.is_set() and one.level != runtime.name)
-        for victim in self._choose(runtime, deserves, width, wanted, coming):
+        if wanted < width:
+            return
+        self._forget()
+        revoked = self._revoked_seats()
+        coming = max(0, shared.current - queueset.seats_in_use) + revoked.total() - revoked[runtime.name]
+        for victim in self._choose(runtime, deserves, revoked, width=width, wanted=wanted, coming=coming):
             victim.revoked.set()
             self.asked[victim.level] = self.asked.get(victim.level, 0) + 1
 
+    def _revoked_seats(self) -> Counter[str]:
+        """Return the seats of the running requests that were asked, by queue."""
+        revoked = Counter[str]()
+        for admission in self._known:
+            if admission.revoked.is_set():
+                revoked[admission.level] += admission.width
+        return revoked
+
     def _choose(
-        self, claimant: "LevelRuntime", deserves: dict[str, Fraction], width: int, wanted: int, coming: int
+        self,
+        claimant: "LevelRuntime",
+        deserves: dict[str, Fraction],
+        revoked: Counter[str],
+        *,
+        width: int,
+        wanted: int,
+        coming: int,
     ) -> "list[Admission]":
         """Return the fewest requests whose seats let ``claimant`` seat as many requests of ``width`` as possible.
 
@@ -93,11 +114,11 @@ class Reclaimer:
         chosen: list[Admission] = []
         enough = 0
         taken: dict[str, int] = {}
-        for victim in sorted(self._victims(claimant, deserves), key=lambda one: one.order):
+        for victim in sorted(self._victims(claimant, deserves, revoked), key=lambda one: one.order):
             admission, level = victim.admission, victim.admission.level
             gone = taken.get(level, 0) + admission.width
             # no queue is asked for seats that it deserves itself
-            if self._left(level) - gone < int(deserves[level]):
+            if self._left(level, revoked) - gone < int(deserves[level]):
                 continue
             chosen.append(admission)
             taken[level] = gone
@@ -109,13 +130,14 @@ class Reclaimer:
         # The requests after the last full multiple would end without another being seated.
         return chosen[:enough]
 
-    def _left(self, level: str) -> int:
-        """Return the seats that a queue has when the requests that were asked have ended."""
+    def _left(self, level: str, revoked: Counter[str]) -> int:
+        """Return the seats that a queue has when the requests that were asked have gone."""
         shared = self._levels.levels[level].shared
-        revoked = sum(one.width for one in self._known if one.level == level and one.revoked.is_set())
-        return shared.queueset.seats_in_use + bool(shared.alone) - revoked
+        return shared.queueset.seats_in_use + bool(shared.alone) - revoked[level]
 
-    def _victims(self, claimant: "LevelRuntime", deserves: dict[str, Fraction]) -> Iterator[_Victim]:
+    def _victims(
+        self, claimant: "LevelRuntime", deserves: dict[str, Fraction], revoked: Counter[str]
+    ) -> Iterator[_Victim]:
         levels = self._levels.levels
         for admission in self._known:
             runtime = admission.destination.runtime
@@ -123,7 +145,7 @@ class Reclaimer:
             # A draining level is left out: its name may now belong to another level.
             if runtime is claimant or levels.get(name) is not runtime or admission.revoked.is_set():
                 continue
-            used = self._left(name)
+            used = self._left(name, revoked)
             if level.reclaimable and not level.exempt and used > deserves[name]:
                 # a queue that deserves nothing comes before all queues that deserve something
                 share = used / deserves[name] if deserves[name] else Fraction(used * 10**9)

@@ -96,6 +96,28 @@ def test_a_return_without_a_time_limit_is_tried_once() -> None:
     run(scenario)
 
 
+def test_an_error_after_a_return_loses_no_other_release() -> None:
+    async def scenario(server: Server, releases: PendingReleases) -> None:
+        failures: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context["exception"]))
+        error = ValueError("a gate of the app")
+
+        def fail() -> None:
+            raise error
+
+        server.is_away = True
+        releases.add(PendingRelease(partial(server._take, "lost"), 0.2, fail))
+        for number in range(8):
+            releases.add(server.item(str(number), until=60))
+        await asyncio.sleep(1)
+        server.is_away = False
+        await asyncio.sleep(5)
+        assert sorted(server.has) == sorted(server.settled) == [str(number) for number in range(8)]
+        assert (len(releases), failures) == (0, [error])
+
+    run(scenario)
+
+
 def test_releases_keep_their_order_with_bounded_concurrency() -> None:
     async def scenario(server: Server, releases: PendingReleases) -> None:
         names = [f"{number:03}" for number in range(500)]

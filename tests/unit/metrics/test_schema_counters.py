@@ -6,7 +6,7 @@ from apf_middleware.metrics import SchemaCounters
 def test_the_sum_of_counters_has_every_number_of_both() -> None:
     one, other = SchemaCounters("a", "b"), SchemaCounters("a", "b")
     for counters, number in ((one, 1), (other, 10)):
-        for name in ("at_once", "after_wait", "waiting", "cut", "extra_seats", "extra_seats_waiting"):
+        for name in ("at_once", "after_wait", "waiting", "suspended", "cut", "extra_seats", "extra_seats_waiting"):
             setattr(counters, name, number)
         counters.no_accommodation = number
         for histogram in (

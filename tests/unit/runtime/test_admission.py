@@ -3,7 +3,7 @@
 import pytest
 
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing import Work
+from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission, NamedQueues
 from tests.support.level_world import PLACE, LevelWorld
 
@@ -18,6 +18,29 @@ def test_a_request_that_never_arrived_has_not_failed(aborted: bool) -> None:  # 
 
     status = NamedQueues(world.controller).status("crowd")
     assert (status.arrived, status.completed, status.failed, status.aborted) == (1, 1, 0, 0)
+
+
+@pytest.mark.parametrize("ending", ["seated", "rejected", "refused"])
+def test_the_time_waited_ends_with_the_wait(ending: str) -> None:
+    world = LevelWorld()
+    running = [world.arrive() for _ in range(4)]
+    waits = world.arrive()
+    world.time += 2 * 10**9
+    assert waits.waited == 2
+
+    if ending == "seated":
+        world.release(running[0])
+    elif ending == "rejected":
+        world.controller.abandon(waits, Reason.TIME_OUT)
+    else:
+        waits = Admission(world.controller.destination(PLACE, Work()))
+        world.controller.refuse(world.time, waits, Reason.SLOW_BODY)
+    world.time += 10**9
+
+    assert waits.waited == (0 if ending == "refused" else 2)
+    if ending == "seated":
+        world.release(waits)
+        assert waits.waited == 2
 
 
 @pytest.mark.parametrize("seats", [-1, 10_001, float("nan"), True, "3"])

@@ -81,6 +81,20 @@ def test_wide_requests_are_counted_by_their_seats_while_they_wait_and_run() -> N
     assert schema.lingering_seats == 0
 
 
+@pytest.mark.parametrize("field", ["waiting", "at_once", "suspended"])
+@pytest.mark.parametrize("writes", [False, True])
+def test_counters_of_a_schema_are_forgotten_with_its_last_request(field: str, writes: bool) -> None:  # noqa: FBT001
+    level = LevelWorld().crowd
+    counters = level.counters_of("all", writes=writes)
+    setattr(counters, field, 1)
+    assert not level.forget_schemas((), 0)
+    assert level.schema_counters.keys() == {"all"}
+
+    setattr(counters, field, 0)
+    assert level.forget_schemas((), 0)
+    assert not level.schema_counters
+
+
 @pytest.mark.parametrize(
     ("level", "server", "seconds"),
     [("", "", 15), ("", ", requestTimeout: 8s", 2), ("", ", requestTimeout: 10m", 60), (", waitLimit: 90s", "", 90)],

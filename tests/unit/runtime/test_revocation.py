@@ -1,5 +1,6 @@
 """A revocation wakes its handler, from whichever thread it is set."""
 
+import asyncio
 import threading
 
 import anyio
@@ -19,7 +20,7 @@ async def test_a_revocation_that_is_set_already_is_not_waited_for() -> None:
     await revocation.wait()
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("in_thread", [False, True])
 async def test_a_handler_that_waits_is_woken(in_thread: bool) -> None:  # noqa: FBT001
     revocation = Revocation()
@@ -38,3 +39,18 @@ async def test_a_handler_that_waits_is_woken(in_thread: bool) -> None:  # noqa: 
             else:
                 revocation.set()
     assert woken == [threading.get_ident()]
+
+
+def test_a_handler_whose_loop_has_ended_is_asked_in_vain() -> None:
+    """The code that asks for the seats must not fail for that."""
+    revocation = Revocation()
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda *_: None)  # which asyncio calls for tasks that never end
+    task = loop.create_task(revocation.wait())
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+    revocation.set()
+
+    assert revocation.is_set()
+    assert not task.done()

@@ -65,6 +65,17 @@ def test_a_level_that_is_over_or_of_another_kind_is_not_revived() -> None:
     assert not levels.forget(a)
 
 
+def test_only_a_level_that_is_over_is_held_when_it_begins_to_drain() -> None:
+    levels = opened(a=1, b=1)
+    for level in levels:
+        busy(levels, level.name)
+    a, b = levels
+    a.is_held, b.is_over = True, True
+    adopt(levels)
+
+    assert (levels.draining, a.is_held, b.is_held) == ([a, b], False, True)
+
+
 def test_levels_that_drain_or_close_are_those_that_leave() -> None:
     levels = opened(a=1, b=1, c=1)
     busy(levels, "b")

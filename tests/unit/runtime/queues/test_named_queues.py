@@ -4,8 +4,10 @@ import logging
 
 import pytest
 
-from apf_middleware.exceptions import QueueConflictError, QueueError, QueueInvalidError
+from apf_middleware.config import Configuration
+from apf_middleware.exceptions import InvalidValueError, QueueConflictError, QueueError, QueueInvalidError
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.runtime import NamedQueues
 from tests.support.named_queues import FAMILY, MS, NamedQueueServer, level, server
 
 WEB = level("web", "minSeats: 0, maxSeats: 4")
@@ -255,6 +257,52 @@ def test_a_cascade_rejects_waiting_requests_and_running_ones_finish() -> None:
     assert running.is_seated
     house.end(running)
     assert house.controller.sharing.draining == []
+
+
+@pytest.mark.parametrize("borrowing", ["immediate", "periodic"])
+def test_a_paused_queue_is_deleted_and_serves_none_that_waits(borrowing: str) -> None:
+    text = server(2).replace("seats: 2", f"seats: 2, borrowing: {borrowing}")
+    house = NamedQueueServer(text + level("web", "shares: 100"))
+    [running] = house.arrive("web")
+    house.queues.operate("web", "pause")
+    waits = house.arrive("web", 3)
+    assert all(one.is_waiting for one in waits)
+
+    house.queues.delete("web", cascade=True)
+
+    assert [one.reason for one in waits] == [Reason.QUEUE_CLOSED] * 3
+    house.end(running)
+    assert house.controller.sharing.draining == []
+
+
+def test_a_deleted_queue_is_promised_no_seat_when_its_waiting_requests_are_rejected() -> None:
+    house = NamedQueueServer(server(3) + level("web", "minSeats: 0") + level("other", "minSeats: 0"))
+    house.arrive("web", 5)
+    house.queues.update("other", min=3)
+
+    house.queues.delete("web", cascade=True)
+
+    [web] = house.controller.sharing.draining
+    assert (web.queueset.executing, web.queueset.waiting, web.least) == (2, 0, 0)
+
+
+def test_a_deletion_that_fails_changes_nothing() -> None:
+    house = NamedQueueServer(FAMILY)
+    house.arrive("free", 5)
+    waits = [one for one in house.arrive("paid", 9) if one.is_waiting]
+    levels = [house.controller.levels[name] for name in ("free", "paid")]
+
+    def refuse(_: Configuration) -> None:
+        raise InvalidValueError("gate of a schema", "db", "there is no gate of this name")
+
+    queues = NamedQueues(house.controller, refuse)
+    with pytest.raises(InvalidValueError):
+        queues.delete("tenants", cascade=True)
+    house.reload(FAMILY)
+
+    assert waits
+    assert all(one.is_waiting for one in waits)
+    assert [house.controller.levels[name] for name in ("free", "paid")] == levels
 
 
 def test_a_parent_is_deleted_with_its_children_or_not_at_all() -> None:

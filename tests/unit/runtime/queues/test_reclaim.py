@@ -5,7 +5,7 @@ import pytest
 from apf_middleware.classification import Classification
 from apf_middleware.fairqueuing import Work
 from apf_middleware.gates import Gates
-from apf_middleware.runtime import Admission, Controller, Destination
+from apf_middleware.runtime import Admission, Controller, Destination, Revocation
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.queues import NamedQueues
 from tests.support.named_queues import NamedQueueServer, level, server
@@ -159,6 +159,36 @@ def test_those_that_ended_are_forgotten() -> None:
 
     house.arrive("owner", 20)
     assert reclaimer.asked == {}
+
+
+def test_a_claim_looks_at_each_running_request_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = market(310, owner="", borrower="")
+    fill(house, "borrower", 300)
+    looks = 0
+    revoked = Admission.revoked
+
+    def look(admission: Admission) -> Revocation:
+        nonlocal looks
+        looks += 1
+        found: Revocation = revoked.__get__(admission)
+        return found
+
+    monkeypatch.setattr(Admission, "revoked", property(look))
+    house.arrive("owner", 40)
+    assert 0 < looks <= 40 * 4 * 300
+
+
+def test_a_queue_that_has_what_it_deserves_looks_at_no_running_request() -> None:
+    house = market(owner="", borrower="")
+    fill(house, "borrower", 5)
+    fill(house, "owner", 5)
+    reclaimer = house.controller.reclaimer
+    assert reclaimer is not None
+    known = reclaimer._known
+
+    house.arrive("owner", 3)
+
+    assert reclaimer._known is known
 
 
 class _Waits(Destination):
