@@ -1,8 +1,8 @@
 """The classifier: from a request's digest to schema, level and flow.
 
 The first schema that accepts the request wins, by precedence and then by name. If none does, a fallback takes the
-request, so that every request has exactly one level. The fallbacks are the KEP's backstops: one for the group
-system:masters and one for all others.
+request, so that every request has exactly one level. The fallback is the schema ``catch-all``, or one of the KEP's two
+backstops, which are for the group system:masters and for all others.
 
 A *plan* lists the schemas that can accept requests of one identity. They are grouped by the resource, or the first
 segment of the path, that they name. For each resource or first segment, a plan lists the compiled rules
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST_FLOW", "LONGEST_IDENTITY", "LONGEST_KEY", "MASTERS", "Classifier", "Explanation"]
 
 MASTERS = "system:masters"
-"""The group with a fallback of its own."""
+"""The group that may have a fallback of its own."""
 
 LONGEST_KEY = 1024
 """The maximum length of the facts of a cached decision (path, host, headers…), in characters."""
@@ -72,7 +72,10 @@ class Explanation:
 
 
 class _Steps:
-    """Alternatives in the order of their schemas; those for one name are selected when they are first needed."""
+    """Alternatives in the order of their schemas.
+
+    Those for one name, which is a resource or the first segment of a path, are selected when they are first needed.
+    """
 
     __slots__ = ("_by_name", "_merged", "_unnamed")
 
@@ -173,7 +176,7 @@ class _SchemaIndex:
         """Return the plan for an identity."""
         keys = [(_EVERYBODY, ""), ("user", identity.name), *(("group", group) for group in identity.groups)]
         if identity.name.startswith(SERVICE_ACCOUNT):
-            # Normally a namespace has no colon, but a subject may name one that has. So try each prefix up to a colon.
+            # A namespace normally has no colon, but a subject may name one with colons, so each is tried as the end.
             end = identity.name.find(":", len(SERVICE_ACCOUNT)) + 1
             while 0 < end <= self._longest_account:
                 keys.append(("account", identity.name[:end]))
@@ -201,7 +204,7 @@ def _keys_of(rule: Rule | Conjunction) -> set[_Key]:
 
 
 def _keys_of_conjunction(conjunction: Conjunction) -> set[_Key]:
-    """Return the keys of one test of name or groups, which every accepted identity must pass."""
+    """Return the keys of the first test that requires certain names or groups; every accepted identity has one."""
     for test in conjunction.tests:
         if test.inverted or test.operator is Operator.PATTERN_MATCH or test.field not in {Field.USER, Field.GROUPS}:
             continue
@@ -287,7 +290,7 @@ class Classifier:
     def classify(self, digest: RequestDigest) -> Classification:
         """Return the schema, level and flow of this request."""
         key = (self._plain_key if digest.resource is None else self._resource_key)(digest)
-        found = self._decisions.young.get(key)  # a call less than `get`; `_decide` looks in both generations
+        found = self._decisions.young.get(key)  # faster than `get`, which `_decide` calls for the older generation
         if found.__class__ is Classification:  # for an outcome, the flow must still be computed
             return found
         return self._decide(digest, key, found)

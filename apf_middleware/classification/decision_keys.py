@@ -32,7 +32,7 @@ _OF_FIELDS: dict[Field, Fact] = {
 
 
 def facts_of(schemas: Iterable[FlowSchema]) -> frozenset[Fact]:
-    """Return the facts that the rules read beside those that always count."""
+    """Return the facts that the rules read in addition to those that each key contains."""
     facts: set[Fact] = set()
     for schema in schemas:
         for rule in schema.rules:
@@ -61,7 +61,7 @@ def compile_keys(facts: frozenset[Fact]) -> tuple[Key, Key]:
     """Return the functions from a digest to its cache key, without a resource and with one.
 
     Name and groups come first, and all parts have a length. A key with a resource never equals one without, because it
-    has four more parts, while all further facts are in both.
+    has more parts: four of the resource, but not always the path.
     """
     caller = ("identity.name", "identity.groups")
     attributes = {name for kind, name in facts if kind == "attribute"}

@@ -32,8 +32,8 @@ Reader = Callable[[RequestDigest], str]
 def compile_distinguisher(schema: FlowSchema) -> Reader:
     """Return the function from a request to the flow's distinguisher.
 
-    A path parameter is taken from the request's route, or else from the first path template of the schema's HTTP rules
-    that has it and matches.
+    A path parameter is taken from the request's route, or else from the first path template in the schema's HTTP rules
+    that contains the parameter and matches the path.
     """
     if schema.distinguisher is None:
         return lambda _: ""
@@ -55,9 +55,9 @@ def depends_only_on_identity_and_resource(distinguisher: Distinguisher | None) -
 
 
 def network_of(address: str, prefix_v4: int, prefix_v6: int) -> str:
-    """Return the network of so many bits, such as ``192.0.2.0/24``."""
+    """Return the network of an IP address, such as ``192.0.2.0/24``; any other text is returned unchanged."""
     quad = _QUAD.fullmatch(address)
-    if quad is not None:  # the same as below in a tenth of the time, because new clients arrive all the time
+    if quad is not None:  # takes a tenth of the time of the code below; new clients arrive all the time
         a, b, c, d = map(int, quad.groups())
         bits = (a << 24 | b << 16 | c << 8 | d) & (0xFFFFFFFF << (32 - prefix_v4))
         return f"{bits >> 24}.{bits >> 16 & 255}.{bits >> 8 & 255}.{bits & 255}/{prefix_v4}"

@@ -50,8 +50,8 @@ def resolve_kubernetes(method: str, path: str, query: Mapping[str, str] = NO_VAL
 def is_served_without_seats(digest: RequestDigest) -> bool:
     """Return whether Kubernetes serves this request outside of priority and fairness.
 
-    Those are its long-running requests (proxies, and ``exec``, ``log`` and the like of pods), except watches, which
-    take seats until they have begun.
+    Those are its long-running requests (profiles, proxies, and ``exec``, ``log`` and the like of pods), except watches,
+    which take seats until they have begun.
     """
     if digest.resource is None:
         return digest.path.startswith(_PROFILES)
@@ -59,7 +59,7 @@ def is_served_without_seats(digest: RequestDigest) -> bool:
 
 
 def _split_namespace(parts: list[str]) -> tuple[str, list[str]]:
-    """Return the namespace and the rest: a namespace itself is also a resource."""
+    """Return the namespace, and the parts from the resource on; a namespace itself is also a resource."""
     match parts:
         case ["namespaces", namespace, resource, *_] if resource not in _OF_NAMESPACES:
             return namespace, parts[2:]
@@ -80,7 +80,7 @@ def _collective(verb: str, query: Mapping[str, str]) -> tuple[str, str]:
 
 def _selected_name(selector: str) -> str:
     terms = [_TERM.fullmatch(term) for term in _COMMA.findall(selector)]
-    if None in terms:  # as upstream, which has no selector then
+    if None in terms:  # as upstream, which then ignores the selector
         return ""
     for term in terms:
         if term is not None and term[1] == "metadata.name" and term[2] != "!=":

@@ -128,10 +128,10 @@ def _why_not_http(rule: HttpRule, digest: RequestDigest) -> str | None:
         return f"the host {digest.host!r} is not in {_listed(rule.hosts)}"
     for match in rule.headers:
         if not _value_matches(match, digest.headers, match.name.lower()):
-            return f"the header {match.name!r} is not as it must be"
+            return f"the header {match.name!r} doesn't meet the condition"
     for match in rule.query:
         if not _value_matches(match, digest.query, match.name):
-            return f"the query parameter {match.name!r} is not as it must be"
+            return f"the query parameter {match.name!r} doesn't meet the condition"
     return None
 
 
@@ -142,7 +142,7 @@ def plain_host(host: str) -> str:
 
 
 def host_matches(pattern: str, host: str) -> bool:
-    """Return whether a plain host is that of a rule, or below it when the rule's begins with ``*.``."""
+    """Return whether a plain host equals the pattern, or is below it if the pattern begins with ``*.``."""
     pattern = plain_host(pattern)
     return host.endswith(pattern[1:]) and host != pattern[1:] if pattern.startswith("*.") else host == pattern
 

@@ -2,8 +2,7 @@
 
 A template has literal segments, ``{name}`` or ``*`` for one segment that isn't empty, and ``/*`` at the end for
 everything below and the path itself; ``*`` and ``/*`` alone match every path. The *head* of a path is its first
-segment. The heads of all paths that a pattern matches are known, unless they are unlimited, so that a path is only
-compared with the patterns that share its head.
+segment. Most patterns only match paths with certain heads, so a path is only compared with the patterns for its head.
 """
 
 import re
@@ -42,7 +41,7 @@ class PathTemplate:
     def regex(self, wanted: str | None = None) -> str:
         """Return the regex for the whole path; the segment of the parameter ``wanted`` is its capturing group."""
         if self.below and not self.segments:
-            return "(?s:.*)"  # also the path of OPTIONS *, which begins with no slash
+            return "(?s:.*)"  # also the path of OPTIONS *, which has no slash
         parts = []
         for segment in self.segments:
             if is_parameter(segment) and segment[1:-1] == wanted:
@@ -71,9 +70,8 @@ def parse_template(template: object) -> PathTemplate:
     for segment in parsed.segments:
         if is_parameter(segment):
             if segment[-1] != "}" or not segment[1:-1].isidentifier():
-                raise InvalidValueError(
-                    "path template", template, f"{segment} must be a whole segment, a name in braces"
-                )
+                rule = f"{segment!r} must be a name in braces without anything before or after it"
+                raise InvalidValueError("path template", template, rule)
         elif segment != ANY_SEGMENT and set(segment) & set("*{}"):
             raise InvalidValueError("path template", template, f"in {segment!r}, * or {{name}} must be a whole segment")
     if len(set(parsed.parameters)) < len(parsed.parameters):
@@ -92,7 +90,7 @@ def head_of(path: str) -> str:
 
 
 def heads_of_templates(templates: Iterable[str]) -> frozenset[str] | None:
-    """Return the heads of all paths that these templates match; None when they are unlimited."""
+    """Return the heads of all paths that these templates match; None if any head can match."""
     heads = set()
     for template in templates:
         segments = parse_template(template).segments
@@ -103,11 +101,11 @@ def heads_of_templates(templates: Iterable[str]) -> frozenset[str] | None:
 
 
 def heads_of_urls(urls: Iterable[str]) -> frozenset[str] | None:
-    """Return the heads of all paths that these Kubernetes patterns match; None when they are unlimited."""
+    """Return the heads of all paths that these Kubernetes patterns match; None if any head can match."""
     heads = set()
     for url in urls:
         beginning = url.removesuffix("*").removesuffix("/") + "/"
         if beginning == "/" or not url.startswith("/"):
             return None
-        heads |= {head_of(beginning), head_of(url)}  # a pattern can also be the path itself, its star included
+        heads |= {head_of(beginning), head_of(url)}  # the path may also be the pattern itself, including the star
     return frozenset(heads)

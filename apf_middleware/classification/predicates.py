@@ -65,12 +65,12 @@ class Alternative:
 
 
 def compile_rule(rule: Rule | Conjunction, *, about_resource: bool) -> Alternative | None:
-    """Return the rule for requests about a resource or for others; None when it accepts none of them."""
+    """Compile the rule for requests about a resource or for others; return None if it accepts none of them."""
     if isinstance(rule, Conjunction):
         return _compile_conjunction(rule, about_resource=about_resource)
     compiled: list[tuple[Predicate | None, frozenset[str] | None]]
     if about_resource:
-        # A resource isn't looked up by its path as well, so with an HTTP rule any resource can match.
+        # Requests about resources are looked up by resource, not by path, so an HTTP rule is listed for all resources.
         compiled = [_compile_resource_rule(one) for one in rule.resource_rules]
         compiled += [(_compile_http_rule(http), None) for http in rule.http_rules]
     else:
@@ -120,7 +120,7 @@ def _compile_subjects(subjects: tuple[AnySubject, ...]) -> Guard:
             accounts.append(f"{SERVICE_ACCOUNT}{subject.namespace}:")
         else:
             users.add(f"{SERVICE_ACCOUNT}{subject.namespace}:{subject.name}")
-    # A service account with the name * and no namespace can exist, but a user subject * matches all users.
+    # Only the subjects User * and Group * add this text: the names of service accounts get a prefix above.
     if "*" in users or "*" in groups:
         return lambda _: True
     beginnings = tuple(accounts)
@@ -165,7 +165,7 @@ def _compile_path_rule(rule: NonResourceRule) -> tuple[Predicate | None, frozens
     everything = "*" in rule.urls
     if everything and verbs is None:
         return None, None
-    # A pattern covers its literal path and everything below it, with or without a star, as upstream's.
+    # As in upstream, a pattern covers its literal path and everything below it, with or without a star.
     urls = frozenset(rule.urls)
     beginnings = tuple({url.removesuffix("*").removesuffix("/") + "/" for url in rule.urls})
 

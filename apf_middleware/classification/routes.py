@@ -2,8 +2,8 @@
 
 The table is a trie of segments. Literal segments take precedence over parameters, from the left, and a route for
 everything below comes last; if the preferred branch has no match, the other one is tried. A node has one parent, so
-each is visited at most once, and the cost is linear in the length of the path. Verbs are Kubernetes': get and delete
-refer to one object, list and deletecollection to many.
+each is visited at most once, and the cost is at most linear in the size of the table. Verbs are Kubernetes': get and
+delete refer to one object, list and deletecollection to many.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ _COLLECTIVE = {"get": "list", "delete": "deletecollection"}
 
 
 class RouteTemplate(Protocol):
-    """The interface of a route; no methods means all."""
+    """The interface of a route; without methods, it is for all of them."""
 
     @property
     def path(self) -> str: ...
@@ -54,7 +54,7 @@ class _Node:
 
 
 class RouteTable:
-    """Resolves method, path and query by routes; other requests have no resource."""
+    """Resolves method, path and query by routes; requests that match no route have no resource."""
 
     __slots__ = ("_root", "_size")
 
@@ -95,7 +95,7 @@ class RouteTable:
         names = []
         for segment in template.segments:
             if segment == ANY_SEGMENT or is_parameter(segment):
-                names.append(segment[1:-1])  # of * that is no name
+                names.append(segment[1:-1])  # the empty string for *
                 node.any_segment = node.any_segment or _Node()
                 node = node.any_segment
             else:
@@ -105,7 +105,7 @@ class RouteTable:
         for method in route.methods or (_ANY_METHOD,):
             if method.upper() in targets:
                 raise InvalidValueError(
-                    "route", route.path, f"another one covers the same paths with {method.upper() or 'any method'}"
+                    "route", route.path, f"another route covers the same paths with {method.upper() or 'any method'}"
                 )
             targets[method.upper()] = target
 

@@ -57,7 +57,7 @@ AnySubject = UserSubject | GroupSubject | ServiceAccountSubject
 
 @dataclass(frozen=True, slots=True)
 class ResourceRule:
-    """Verbs on resources. Each list is exactly ``("*",)`` or the exact names; a subresource is ``pods/log``.
+    """Verbs on resources. Each list is ``("*",)``, which means all, or has exact names; a subresource is ``pods/log``.
 
     ``cluster_scope`` accepts requests without a namespace, ``namespaces`` those with one.
     """

@@ -30,7 +30,7 @@ _NAMED = frozenset({Source.HEADER, Source.PATH_PARAMETER, Source.QUERY})
 
 @dataclass(frozen=True, slots=True)
 class Distinguisher:
-    """The rule that gives a request's flow: a source, and an optional regex that selects a part of it.
+    """The rule that gives a request's flow: a source of a value, and an optional regex that selects a part of it.
 
     ``argument`` names the header, path parameter or query parameter. ``groups`` is a set of groups, of which the first
     one that the identity has is used as the tenant; an entry may end with ``*``. Addresses are cut to ``prefix_v4`` or
@@ -74,9 +74,10 @@ class Distinguisher:
 
 @dataclass(frozen=True, slots=True)
 class FlowSchema:
-    """Requests that one of ``rules`` accepts go to ``level``; the lowest precedence wins, then the name.
+    """Requests that one of ``rules`` accepts go to ``level``.
 
-    Without a distinguisher they are all one flow. A ``queue`` reads the name of the level from each request instead;
+    If several schemas accept a request, the one with the lowest precedence wins, then the first one by name. Without a
+    distinguisher, all requests are one flow. A ``queue`` reads the name of the level from each request instead;
     ``level`` takes the requests without such a name.
     """
 

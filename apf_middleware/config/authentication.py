@@ -1,6 +1,6 @@
 """Settings of authentication: the ``authentication`` and ``trustedProxies`` of a Server document.
 
-Whether files can be read and functions imported is found out when the chain of authenticators is built.
+Files are read and functions imported later, when the chain of authenticators is built.
 """
 
 import difflib
@@ -38,7 +38,7 @@ ALGORITHMS: Final = (
     *("ES256", "ES384", "ES512", "EdDSA", "HS256", "HS384", "HS512"),
     *("PS256", "PS384", "PS512", "RS256", "RS384", "RS512"),
 )
-"""The signatures that can be allowed; ``none`` is not among them."""
+"""The algorithms of signatures that can be allowed; ``none`` is not among them."""
 
 _ALGORITHMS_SCHEMA: Final[dict[str, Any]] = {
     "items": {"type": "string", "enum": list(ALGORITHMS)},
@@ -53,18 +53,18 @@ _SECOND: Final = 10**9
 
 
 def credential_scheme(header: str, scheme: str | None) -> str:
-    """Return the word before a credential; if it isn't given, Bearer in ``authorization`` and none elsewhere."""
+    """Return the word before a credential; the default is Bearer in ``authorization``, and none in other headers."""
     if scheme is not None:
         return scheme
     return "Bearer" if header == "authorization" else ""
 
 
 def network(name: str, text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    """Return the network that this text names; ``name`` is what an error calls it."""
+    """Return the network that this text names; an error shows the text as the value of ``name``."""
     try:
         return ipaddress.ip_network(text)
     except ValueError:
-        rule = "it must be an address or a network in CIDR form, without bits behind its prefix"
+        rule = "it must be an IP address, or a network in CIDR form with only zeros after its prefix"
         try:
             hint = f"Did you mean {ipaddress.ip_network(text, strict=False)}?"
         except ValueError:
@@ -117,7 +117,7 @@ class UserSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class TokenSettings(Settings):
-    """Static tokens in a file of Kubernetes' form."""
+    """Static tokens in a file in Kubernetes' format."""
 
     always_written: ClassVar[frozenset[str]] = _TAG
     renamed: ClassVar[Mapping[str, str]] = {
@@ -141,8 +141,8 @@ class JwtSettings(Settings):
     """JSON Web Tokens: their issuer, audiences, algorithms and keys, and the claims that name user and groups.
 
     Keys come from exactly one of ``key_file`` (PEM, or the secret of HS algorithms), ``jwks_file`` and ``jwks_url``.
-    An empty ``issuer`` isn't checked, which only a key file allows. Names that begin with ``system:`` have a fixed
-    meaning (``system:masters`` is exempt), so a token that claims one is rejected unless ``system_names`` is set.
+    An empty ``issuer`` isn't checked; it is only allowed with ``key_file``. Names that begin with ``system:`` have a
+    fixed meaning (``system:masters`` is exempt), so a token that claims one is rejected unless ``system_names`` is set.
     """
 
     always_written: ClassVar[frozenset[str]] = _TAG
@@ -192,7 +192,7 @@ class JwtSettings(Settings):
 
     def _algorithm_rules(self) -> Iterator[Violation]:
         if not self.algorithms:
-            hint = "Name those that the issuer signs with, say [RS256]; a token doesn't choose by itself"
+            hint = "Name those that the issuer signs with, for example [RS256]; a token must not choose its own"
             yield Violation(("algorithms",), self.algorithms, "there must be at least one", hint)
         for place, one in enumerate(self.algorithms):
             if one not in ALGORITHMS:
@@ -200,7 +200,7 @@ class JwtSettings(Settings):
                 hint = f"Did you mean {close[0]}?" if close else ""
                 yield Violation(("algorithms", place), one, f"it must be one of {', '.join(ALGORITHMS)}", hint)
         if len({one.startswith("HS") for one in self.algorithms}) > 1:
-            rule = "HS algorithms cannot be combined with others: a public key would become a secret that is public"
+            rule = "HS algorithms cannot be combined with others, because a public key could then be used as a secret"
             yield Violation(("algorithms",), self.algorithms, rule, "Write two authenticators")
 
     def _key_rules(self) -> Iterator[Violation]:
@@ -213,13 +213,13 @@ class JwtSettings(Settings):
         yield from _file_rules("key_file", self.key_file or self.jwks_file or self.jwks_url)
         if not self.issuer and not self.key_file:
             hint = "It is the iss claim of the issuer's tokens"
-            yield Violation(("issuer",), self.issuer, "it is required where keys come as a JWKS", hint)
+            yield Violation(("issuer",), self.issuer, "it is required if the keys come as a JWKS", hint)
 
     def _url_rules(self) -> Iterator[Violation]:
         if not self.jwks_url:
             return
         if self.algorithms and self.symmetric:
-            rule = "HS algorithms need a secret, and what is fetched from a URL is none"
+            rule = "HS algorithms need a secret, and a key that is fetched from a URL isn't secret"
             yield Violation(("algorithms",), self.algorithms, rule, "Take keyFile or jwksFile")
         try:
             url = urlsplit(self.jwks_url)
@@ -229,7 +229,7 @@ class JwtSettings(Settings):
         if scheme not in ("http", "https") or not host:
             yield Violation(("jwks_url",), self.jwks_url, "it must be a URL that begins with https://")
         elif scheme == "http" and host not in _LOOPBACK and not self.plain_http:
-            rule = "it must be https, or a process on the way could replace the keys by its own"
+            rule = "it must be https, because otherwise the keys could be replaced on the way"
             hint = "On a network that you trust, write plainHttp: true"
             yield Violation(("jwks_url",), self.jwks_url, rule, hint)
 
@@ -239,8 +239,9 @@ class ProxySettings(Settings):
     """Headers of a front proxy that authenticates, trusted only from the listed peers.
 
     A peer is recognized by its address (``networks``), a unix socket (``unix``) or the common name of its verified TLS
-    certificate (``common_names``). Address and certificate must both match where both are given. The proxies that are
-    trusted with client addresses are listed separately: a content network knows addresses, but not users.
+    certificate (``common_names``). If both address and certificate are given, both must match. The proxies that are
+    trusted with client addresses are listed separately, because a content delivery network, for example, knows
+    addresses but not users.
     """
 
     always_written: ClassVar[frozenset[str]] = _TAG
@@ -263,8 +264,9 @@ class ProxySettings(Settings):
 
     def rules(self) -> Iterator[Violation]:
         if not (self.networks or self.unix or self.common_names):
-            hint = "Write the proxy's address, say networks: [10.0.0.7]"
-            yield Violation(("networks",), self.networks, "it must name which peers are believed", hint)
+            hint = "Write the proxy's address, for example networks: [10.0.0.7]"
+            rule = "at least one of networks, unix and commonNames must name the trusted peers"
+            yield Violation(("networks",), self.networks, rule, hint)
         yield from network_rules("networks", self.networks)
         if "" in self.common_names:
             yield Violation(("common_names",), self.common_names, "a common name must not be empty")
@@ -289,8 +291,9 @@ class CertificateSettings(Settings):
 class FunctionSettings(Settings):
     """A function of the app, ``package.module:name``.
 
-    With ``headers`` its results are cached; they may then depend on these headers, ``scope["user"]``, ``scope["auth"]``
-    and the certificate alone. With None they may depend on anything, so the function is called for each request.
+    With ``headers`` its results are cached; they may then depend only on these headers, ``scope["user"]``,
+    ``scope["auth"]`` and the certificate. With None they may depend on anything, so the function is called for each
+    request.
     """
 
     always_written: ClassVar[frozenset[str]] = _TAG
@@ -299,7 +302,7 @@ class FunctionSettings(Settings):
     type: Literal["function"] = field(default="function", kw_only=True)
     callable: Annotated[NonEmpty, Field(description="package.module:function")]
     headers: Annotated[
-        LowerCaseSet | None, Field(description="All that its answer depends on; then its answers are cached.")
+        LowerCaseSet | None, Field(description="The headers on which its result depends, so that results are cached.")
     ] = None
 
     def rules(self) -> Iterator[Violation]:

@@ -38,15 +38,15 @@ class BodySettings(Settings):
 
     def rules(self) -> Iterator[Violation]:
         if self.buffer < 1:
-            yield Violation(("buffer",), self.buffer, "it must be more than nothing", "Write holdSeats: true")
+            yield Violation(("buffer",), self.buffer, "it must be more than zero", "Write holdSeats: true")
         if self.buffer > self.max_buffered:
             rule = f"it must not exceed maxBuffered, which is {written_size(self.max_buffered)}"
             yield Violation(("buffer",), self.buffer, rule)
         if self.patience_ns < 1:
             hint = "Write minRate: 0B to let bodies take any time"
-            yield Violation(("patience_ns",), self.patience_ns, "it must be more than nothing", hint)
+            yield Violation(("patience_ns",), self.patience_ns, "it must be more than zero", hint)
 
     @property
     def least_bytes(self) -> int:
-        """The bytes of a body that have to arrive within the patience."""
+        """The number of bytes of a body that must arrive within ``patience_ns``."""
         return self.min_rate * self.patience_ns // _SECOND

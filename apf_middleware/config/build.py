@@ -35,8 +35,8 @@ def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
     """Return nominal, min and max seats of each level; absolute numbers take precedence over shares.
 
     Children divide the seats of their parent by their shares. Where seats are lent at each dispatch, mins that come
-    from proportions are no more than the whole seats of a level's exact part, and leave a seat to the levels that have
-    none.
+    from proportions are no more than the whole seats of a level's exact part, and leave a seat for levels without a
+    min.
     """
     server = configuration.server
     strict = server.strict_upstream
@@ -45,7 +45,7 @@ def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
     if not strict and server.borrowing == "immediate" and not _needs_fallback(configuration):
         rest = configuration.fallback.level
         if configuration.levels[rest].min_seats is None and rest in found:
-            # A min is kept from the other levels all the time, so a min that no request can use would be lost to them.
+            # A min is never lent, so a min that no request can use would be lost to the other levels.
             found[rest] = replace(found[rest], min=0)
     if not strict and server.borrowing == "immediate":
         found = _leave_a_seat(server.seats, found, configuration.levels)
@@ -62,7 +62,10 @@ def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
 
 
 def _needs_fallback(configuration: Configuration) -> bool:
-    """Return whether any request may reach the level of the fallback: not if the other schemas take everything."""
+    """Return whether requests may reach the level of the fallback.
+
+    They can't if the other schemas take all requests, to other levels, and requests can't name their queue.
+    """
     fallback = configuration.fallback if configuration.schemas else None
     if fallback is None or fallback.level not in configuration.levels or configuration.lets_name_queues:
         return True
@@ -82,10 +85,10 @@ def _limits_among(
 
 
 def _leave_a_seat(seats: int, limits: Mapping[str, LevelLimits], levels: Mapping[str, Level]) -> dict[str, LevelLimits]:
-    """Reduce mins on a server with few seats, where levels without a min would never get one.
+    """Reduce mins on a server with so few seats that levels without a min would never get a seat.
 
-    Levels with the fewest shares give up theirs first. Absolute mins are kept; if they add up to all seats, nothing is
-    reduced.
+    The mins of levels with the fewest shares are reduced first. Absolute mins are kept; if they add up to all seats,
+    nothing is reduced.
     """
     found = dict(limits)
     if sum(one.min for name, one in found.items() if levels[name].min_seats is not None) >= seats:
@@ -95,7 +98,7 @@ def _leave_a_seat(seats: int, limits: Mapping[str, LevelLimits], levels: Mapping
         givers = [name for name, one in found.items() if one.min and levels[name].min_seats is None]
         if not givers or sum(one.min for one in found.values()) <= seats - wanted:
             return found
-        # equals are told apart by name, so that all workers come to the same limits
+        # levels with equal shares are ordered by name, so that all workers compute the same limits
         name = min(givers, key=lambda one: (levels[one].shares.shares, one))
         found[name] = replace(found[name], min=found[name].min - 1)
 
@@ -143,7 +146,7 @@ def _with_numbers(level: Level, limits: LevelLimits) -> LevelLimits:
 
 
 def derive_settings(level: Level, limits: LevelLimits) -> QueueSetSettings:
-    """Return the settings of a level's queue set, which begins with its nominal seats."""
+    """Return the settings of a level's queue set; the initial limit is the level's nominal seats."""
     if level.exempt:
         return QueueSetSettings.without_limit(limits.nominal)
     if level.queuing is None:

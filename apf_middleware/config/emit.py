@@ -1,7 +1,7 @@
 """Writing a configuration: domain objects as documents of Kubernetes' v1 or of ``apf/v1``, and those as YAML.
 
-The output is complete, including the mandatory and suggested objects, so that reading it gives the same objects. What
-the target can't express is a problem that names object and field, and then nothing is written.
+The output is complete, including the mandatory and suggested objects, so that reading it gives the same objects. A
+setting that the target can't express is a problem that names object and field.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ _Dumper: type[yaml.SafeDumper] = type("_Dumper", (yaml.SafeDumper,), {"ignore_al
 
 
 def emit(configuration: Configuration, target: Target = "apf") -> str:
-    """Return the configuration as YAML; ConfigurationError when the target can't express all of it."""
+    """Return the configuration as YAML, or raise ConfigurationError if the target can't express all of it."""
     problems = Problems()
     text = convert(configuration, target, problems)
     if problems.errors:
@@ -36,7 +36,7 @@ def emit(configuration: Configuration, target: Target = "apf") -> str:
 
 
 def convert(configuration: Configuration, target: Target, problems: Problems) -> str:
-    """Do the same as `emit`, but leave out what the target can't express, and add that to the problems."""
+    """Return the configuration as YAML, without what the target can't express, which is added to ``problems``."""
     return to_yaml(emit_documents(configuration, target, problems))
 
 
@@ -75,7 +75,7 @@ def _with_metadata(document: dict[str, Any], metadata: Metadata | None) -> dict[
 
 
 def _warn_of_settings(settings: ServerSettings, problems: Problems) -> None:
-    """Warn of settings of the server, which v1 can't express."""
+    """Warn if there are settings of the server: v1 can't express them."""
     plain = settle_slow_clients(
         ServerSettings(defaults=settings.defaults, backstops=settings.backstops, resolver=settings.resolver)
     )

@@ -1,8 +1,8 @@
 """Settings of the seats that requests take: ``estimate`` of a route or a schema, ``estimation`` of a Server document.
 
-Each kind of estimate makes an estimator of itself. What several estimators share on a live server (numbers of objects
-and watches, learned costs) is passed as `Sources`. `derive_estimation` combines the estimates of routes, schemas and
-the server.
+Each kind of estimate creates its estimator. Data that several estimators share on a live server (numbers of objects and
+watches, learned costs) is passed as `Sources`. `derive_estimation` combines the estimates of routes, schemas and the
+server.
 """
 
 import re
@@ -72,7 +72,7 @@ _RENAMED: Final[Mapping[str, str]] = {
     "additionalLatency": "linger",
     "unitsPerSeat": "perSeat",
     "maxSeats": "mostSeats",
-    "trusted": "users, groups or networks",
+    "trusted": "Write users, groups or networks",
     "secondsPerSeat": "durationPerSeat",
 }
 
@@ -83,20 +83,20 @@ class LearningSettings(Settings):
 
     renamed: ClassVar[Mapping[str, str]] = {"routes": "mostRoutes", "observations": "span"}
 
-    most_routes: Annotated[_Count, Field(description="How many routes are remembered.")] = 1024
-    span: Annotated[_Count, Field(description="How many observations an average remembers.")] = 50
-    enough: Annotated[_Count, Field(description="After how many observations it is believed.")] = 3
+    most_routes: Annotated[_Count, Field(description="The limit of routes in the table.")] = 1024
+    span: Annotated[_Count, Field(description="The number of recent observations that count in an average.")] = 50
+    enough: Annotated[_Count, Field(description="The number of observations from which on an average is used.")] = 3
 
     def costs(self) -> LearnedCosts:
-        """Return the table, empty."""
+        """Return an empty table."""
         return LearnedCosts(self.most_routes, span=self.span, enough=self.enough)
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The live data that estimators read. They outlive a change of configuration.
+    """The live data that estimators read, which is kept when the configuration changes.
 
-    ``on_watchers`` is called with the number of watches that each write concerns.
+    ``on_watchers`` is called for each write, with the number of watches that it concerns.
     """
 
     costs: LearnedCosts = field(default_factory=LearnedCosts)
@@ -137,7 +137,7 @@ class ConstantEstimate(Settings):
 
 @dataclass(frozen=True, slots=True)
 class DeclaredEstimate(Settings):
-    """A number in a header, query parameter or body of a trusted caller; ``seats`` for all other requests.
+    """A number that a trusted caller sends in a header, query parameter or body; ``seats`` for all other requests.
 
     The request gets one seat for each ``per_seat`` of the number. Members of ``groups``, ``users`` and clients in
     ``networks`` are trusted.
@@ -239,7 +239,7 @@ class LearnedEstimate(Settings):
     def rules(self) -> Iterator[Violation]:
         yield from _seat_rules(self, "seats", "most_seats")
         if self.duration_per_seat_ns == 0:
-            yield Violation(("duration_per_seat_ns",), 0, "it must be more than nothing")
+            yield Violation(("duration_per_seat_ns",), 0, "it must be more than zero")
 
     def estimator(self, sources: Sources, settings: "EstimationSettings") -> AnyEstimator:  # noqa: ARG002
         return Learned(
@@ -309,7 +309,7 @@ class EstimationSettings(Settings):
     mutating: Annotated[MutatingSettings, BuiltFrom(_Writes, MutatingSettings), Field(alias="writes")] = field(
         default_factory=MutatingSettings
     )
-    cap: Annotated[bool, Field(description="Whether a level's size bounds the seats of one request.")] = True
+    cap: Annotated[bool, Field(description="Whether a level's size limits the seats of one request.")] = True
 
 
 class _Route(Protocol):

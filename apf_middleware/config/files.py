@@ -1,7 +1,7 @@
 """The files of a configuration: found in directories and by globs, read, and checked before they are parsed.
 
-A directory stands for the YAML and JSON files right in it. Names that begin with a dot are passed over: editors leave
-such files, and a mounted ConfigMap keeps its older versions there.
+A directory stands for the YAML and JSON files directly in it. Names that begin with a dot are ignored: editors use them
+for temporary files, and mounted ConfigMaps for their versions.
 """
 
 import glob
@@ -75,7 +75,7 @@ def read_files(paths: Iterable[str | PathLike[str]], problems: Problems) -> list
     for path in find_files(paths, problems):
         try:
             with path.open("rb") as file:
-                # One byte more shows that a file is too long, however long it is.
+                # One byte more than allowed is enough to see that a file is too long.
                 raw = file.read(MAX_BYTES + 1)
         except OSError as error:
             problems.error(Place(str(path)), f"it must be readable: {_reason(error)}")
@@ -92,7 +92,7 @@ def read_files(paths: Iterable[str | PathLike[str]], problems: Problems) -> list
 
 
 def read_text(text: str | bytes, name: str, problems: Problems) -> list[Document]:
-    """Return the documents of one text, which problems call ``name``."""
+    """Return the documents of one text; problems show ``name`` as its file."""
     try:
         raw = text if isinstance(text, bytes) else text.encode()
         if len(raw) > MAX_BYTES:
@@ -110,7 +110,7 @@ def read_text(text: str | bytes, name: str, problems: Problems) -> list[Document
 
 
 def _as_yaml(text: str) -> str:
-    """Return JSON as YAML, which differs in tabs and in characters that are written as two surrogates."""
+    """Convert JSON to YAML: they differ in tabs, and in characters that JSON writes as two surrogates."""
 
     def joined(halves: re.Match[str]) -> str:
         return chr(0x10000 + (int(halves[1], 16) - 0xD800) * 0x400 + int(halves[2], 16) - 0xDC00)

@@ -18,9 +18,9 @@ _MOST: int = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class TokenBucketSettings(Settings):
-    """Tokens that come at a ``rate`` a second, of which ``burst`` are kept."""
+    """A bucket that gets ``rate`` tokens per second and holds at most ``burst``."""
 
-    rate: Annotated[float, Field(gt=0, le=1e9, description="A second.")]
+    rate: Annotated[float, Field(gt=0, le=1e9)]
     burst: Annotated[int, Field(ge=1, le=_MOST)]
 
 
@@ -36,15 +36,15 @@ class GateSettings(Settings):
     always_written: ClassVar[frozenset[str]] = frozenset({"per", "status", "release", "on_error", "cost"})
 
     name: DnsSubdomain
-    capacity: Annotated[int, Field(ge=0, le=_MOST, description="At most so many at a time.")] | None = None
+    capacity: Annotated[int, Field(ge=0, le=_MOST)] | None = None
     tokens: TokenBucketSettings | None = None
-    key: Annotated[AnyDistinguisher | None, Field(description="It counts for each value of this apart.")] = None
+    key: AnyDistinguisher | None = None
     per: Literal["server", "level", "schema", "flow"] | None = None
     status: Annotated[int, Field(ge=400, le=599), DEPENDS] = 0
     release: Literal["response", "headers"] = "response"
     on_error: Literal["admit", "reject", "backoff"] = "admit"
     cost: Annotated[int, Field(ge=1, le=_MOST)] | Literal["seats"] = 1
-    max_parked: Annotated[int, Field(ge=1, description="By default half of each queue.")] | None = None
+    max_parked: Annotated[int, Field(ge=1)] | None = None
 
     def __post_init__(self) -> None:
         if not self.status:
@@ -63,5 +63,5 @@ class GateSettings(Settings):
         most = self.capacity if self.tokens is None else self.tokens.burst
         if most and isinstance(self.cost, int) and self.cost > most:
             what = "the capacity" if self.tokens is None else "the burst"
-            rule = f"it must not exceed {what}, which is {most}, or no request ever passes"
+            rule = f"it must not exceed {what}, which is {most}, otherwise no request can ever pass"
             yield Violation(("cost",), self.cost, rule)

@@ -33,7 +33,7 @@ _REQUIRED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _ValueMatch(Settings):
-    """One of ``values``, or a match of ``pattern``; without either, any value, or none at all."""
+    """One of ``values``, or a match of ``pattern``; without both, any value, or no value if ``absent``."""
 
     name: NonEmpty
     values: TextSet = ()
@@ -83,7 +83,7 @@ class HttpRuleModel(Settings):
     def _host_rules(self) -> Iterator[Violation]:
         for place, host in enumerate(self.hosts):
             if not _HOST.fullmatch(host):
-                rule = "it must be a host name in lower case without a port, perhaps after '*.'"
+                rule = "it must be a host name in lower case without a port; it may begin with '*.'"
                 yield Violation(("hosts", place), host, rule)
 
     def _header_rules(self) -> Iterator[Violation]:

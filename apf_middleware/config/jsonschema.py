@@ -1,6 +1,6 @@
 """The JSON Schema of ``apf/v1``, for editors and for the reference of all keys.
 
-It is generated from the models; rules between fields stay with the models alone. The descriptions of the fields are in
+It is generated from the models; rules between several fields are not part of it. The descriptions of the fields are in
 a file of their own, so that a server doesn't load them.
 """
 
@@ -52,7 +52,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def model_of(definition: str) -> str:
-    """Return the name of the model; pydantic puts the module before it when two models have the same one."""
+    """Return the name of a definition's model; if two models have the same name, pydantic adds the module to it."""
     return f"_{definition.rpartition('___')[2]}" if "___" in definition else definition
 
 

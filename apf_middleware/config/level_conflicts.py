@@ -66,9 +66,9 @@ def _parent_conflicts(
     elif parent is None:
         rule, hint = "there is no such queue", "Create it first, or correct the name"
     elif parent.parent is not None:
-        rule = f"that queue has a parent itself ({parent.parent}), and queues are two levels deep"
+        rule = f"that queue has a parent itself ({parent.parent}), and parents can't be nested"
     elif parent.exempt or level.exempt:
-        rule = "exempt levels have no parents and no children, for nothing limits them"
+        rule = "exempt levels have no parents and no children, because nothing limits them"
     elif parent.name in users:
         rule, hint = f"a parent takes no requests itself, and {users[parent.name]}", "Send them to one of its children"
     elif parent.name in {schema_level for _, schema_level in FALLBACKS.values()} | {"catch-all", "exempt"}:
@@ -80,7 +80,7 @@ def _parent_conflicts(
 
 
 def _size_conflicts(parent: Level, children: Sequence[Level]) -> Iterator[LevelConflict]:
-    """Yield absolute numbers that don't fit into the parent's; seats from proportions are cut to fit."""
+    """Yield absolute numbers that exceed the parent's; seats from proportions are reduced to fit."""
     most = parent.max_seats
     for child in children:
         if most is not None and child.max_seats is not None and child.max_seats > most:
@@ -91,7 +91,8 @@ def _size_conflicts(parent: Level, children: Sequence[Level]) -> Iterator[LevelC
         if bound is not None and promised > bound:
             last = [child for child in children if child.min_seats][-1]
             rule = (
-                f"with its siblings' it comes to {promised}, and the {words} of their parent {parent.name!r} is {bound}"
+                f"with those of its siblings it adds up to {promised}, and the {words} of their parent {parent.name!r}"
+                f" is {bound}"
             )
             yield LevelConflict(last.name, "minSeats", last.min_seats, rule, f"Lower it, or raise the parent's {words}")
             return
@@ -125,7 +126,7 @@ def report_conflicts(merged: "MergedObjects", definitions: Sequence["Definition"
 
 
 def _written(definition: "Definition", field: str) -> str:
-    """Return the field's name in the document, which may have the other one of two names."""
+    """Return the name of the field in the document, which may use the field's alias."""
     plain = definition.document.root.plain()
     spec = plain.get("spec") if isinstance(plain, dict) else None
     alias = _ALIASES.get(field, field)

@@ -16,10 +16,10 @@ from apf_middleware.fairqueuing.shuffle import collision_probabilities
 __all__ = ["MOST_COMPARED", "NOTICEABLE", "lint_objects", "rounds_beyond"]
 
 NOTICEABLE: Final = 0.01
-"""The probability that one heavy flow fills the whole hand of a light flow, from which on there is a warning."""
+"""There is a warning if one heavy flow fills the whole hand of a light flow with more than this probability."""
 
 MOST_COMPARED: Final = 300_000
-"""Pairs of parts of rules that are compared, in the order in which schemas are tried, to see which never match."""
+"""The limit of pairs of parts of rules that are compared in order to find schemas that never match."""
 
 _PATHS: Final[dict[str, dict[str, Path]]] = {
     "kubernetes": {
@@ -77,7 +77,7 @@ def _lint_references(merged: MergedObjects, problems: Problems) -> None:
             _warn(problems, known.definition, "level", schema.level, rule=rule, hint="Add the level, or name another")
     configuration = merged.configuration()
     if configuration.lets_name_queues:
-        used |= merged.levels.keys()  # a request may name any
+        used |= merged.levels.keys()  # a request may name any level
     used |= configuration.parents
     ours = {thing.name for thing in builtin("mandatory") if isinstance(thing, Level)}
     for name, level in merged.levels.items():
@@ -91,7 +91,7 @@ def _live(merged: MergedObjects) -> list[Sourced[FlowSchema]]:
 
 
 def _lint_order(merged: MergedObjects, problems: Problems) -> None:
-    """Warn of schemas that can't match because an earlier one takes all that they would."""
+    """Warn of schemas that can't match: they have no rules, or an earlier schema takes all of their requests."""
     mandatory = builtin("mandatory")
     before: list[FlowSchema] = []
     left = MOST_COMPARED
@@ -104,7 +104,7 @@ def _lint_order(merged: MergedObjects, problems: Problems) -> None:
             left -= 0 if everything else sizes * size_of(schema)
             over = everything.thing if everything else _covering(before, schema) if left >= 0 else None
             if over is not None:
-                rule = f"this schema never matches: {over.name!r} covers it and is tried first (at {over.precedence})"
+                rule = f"this schema never matches: {over.name!r} covers it and has the precedence {over.precedence}"
                 _warn(
                     problems,
                     known.definition,
@@ -121,7 +121,7 @@ def _lint_order(merged: MergedObjects, problems: Problems) -> None:
         before.append(schema)
         sizes += size_of(schema)
     if everything and everything.definition and hidden:
-        rule = f"this schema takes everything, and {hidden} more {'is' if hidden == 1 else 'are'} tried after it"
+        rule = f"this schema takes every request, so {hidden} later schema{'s' if hidden > 1 else ''} can't match"
         hint = "Give it a higher number than theirs"
         _warn(problems, everything.definition, "precedence", everything.thing.precedence, rule=rule, hint=hint)
 
@@ -151,8 +151,8 @@ def _lint_shares(merged: MergedObjects, problems: Problems) -> None:
             _warn(problems, known.definition, "shares", 0, rule=never, hint=hint)
         elif exceeds and shares and shares * seats < total:
             rule = (
-                f"of {seats} seats that comes to {shares * seats / total:.2g}, and less than one is rounded up to one"
-                " beyond the server's seats"
+                f"its part of {seats} seats is {shares * seats / total:.2g}, which is rounded up to 1, so that all"
+                f" levels together may use more than {seats}"
             )
             hint = f"Give it at least {-(-total // seats)} of the {total} shares, or the server more seats"
             _warn(problems, known.definition, "shares", shares, rule=rule, hint=hint)
@@ -164,7 +164,7 @@ def rounds_beyond(server: ServerSettings) -> bool:
 
 
 def _lint_promises(merged: MergedObjects, problems: Problems) -> None:
-    """Warn of mins that come to all seats or more, at the level with the largest min."""
+    """Warn, at the level with the largest min, if the absolute mins add up to all seats or more."""
     promised = [known for known in merged.levels.values() if known.thing.min_seats and known.thing.parent is None]
     total = sum(known.thing.min_seats or 0 for known in promised)
     seats = merged.server.seats
@@ -173,15 +173,15 @@ def _lint_promises(merged: MergedObjects, problems: Problems) -> None:
     most = max(promised, key=lambda known: known.thing.min_seats or 0)
     if most.definition is not None:
         among = f" ({', '.join(known.thing.name for known in promised)})" if len(promised) > 1 else ""
-        rule = f"the minSeats of all levels{among} come to {total}, and the server has {seats} seats"
-        nobody = "No level can be sure of its min" if total > seats else "Levels without a min get none"
+        rule = f"the minSeats of all levels{among} add up to {total}, and the server has {seats} seats"
+        nobody = "No level can be sure of its min" if total > seats else "Levels without a min get no seats"
         _warn(
             problems,
             most.definition,
             "min",
             most.thing.min_seats,
             rule=rule,
-            hint=f"{nobody}. Promise less, or give the server more seats",
+            hint=f"{nobody}. Lower minSeats, or give the server more seats",
         )
 
 
@@ -192,6 +192,6 @@ def _lint_hand(known: Sourced[Level], problems: Problems) -> None:
         return  # one queue isn't meant to keep flows apart, and exact queues do
     likely = collision_probabilities(queuing.queues, queuing.hand_size, 1)[0]
     if likely > NOTICEABLE:
-        rule = f"one elephant covers {likely:.0%} of all mice with {queuing.queues} queues"
+        rule = f"with {queuing.queues} queues, one heavy flow fills all queues of {likely:.0%} of the light flows"
         hint = "Take more queues, or a hand between 4 and half of the queues"
         _warn(problems, known.definition, "hand", queuing.hand_size, rule=rule, hint=hint)

@@ -19,7 +19,7 @@ __all__ = ["Reading", "load", "load_text", "read", "read_documents", "read_sourc
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The result of reading: a configuration if there are no errors, and all errors and warnings by place.
+    """The result of reading: a configuration if there are no errors, and all errors and warnings, sorted by place.
 
     ``has_server`` means that a Server document was among the files.
     """
@@ -37,7 +37,7 @@ class Reading:
         return tuple(problem for problem in self.problems if problem.severity is Severity.WARNING)
 
     def unwrap(self) -> Configuration:
-        """Return the configuration; ConfigurationError with the errors if there are any."""
+        """Return the configuration, or raise ConfigurationError with all errors."""
         if self.configuration is None:
             raise ConfigurationError(self.errors)
         return self.configuration
@@ -53,7 +53,7 @@ def load(*paths: str | PathLike[str], defaults: Defaults | None = None, allow_em
 
 
 def load_text(text: str | bytes, name: str = "<text>", *, defaults: Defaults | None = None) -> Configuration:
-    """Return the configuration in this text, which messages call ``name``."""
+    """Return the configuration in this text; problems show ``name`` as its file."""
     return read_source(text, name, defaults=defaults).unwrap()
 
 
@@ -64,9 +64,9 @@ def read(
     allow_empty: bool = False,
     skip_foreign: bool = False,
 ) -> Reading:
-    """Return what `load` returns or raises, and warnings.
+    """Return the configuration or the errors, as `load` does, and the warnings.
 
-    Objects of other APIs are ignored with a warning, or with ``skip_foreign`` without one.
+    Objects of other APIs are ignored; unless ``skip_foreign``, each causes a warning.
     """
     problems = Problems()
     listed = [fspath(path) for path in paths]
@@ -76,7 +76,7 @@ def read(
 
 
 def read_source(text: str | bytes, name: str = "<text>", *, defaults: Defaults | None = None) -> Reading:
-    """Return what `load_text` returns or raises, and warnings."""
+    """Return the configuration or the errors, as `load_text` does, and the warnings."""
     problems = Problems()
     return read_documents(read_text(text, name, problems), problems, defaults)
 
@@ -89,14 +89,17 @@ def read_documents(
     skip_foreign: bool = False,
     needed: Place | None = None,
 ) -> Reading:
-    """Return the reading of these documents and of the problems so far; no object is an error at ``needed``."""
+    """Return the reading of these documents, with the problems found so far.
+
+    If no document defines an object, that is an error at the place ``needed``, if one is given.
+    """
     definitions = [one for document in documents for one in define(document, problems, skip_foreign=skip_foreign)]
     if needed is not None and not definitions and not problems.errors:
-        hint = "Write a document, or allow it with --allow-empty (allow_empty=True)"
-        problems.error(needed, "there must be an object: nothing defined would mean the defaults", hint=hint)
+        hint = "Write a document, or accept the defaults with --allow-empty (allow_empty=True)"
+        problems.error(needed, "there must be an object, because without any the defaults would be used", hint=hint)
     incomplete = bool(problems.errors)
     merged = merge(definitions, problems, defaults)
-    if not incomplete:  # or else a level might seem to be missing only because it has an error
+    if not incomplete:  # otherwise a level that has an error would be reported as missing
         lint_objects(merged, problems)
         report_conflicts(merged, definitions, problems)
     has_server = any(isinstance(one.thing, ServerSettings) for one in definitions)

@@ -272,7 +272,7 @@ def _check_mandatory(
             rule = f"the spec of the mandatory level {name!r} can't be changed"
         else:
             rule = f"the mandatory level {name!r} must {'' if thing.exempt else 'not '}be exempt"
-        problems.error(place, rule, field="spec", value=name, hint="Remove this object: it is there anyway")
+        problems.error(place, rule, field="spec", value=name, hint="Remove this object: it exists anyway")
 
 
 def _add_backstops(

@@ -1,4 +1,4 @@
-"""Settings of metrics: the ``metrics`` of a Server document, where they are served, to which clients, by what names."""
+"""Settings of metrics, the ``metrics`` of a Server document: path, names, and the clients that may read them."""
 
 import re
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ class MetricsSettings(Settings):
 
     def rules(self) -> Iterator[Violation]:
         if not re.fullmatch(_PATH, self.path):
-            hint = "Write enabled: false to serve none"
+            hint = "Write enabled: false to serve no metrics"
             yield Violation(("path",), self.path, "it must be one path that begins with /, without a query", hint)
         if not re.fullmatch(_PREFIX, self.prefix):
             rule = "it must be letters, digits and underscores, a letter first and no underscore last"
@@ -43,7 +43,7 @@ class MetricsSettings(Settings):
         return self.path if self.enabled else None
 
     def exposes_to(self, address: str | None) -> bool:
-        """Return whether a client may see the metrics; one without an address may if all may."""
+        """Return whether a client may read the metrics; a client without an address only may if all clients may."""
         if not self.exposed_to:
             return True
         try:

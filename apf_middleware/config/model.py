@@ -97,8 +97,8 @@ class BuiltFrom:
 class TaggedUnion:
     """Marks a union of settings classes, which documents write as one object with a ``tag`` that names the class.
 
-    JSON Schema knows it as one ``model`` with the fields of all classes. Errors name the tag that requires a field or
-    doesn't take it.
+    The JSON Schema has one ``model`` for it, with the fields of all classes. If a class requires a field or doesn't
+    have it, the error names the tag of that class.
     """
 
     __slots__ = ("_default", "_kinds", "_model", "_name", "_tag")
@@ -119,7 +119,8 @@ class TaggedUnion:
                 hints = get_type_hints(kind, include_extras=True)
                 for name, one in declared_fields(kind).items():
                     made = None if one.default is None else one.default()
-                    hint = hints[name] if one.key == key_of(name) else one.annotation  # a union can't have an alias
+                    # A type with an alias can't be part of a union, and the key is the name here.
+                    hint = hints[name] if one.key == key_of(name) else one.annotation
                     found.setdefault(one.key, (hint if one.default else hint | None, made))
             found[self._tag] = Literal[tuple(self._by_tag())], self._default
             columns = [(key, kind, field(default=made)) for key, (kind, made) in found.items()]
@@ -201,7 +202,7 @@ _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def without_nulls(data: object) -> object:
-    """Return the data without keys that have no value, which mean as much as missing keys."""
+    """Return the data without keys that have no value, because these mean the same as missing keys."""
     if isinstance(data, Mapping):
         return {key: without_nulls(value) for key, value in data.items() if value is not None}
     return [without_nulls(one) for one in data] if isinstance(data, list) else data
@@ -210,7 +211,7 @@ def without_nulls(data: object) -> object:
 def parse(
     model: type[SettingsT], data: object, document: Document, problems: Problems, root: Path = ()
 ) -> SettingsT | None:
-    """Return the model of this part of a document, or None when problems were found in it."""
+    """Return the settings in this part of a document, or None if problems were found in it."""
     try:
         found: SettingsT = adapter_of(model).validate_python(data)
     except ValidationError as error:
@@ -249,8 +250,6 @@ def _explained(model: type[Settings], details: ErrorDetails, data: object, *, hi
 def _unknown_tag(key: str, path: Path, given: object, known: list[str]) -> Violation:
     """Return the violation of the key that names the kind of object."""
     value = given.get(key, Absent.ABSENT) if isinstance(given, Mapping) else Absent.ABSENT
-    if not isinstance(value, str) or not value:
-        return Violation((*path, key), value, f"it must name its {key}", f"Known are {', '.join(known)}")
     return Violation((*path, key), value, f"it must be one of {', '.join(known)}", _close(value, known))
 
 
@@ -278,7 +277,7 @@ def _remedy(kind: str, value: object) -> str:
 
 
 def _real(loc: tuple[str | int, ...], data: object) -> Path:
-    """Return the steps of a location that are fields; pydantic also names the branches of unions."""
+    """Return the steps of pydantic's location that are in the data; the other ones are branches of unions."""
     path: list[str | int] = []
     last = len(loc) - 1
     for place, step in enumerate(loc):
@@ -286,7 +285,7 @@ def _real(loc: tuple[str | int, ...], data: object) -> Path:
             within = isinstance(data, list) and step < len(data)
             data = data[step] if isinstance(data, list) and within else data
         else:
-            within = isinstance(data, Mapping) and (step in data or place == last)  # the last may be what is missing
+            within = isinstance(data, Mapping) and (step in data or place == last)  # the last may be a missing key
             data = data.get(step) if isinstance(data, Mapping) and within else data
         if within:
             path.append(step)
@@ -294,7 +293,7 @@ def _real(loc: tuple[str | int, ...], data: object) -> Path:
 
 
 def _nearest(model: type[Settings], path: Path, data: object) -> str:
-    """Return what a misspelt key may have meant, or which keys there are."""
+    """Return a hint for an unknown key: the key that it may stand for, or all keys."""
     candidates = _models_at(model, path[:-1], data)
     if not candidates:
         return ""
@@ -302,11 +301,11 @@ def _nearest(model: type[Settings], path: Path, data: object) -> str:
     if key in inner.renamed:
         return inner.renamed[key] if " " in inner.renamed[key] else f"Here it is called {inner.renamed[key]}"
     known = [declared.key for declared in declared_fields(inner).values()]
-    return _close(key, known) or f"Known are {', '.join(sorted(known))}"
+    return _close(key, known) or f"Known keys: {', '.join(sorted(known))}"
 
 
 def _models_at(model: type[Settings], path: Path, data: object) -> list[type[Settings]]:
-    """Return the models of the value there: several for a union if the tag doesn't select one."""
+    """Return the models of the value at ``path``; several for a union if the tag doesn't select one."""
     candidates: list[type[Settings]] = [model]
     for step in path:
         if isinstance(step, str):
@@ -335,7 +334,7 @@ def _close(given: object, known: list[str]) -> str:
 
 
 def _models_of(model: type[Settings], key: str) -> list[type[Settings]]:
-    """Return the models of a field, also those inside Optional, Annotated and lists."""
+    """Return the models of a field, including those inside Optional, Annotated and lists."""
     found = next((declared for declared in declared_fields(model).values() if declared.key == key), None)
     return [] if found is None else list(_models_in(found.annotation))
 

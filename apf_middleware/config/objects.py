@@ -17,7 +17,7 @@ FALLBACKS: Final[Mapping[str, tuple[str, str]]] = {
     "kubernetes": ("", "catch-all"),
     "kep": ("exempt-backstop", "non-top-backstop"),
 }
-"""The schemas for requests that no other accepts, by kind of backstops: of system:masters, and of all others."""
+"""The schemas for requests that no other accepts, by kind of backstops: for system:masters (if any), and for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Level:
     """A priority level.
 
     ``shares`` are its proportions; ``min_seats`` and ``max_seats`` are absolute numbers that take precedence.
-    ``wait_limit_ns`` None means the server's. All its requests pass its ``gates``, after those of their schema and
-    route.
+    Without ``wait_limit_ns``, the server's limit applies. All its requests pass its ``gates``, after those of their
+    schema and route.
 
     As a named queue, a level with a ``parent`` shares the min and max of its parent. Among borrowers, the highest
     ``priority`` comes first. Requests of a level that isn't ``reclaimable`` are not asked to give way. ``state`` is the
@@ -123,9 +123,9 @@ class Configuration:
 
     @property
     def flowless_levels(self) -> frozenset[str]:
-        """The levels without use for flows: they have at most one queue, no gates and no limits of streams by flow."""
+        """The levels that don't use flows: they have at most one queue, no gates and no limits of streams by flow."""
         if self.lets_name_queues or any(route.gates for route in self.server.routes):
-            return frozenset()  # the level isn't known yet when the flow is found, or a gate may ask for the flow
+            return frozenset()  # the level isn't known yet when the flow is computed, or a gate may use the flow
         gated = {schema.level for schema in self.schemas if self.gates.get(schema.name)}
         gated |= {name for name, level in self.levels.items() if level.gates}
         return frozenset(
@@ -142,7 +142,7 @@ class Configuration:
         return bool(self.server.gates) or any(names for _, names in self.gates_by_owner())
 
     def gates_by_owner(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the schemas, routes and levels that need gates, with the names of these gates."""
+        """Yield schemas, routes and levels, as messages call them, with the names of their gates, if any."""
         for schema, names in self.gates.items():
             yield f"the schema {schema!r}", names
         for route in self.server.routes:

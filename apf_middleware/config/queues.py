@@ -20,7 +20,7 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 class NamingSettings(Settings):
     """The ``header`` in which a trusted caller names a request's queue.
 
-    Trusted are members of any of the ``groups`` and, with ``trusted_proxies``, all requests that such a proxy passes
+    Members of any of the ``groups`` are trusted and, with ``trusted_proxies``, all requests that such a proxy passes
     on. Without a header, only schemas name queues. An empty ``default`` means the level of requests that no schema
     takes.
     """
@@ -34,7 +34,7 @@ class NamingSettings(Settings):
     def rules(self) -> Iterator[Violation]:
         if not self.header:
             if self.groups:
-                rule = "it names callers whose header is trusted, and there is no header"
+                rule = "it has no effect without a header"
                 yield Violation(("groups",), self.groups, rule)
             return
         if not _TOKEN.fullmatch(self.header):

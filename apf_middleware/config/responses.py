@@ -21,16 +21,17 @@ class RetryAfterBounds(Settings):
 
     def rules(self) -> Iterator[Violation]:
         if self.least_s > self.most_s:
-            yield Violation(("least_s",), self.least_s, f"it must not be more than most, {self.most_s}s")
+            yield Violation(("least_s",), self.least_s, f"it must not exceed most, which is {self.most_s}s")
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseSettings(Settings):
     """The headers of all responses, and the status of rejections.
 
-    ``headers`` name schema and level, in headers of this project or in those of Kubernetes. With ``names`` hidden,
-    headers and rejections contain UIDs instead of names, as in Kubernetes. During a shutdown, the status of rejections
-    is always 503. With ``server_timing``, each response contains the wait of its request.
+    ``headers`` chooses the headers that name schema and level: those of this project, those of Kubernetes' API server,
+    or none. With ``names`` hidden, headers and rejections contain UIDs instead of names, as in Kubernetes. During a
+    shutdown, the status of rejections is always 503. With ``server_timing``, each response contains the wait of its
+    request.
     """
 
     headers: Literal["apf", "kubernetes", "none"] = "apf"

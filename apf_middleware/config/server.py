@@ -31,15 +31,15 @@ _Names = Annotated[tuple[NonEmpty, ...], Field(strict=False)]
 class Route(Settings):
     """An ordinary web app's path as a resource: a template like ``/tenants/{namespace}/orders/{name}``.
 
-    The parameters ``namespace`` and ``name`` have their meanings; others are there for distinguishers. A route without
-    ``methods`` is one for all of them. ``gates`` are asked after those of the schema.
+    The parameters ``namespace`` and ``name`` are those of the resource; others are only for distinguishers. A route
+    without ``methods`` is for all methods. ``gates`` are asked after those of the schema.
     """
 
     path: NonEmpty
     resource: NonEmpty
     subresource: str = ""
     methods: TextSet = ()
-    gates: Annotated[_Names, Field(description="Beside those of the schema, and asked after them.")] = ()
+    gates: Annotated[_Names, Field(description="The gates of its requests, asked after those of the schema.")] = ()
     estimate: AnyEstimate | None = None
 
     def rules(self) -> Iterator[Violation]:
@@ -95,7 +95,7 @@ class ServerSettings(Settings):
     def rules(self) -> Iterator[Violation]:
         for name in ("max_waiting_memory", "request_timeout_ns"):
             if not getattr(self, name):
-                yield Violation((name,), getattr(self, name), "it must be more than nothing")
+                yield Violation((name,), getattr(self, name), "it must be more than zero")
         names = [gate.name for gate in self.gates]
         for place, name in enumerate(names):
             if name in names[:place]:
@@ -106,5 +106,6 @@ class ServerSettings(Settings):
         except InvalidValueError as error:  # two routes for one path
             yield Violation(("routes",), error.value, error.rule, "Remove one of them")
         if self.admin.groups and self.metrics.enabled and f"{self.metrics.path}/".startswith(f"{self.admin.path}/"):
-            rule = f"it must not be at or below admin.path, {self.admin.path!r}: all there is the admin's"
-            yield Violation(("metrics", "path"), self.metrics.path, rule, "Move one of them, say metrics to /metrics")
+            rule = f"it must not be at or below admin.path, {self.admin.path!r}, where the admin answers all requests"
+            hint = "Change one of the two paths, for example this one to /metrics"
+            yield Violation(("metrics", "path"), self.metrics.path, rule, hint)

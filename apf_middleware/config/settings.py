@@ -103,7 +103,7 @@ class Settings:
     def rule_sets(self) -> Iterable[Rules]:
         """Return the rules as separate generators.
 
-        If a field of a document can't be read, only the generators that use it are cut short.
+        If a field of a document can't be read, only the generators that use it end early.
         """
         return (self.rules,)
 

@@ -35,7 +35,7 @@ _WHOLE: Final = Rule(
 
 
 def size_of(schema: FlowSchema) -> int:
-    """Return how many parts there are to compare."""
+    """Return the number of parts of the schema's rules, which determines the cost of a comparison."""
     return sum(
         len(rule.tests) + 1
         if isinstance(rule, Conjunction)
@@ -61,7 +61,7 @@ def take_everything(schemas: Sequence[FlowSchema]) -> bool:
 
 
 def covers(earlier: FlowSchema, later: FlowSchema) -> bool:
-    """Return whether ``earlier`` certainly takes all that ``later`` would; a schema without rules isn't covered."""
+    """Return whether ``earlier`` certainly takes all requests of ``later``; a schema without rules isn't covered."""
     return bool(later.rules) and all(_rule_covered(earlier.rules, rule) for rule in later.rules)
 
 
@@ -90,7 +90,7 @@ def _part_covered(earlier: Sequence[Rule], subject: AnySubject, part: _Part) -> 
         )
     if any(one == part or _is_any(one) for rule in fitting for one in rule.http_rules):
         return True
-    # An HTTP rule takes requests about resources as well as others.
+    # An HTTP rule takes requests with and without a resource, so both kinds must be covered.
     everything: list[_Part] = [*_WHOLE.resource_rules, *_WHOLE.non_resource_rules]
     return all(_part_covered(earlier, subject, whole) for whole in everything)
 

@@ -1,7 +1,8 @@
 """The files of a server's control sockets: one for each worker, ``<app>.<pid>.sock`` in one directory.
 
-A peer that may connect may do everything, so no other user may be able to replace a socket: only its owner and root may
-write to the directory, or rename it by way of a directory above. The command line finds sockets by the same rules.
+A peer that may connect may do everything, so it must be impossible for other users to replace a socket: only its owner
+and root may be able to write to the directory, and to rename it or a directory above it. The command line finds sockets
+by the same rules.
 
 A worker listens under another name first, so a file with the final name has a listener from the beginning. A file that
 refuses connections therefore belongs to a worker that has died. Its process number isn't used to find that out: it may
@@ -46,7 +47,7 @@ LONGEST_PATH: Final = 103
 
 _APP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _NAME: Final = re.compile(rf"(?P<app>{_APP.pattern})\.(?P<pid>[0-9]{{1,10}})\.sock")
-_LONGEST_PID: Final = 2**22  # of Linux; others' are shorter
+_LONGEST_PID: Final = 2**22  # on Linux; other systems have shorter numbers
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -68,7 +69,7 @@ def chosen_directory(configured: str, environment: Mapping[str, str] = os.enviro
 def require_app(app: str) -> str:
     """Return ``app`` if it can be part of a file's name, or raise InvalidValueError."""
     if not _APP.fullmatch(app):
-        raise InvalidValueError("app", app, "it must be up to 40 letters, digits, - and _, the first no sign")
+        raise InvalidValueError("app", app, "it must be up to 40 letters, digits, - and _, and not begin with - or _")
     return app
 
 
@@ -88,18 +89,18 @@ def socket_path(directory: Path, app: str, pid: int) -> Path:
 
 
 def _require_short(name: str, directory: Path, app: str, pid: int) -> None:
-    # The name that a worker listens under first has a dot and an underscore more.
+    # The name under which a worker listens at first is longer by a dot and an underscore.
     length = len(os.fsencode(directory / f".{app}.{pid}.sock_"))
     if length > LONGEST_PATH:
-        rule = f"a socket's path in it must not be longer than {LONGEST_PATH} bytes, and would have {length}"
+        rule = f"the path of a socket in it must not be longer than {LONGEST_PATH} bytes, and would have {length}"
         raise InvalidValueError(name, str(directory), rule, "Take a shorter directory, like /run/shop")
 
 
 def require_safe(directory: Path) -> None:
-    """Raise InvalidValueError if users other than root, this one and its owner can change this directory."""
+    """Raise InvalidValueError if users other than root, the current user and the owner can change this directory."""
     try:
         if directory.is_symlink() or not directory.is_dir():
-            raise _unsafe(directory, "it must be a directory, and no link to one")
+            raise _unsafe(directory, "it must be a directory, not a link to one")
         real = directory.resolve(strict=True)
         _require_kept(directory, real, {0, os.geteuid(), real.stat().st_uid})
     except OSError as error:
@@ -112,23 +113,24 @@ def prepare_directory(directory: Path) -> None:
         if not os.path.lexists(directory):
             directory.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise _unsafe(directory, f"it must be there: {_reason(error)}", "Make it, for this user alone") from error
+        hint = "Create it, with access for this user only"
+        raise _unsafe(directory, f"it is missing and can't be created: {_reason(error)}", hint) from error
     require_safe(directory)
     if directory.stat().st_uid not in {0, os.geteuid()}:
         raise _unsafe(directory, "it must belong to root or to the server's user", "Its owner could replace sockets")
 
 
 def _require_kept(directory: Path, real: Path, trusted: set[int]) -> None:
-    """Raise an error if users beside the ``trusted`` can replace this directory, or write into it."""
+    """Raise an error if users other than the ``trusted`` ones can replace this directory, or write into it."""
     for one in (real, *real.parents):
         found = one.stat()
-        # In a sticky directory users can't rename files of others, but they can take names that are still free.
+        # In a sticky directory users can't rename files of others, but they can create files with free names.
         is_sticky = bool(found.st_mode & stat.S_ISVTX)
         if found.st_uid not in trusted:
             raise _unsafe(directory, f"{one} must belong to root or to the owner of the sockets")
         if found.st_mode & _OTHERS_WRITE and (one == real or not is_sticky):
             hint = f"Take a directory in it, like {one / 'apf'}" if is_sticky else f"chmod go-w {one}"
-            raise _unsafe(directory, f"nobody else may be able to write to {one}", hint)
+            raise _unsafe(directory, f"other users must not have write access to {one}", hint)
 
 
 def _reason(error: OSError) -> str:
@@ -152,9 +154,9 @@ def find_sockets(directory: Path, app: str | None = None) -> list[SocketFile]:
 
 
 def is_refused(path: Path) -> bool:
-    """Return whether no process listens there."""
+    """Return whether no process listens at ``path``."""
     with socket.socket(socket.AF_UNIX) as probe:
-        probe.settimeout(0)  # a worker without time to accept isn't dead
+        probe.settimeout(0)  # a worker that is too busy to accept isn't dead
         try:
             probe.connect(os.fspath(path))
         except ConnectionRefusedError:
@@ -165,7 +167,7 @@ def is_refused(path: Path) -> bool:
 
 
 def remove_dead(directory: Path) -> None:
-    """Remove the sockets that workers which were killed have left behind."""
+    """Remove the sockets of workers that have died."""
     for one in find_sockets(directory):
         if is_refused(one.path):
             one.path.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """Settings of streams and of clients that read slowly: the ``streams`` of a level and of a Server.
 
-The server has the defaults of its levels. Limits of open streams have no such defaults, because the levels of one
-server differ in size.
+The server's settings are the defaults of its levels. Limits of open streams have no such defaults, because the levels
+of one server differ in size.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,12 +26,12 @@ class ServerStreamSettings(Settings):
     """The defaults of levels.
 
     With ``release_at_start``, a stream gives its seats back when its response starts. A request also gives them back
-    when its client has blocked one write for ``release_when_blocked_ns``; 0 means never. The default of the latter
+    when its client has blocked one write for ``release_when_blocked_ns``; 0 means never. The default of this duration
     depends on the suggested objects.
     """
 
     renamed: ClassVar[Mapping[str, str]] = _RENAMED | dict.fromkeys(
-        ("maxOpen", "maxOpenPerFlow"), "streams of a PriorityLevel"
+        ("maxOpen", "maxOpenPerFlow"), "Write it in the streams of a PriorityLevel"
     )
     always_written: ClassVar[frozenset[str]] = frozenset({"release_when_blocked_ns"})
 
@@ -41,7 +41,7 @@ class ServerStreamSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class StreamSettings(Settings):
-    """The settings of a level. None means the server's setting, or no limit."""
+    """The settings of a level. None means the server's setting or, for ``max_open…``, no limit."""
 
     renamed: ClassVar[Mapping[str, str]] = _RENAMED
 

@@ -20,5 +20,5 @@ class TelemetrySettings(Settings):
 
     def rules(self) -> Iterator[Violation]:
         if self.flows and not self.tracing:
-            rule = "it is about spans, and there are none"
+            rule = "there are no spans without tracing"
             yield Violation(("flows",), self.flows, rule, "Write tracing: true")

@@ -49,13 +49,13 @@ __all__ = [
 ]
 
 MAX_INT32: Final = 2**31 - 1
-"""The API's whole numbers have 32 bits."""
+"""The largest integer in Kubernetes' API, where integers have 32 bits."""
 
 MAX_PATTERN: Final = 1_000
-"""The longest regex."""
+"""The maximum length of a regex, in characters."""
 
 VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy")
-"""Verbs that a rule can name; any other is matched by ``*`` alone."""
+"""The verbs that a rule can name; any other verb is matched only by ``*``."""
 
 _Values = TypeVar("_Values", list[str], tuple[str, ...])
 
@@ -127,7 +127,7 @@ def _read_network(text: object) -> IPv4Network | IPv6Network:
     try:
         return ip_network(text)
     except ValueError:
-        rule = "it must be an address or a network without bits beyond its prefix"
+        rule = "it must be an IP address, or a network with only zeros after its prefix"
         raise rule_error(rule, "Write it like 10.0.0.0/8 or ::1") from None
 
 
@@ -142,7 +142,7 @@ def _wildcard(values: tuple[str, ...]) -> tuple[str, ...]:
 def _verbs(values: tuple[str, ...]) -> tuple[str, ...]:
     unknown = [value for value in values if value != "*" and value not in VERBS]
     if unknown:
-        hint = "HTTP methods other than these are matched by '*' alone, or by an httpRule of apf/v1"
+        hint = "Other HTTP methods are matched only by '*', or by an httpRule of apf/v1"
         raise rule_error(f"{', '.join(map(repr, unknown[:5]))} must be one of {', '.join(VERBS)}", hint)
     return values
 
@@ -166,7 +166,7 @@ def _transform(text: str) -> str:
 
 
 def duration_ns(text: str) -> int:
-    """Return the nanoseconds of ``1m30s``, ``250ms`` and the like; any other text is a ValueError."""
+    """Convert a duration such as ``1m30s`` or ``250ms`` to nanoseconds; any other text is a ValueError."""
     if not re.fullmatch(_DURATION, text):
         raise ValueError(text)
     total = 0
@@ -176,7 +176,7 @@ def duration_ns(text: str) -> int:
 
 
 def written_duration(duration: int) -> str:
-    """Return the shortest way to write a duration in nanoseconds."""
+    """Write a duration in nanoseconds with one unit, the largest that gives a whole number."""
     for unit, size in _UNITS.items():
         if duration % size == 0:
             return f"{duration // size}{unit}" if duration else "0s"
@@ -207,12 +207,12 @@ def _check_duration(text: str) -> str:
 def _read_seconds(text: object) -> int:
     duration = _read_duration(text)
     if duration < _SECOND or duration % _SECOND:
-        raise rule_error("it must be whole seconds, at least one: the header knows no other")
+        raise rule_error("it must be whole seconds, at least one, because Retry-After has no fractions")
     return duration // _SECOND
 
 
 def size_bytes(text: str) -> int:
-    """Return the bytes of ``64KiB``, ``512B`` and the like; any other text is a ValueError."""
+    """Convert a size such as ``64KiB`` or ``512B`` to bytes; any other text is a ValueError."""
     match = re.fullmatch(_SIZE, text)
     if match is None:
         raise ValueError(text)
@@ -220,7 +220,7 @@ def size_bytes(text: str) -> int:
 
 
 def written_size(size: int) -> str:
-    """Return the shortest way to write so many bytes."""
+    """Write a size in bytes with one unit, the largest that gives a whole number."""
     unit = next(unit for unit, factor in _SIZES.items() if size % factor == 0) if size else "B"
     return f"{size // _SIZES[unit]}{unit}"
 
@@ -248,7 +248,7 @@ def load_callable(text: str) -> Callable[..., Any]:
 
 
 def callable_name(function: Callable[..., object]) -> str | None:
-    """Return ``package.module:function``; None when that isn't how it can be imported again."""
+    """Return ``package.module:function``; None if importing that name doesn't give the same function."""
     name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
     try:
         return name if load_callable(name) == function else None

@@ -5,11 +5,11 @@ limits below before its node is built. PyYAML's own composer has no such limits:
 text of 500,000 opening brackets ends the process.
 
 Plain scalars follow YAML 1.2, including ``0x10`` and ``0o17``. Scalars that only YAML 1.1 reads as something else
-(``yes``, ``1_000``, ``12:30``, dates) stay text, and a field for a boolean or a number reports them. ``0777`` stays
-text too, because 1.1 and 1.2 read different numbers.
+(``yes``, ``1_000``, ``12:30``, dates) stay text, which is an error in a field for a boolean or a number. ``0777`` stays
+text too, because 1.1 and 1.2 read it as different numbers.
 
-PyYAML's parser around libyaml is used where it is installed, as it is in the wheels. The parser in Python reads the
-same, about twenty times more slowly.
+PyYAML's parser around libyaml is used if it is installed, as it is in PyYAML's wheels. Its parser in Python gives the
+same results, but is about twenty times slower.
 """
 
 import re
@@ -24,13 +24,13 @@ from apf_middleware.config.problems import Path, Place, Problems
 __all__ = ["MAX_DEPTH", "MAX_DOCUMENTS", "MAX_NODES", "Document", "Entry", "Node", "Scalar", "compose"]
 
 MAX_DEPTH: Final = 40
-"""Mappings and lists inside each other."""
+"""The limit of mappings and lists inside each other."""
 
 MAX_NODES: Final = 100_000
-"""Values of one file; each use of an alias counts as many as it stands for."""
+"""The limit of values in one file; an alias counts as all values that it stands for."""
 
 MAX_DOCUMENTS: Final = 1_000
-"""Documents of one file."""
+"""The limit of documents in one file."""
 
 Scalar = str | int | float | bool | None
 
@@ -71,7 +71,7 @@ class Node:
         return self.value
 
     def line_of(self, path: Path) -> int:
-        """Return the line of the field there, or of its closest parent."""
+        """Return the line of the field at ``path``, or of its closest parent that exists."""
         node, line = self, self.line
         for step in path:
             if isinstance(node.value, Mapping) and isinstance(step, str) and step in node.value:
@@ -90,7 +90,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object; ``base`` is where in the file's document it stands, if that is a list of objects."""
+    """One object. If the file's document is a list of objects, ``base`` is the path of this one in it."""
 
     file: str
     number: int
@@ -120,7 +120,7 @@ class _Composer:
         self._problems = problems
         self._number = 0
         self._nodes = 0
-        self._anchors: dict[str, tuple[Node, int] | None] = {}  # with the number of nodes; None while it is still open
+        self._anchors: dict[str, tuple[Node, int] | None] = {}  # with the number of nodes; None while it is being read
 
     def documents(self) -> Iterator[Document]:
         for event in self._events:
@@ -170,7 +170,7 @@ class _Composer:
 
     def _mapping(self, depth: int) -> dict[str, Entry]:
         entries: dict[str, Entry] = {}
-        merged: list[Node] = []  # what << brings in
+        merged: list[Node] = []  # the mappings that << includes
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             is_merge = isinstance(event, yaml.ScalarEvent) and event.value == "<<" and _is_plain(event)
             node = self._node(event, depth)
@@ -190,7 +190,7 @@ class _Composer:
         return entries
 
     def _key(self, entries: Mapping[str, Entry], node: Node) -> str:
-        """Return a new key; for one that can't be a key, a stand-in, so that its value is still read."""
+        """Return the key; an invalid one is replaced by a unique text, so that its value is still read."""
         key = node.value
         if not isinstance(key, str):
             self.error(node.line, "a key must be text", "Put it in quotes" if not isinstance(key, tuple | dict) else "")
@@ -203,11 +203,11 @@ class _Composer:
     def _count(self, line: int, nodes: int) -> None:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
-            rule = f"a file must not have more than {MAX_NODES} values, aliases written out"
-            raise _UnreadableError(line, rule, "Take fewer aliases, or several files")
+            rule = f"a file must not have more than {MAX_NODES} values, where an alias counts as all that it stands for"
+            raise _UnreadableError(line, rule, "Use fewer aliases, or several files")
 
     def _scalar(self, line: int, event: yaml.ScalarEvent) -> Scalar:
-        if _HALF.search(event.value):  # libyaml refuses it itself
+        if _HALF.search(event.value):  # libyaml refuses such text itself
             raise _UnreadableError(line, "the text must be YAML: half of a character (a surrogate) stands alone")
         if _is_plain(event):
             return _plain(event.value)
@@ -227,7 +227,7 @@ class _Composer:
 
 
 def compose(text: str, file: str, problems: Problems) -> list[Document]:
-    """Return all documents of a text that have any content, as far as the text can be read."""
+    """Return the documents of a text that aren't empty, up to the first part that can't be read."""
     composer = _Composer(text, file, problems)
     documents: list[Document] = []
     try:

@@ -421,7 +421,7 @@ async def test_a_control_socket_that_cannot_be_created_is_logged_and_the_server_
     assert lived
     [record] = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert "apf.socket-failed" in record.message
-    assert "nobody else may be able to write" in record.message
+    assert "other users must not have write access" in record.message
     assert contents(directory) == []
 
 

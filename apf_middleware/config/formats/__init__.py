@@ -24,9 +24,9 @@ _VERSIONS: Final = (apf.VERSION, *(f"{kubernetes.GROUP}/{version}" for version i
 
 
 def define(document: Document, problems: Problems, *, skip_foreign: bool = False) -> Iterator[Definition]:
-    """Yield what this document defines, in whichever format it is written.
+    """Yield the definitions of a document in any format.
 
-    Objects of other APIs are ignored with a warning, or with ``skip_foreign`` without one.
+    Objects of other APIs are ignored; unless ``skip_foreign``, each causes a warning.
     """
     for one in unwrapped(document, problems):
         if _is_foreign(one):
@@ -50,7 +50,7 @@ def define(document: Document, problems: Problems, *, skip_foreign: bool = False
 
 
 def unwrapped(document: Document, problems: Problems) -> Iterator[Document]:
-    """Yield the objects of a list kind; any other document is itself the only one."""
+    """Yield the objects in a document: the items of a list, or the document itself."""
     kind, version = document.root.get("kind"), document.root.get("apiVersion")
     if kind is None or not isinstance(kind.value, str) or kind.value not in ("List", *_LISTS):
         yield document
@@ -91,7 +91,7 @@ def _warn_of_foreign(document: Document, problems: Problems) -> None:
     kind = document.root.get("kind")
     problems.warn(
         document.place(("kind",)),
-        "it is of another API, so it is ignored",
+        "this object is of another API, so it is ignored",
         field=dotted((*document.base, "kind")),
         value=kind.plain() if kind else Absent.ABSENT,
         hint="Keep it elsewhere, or pass --skip-foreign",
@@ -99,7 +99,7 @@ def _warn_of_foreign(document: Document, problems: Problems) -> None:
 
 
 def _reader(document: Document, problems: Problems) -> Callable[[Document, Problems], Definition | None] | None:
-    """Return the format's reader; None when there is none, which is then a problem."""
+    """Return the reader of the document's format; if there is none, report that and return None."""
 
     def error(key: str, rule: str, hint: str = "") -> None:
         node = document.root.get(key)

@@ -1,7 +1,7 @@
 """The format ``apf/v1``: what the other formats can express, in fewer words, and what web apps need besides.
 
-Kinds: PriorityLevel, FlowSchema, and Server for all that isn't of one level or schema. The same settings read documents
-and write them; keys with default values aren't written.
+Kinds: PriorityLevel, FlowSchema, and Server for settings of the whole server. The same settings read documents and
+write them; keys with default values aren't written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -91,7 +91,7 @@ class _LevelSpec(Settings):
     renamed: ClassVar[Mapping[str, str]] = {
         "nominalConcurrencyShares": "shares",
         "assuredConcurrencyShares": "shares",
-        "limited": "the fields of spec itself",
+        "limited": "Write its fields in spec itself",
         "limitResponse": "response",
     }
     always_written: ClassVar[frozenset[str]] = frozenset({"shares"})
@@ -105,10 +105,7 @@ class _LevelSpec(Settings):
     response: Literal["Queue", "Reject"] = "Queue"
     queuing: LevelQueuingModel | None = None
     wait_limit_ns: Nanoseconds | None = None
-    gates: Annotated[
-        tuple[NonEmpty, ...],
-        Field(strict=False, description="The gates of all its requests, after those of their schema and route."),
-    ] = ()
+    gates: Annotated[tuple[NonEmpty, ...], Field(strict=False)] = ()
     streams: StreamSettings | None = None
     weight: Annotated[Annotated[int, Field(ge=1, le=MAX_INT32)] | None, Field(description="The same as shares.")] = None
     guarantee: Annotated[Amount | None, Field(description="The same as minSeats.")] = None
@@ -325,7 +322,8 @@ class _SchemaSpec(Settings):
     ] = None
     estimate: AnyEstimate | None = None
     gates: Annotated[
-        tuple[NonEmpty, ...], Field(strict=False, description="Names, in the order in which they are asked.")
+        tuple[NonEmpty, ...],
+        Field(strict=False, description="The gates of its requests, in the order in which they are asked."),
     ] = ()
     rules_: Annotated[tuple[Annotated[Rule, BuiltFrom(_Rule, Rule)], ...], Field(strict=False, alias="rules")] = ()
     match: Annotated[
@@ -352,7 +350,7 @@ class FlowSchemaModel(Settings):
 def schema_document(
     schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None = None, gates: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return a schema as a FlowSchema; a callable without an importable name can't be written."""
+    """Return a schema as a FlowSchema; a callable that can't be imported by its name is left out and reported."""
     place = Place(f"<schema {schema.name}>")
     values = {
         "level": schema.level,
@@ -375,7 +373,7 @@ def schema_document(
 
 
 def server_document(settings: ServerSettings, problems: Problems) -> dict[str, Any]:
-    """Return all settings, so that none depends on the content of other documents."""
+    """Return the settings as a Server, including all defaults that would depend on other documents."""
     place = Place("<server>")
     spec = as_mapping(settings)
     for number, route in enumerate(settings.routes):
@@ -391,7 +389,7 @@ def _document(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_named(estimate: EstimateSettings | None, problems: Problems, place: Place, field: str) -> bool:
-    """Report a function that can't be imported by its name."""
+    """Return False, after reporting it, if the estimate has a function that can't be imported by its name."""
     if not isinstance(estimate, ComputedEstimate) or callable_name(estimate.function) is not None:
         return True
     _report_nameless(estimate.function, problems, place, field)
@@ -417,7 +415,7 @@ def define(document: Document, problems: Problems) -> Definition | None:
 
 
 def _given(raw: Mapping[str, Any]) -> frozenset[str]:
-    """Return the settings that a Server document gives, by their keys; those within others by their full names."""
+    """Return the keys of the settings that a Server document gives; inner keys are like ``bodies.holdSeats``."""
     spec = raw.get("spec")
     given = set()
     for key, value in spec.items() if isinstance(spec, Mapping) else ():

@@ -15,8 +15,8 @@ __all__ = ["Definition"]
 class Definition:
     """An object and the document that defines it.
 
-    ``catch_all`` is the KEP's mark of the level for requests that no schema takes. ``given`` are the settings that a
-    Server document has, by their keys.
+    ``catch_all`` is the KEP's mark of the level for requests that no schema takes. ``given`` has the keys of the
+    settings that a Server document gives.
     """
 
     thing: Level | FlowSchema | ServerSettings

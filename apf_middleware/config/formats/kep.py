@@ -53,7 +53,7 @@ class _PrioritySpec(Settings):
             return
         for name, value in numbers.items():
             if value is None and (name != "hand_size" or (self.queues or 0) > 1):
-                more = " and more than one queue" if name == "hand_size" else ""
+                more = " and has more than one queue" if name == "hand_size" else ""
                 yield Violation((name,), Absent.ABSENT, f"it is required for a level that isn't exempt{more}")
         yield from queuing_rules(self.queuing())
 

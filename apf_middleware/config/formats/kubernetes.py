@@ -1,10 +1,11 @@
 """Kubernetes' own manifests (flowcontrol.apiserver.k8s.io, v1alpha1 to v1), as ``kubectl get -o yaml`` prints them.
 
-The versions differ in how they write shares. v1alpha1, v1beta1 and v1beta2 call them assuredConcurrencyShares; up to
-v1beta3 zero meant "not set", unless in v1beta3 an annotation keeps it. All other fields are the same in all versions.
+The versions differ in how they write shares. v1alpha1, v1beta1 and v1beta2 call them assuredConcurrencyShares. Up to
+v1beta3, zero means "not set", except in v1beta3 with a certain annotation. All other fields are the same in all
+versions.
 
-Configurations are written as manifests of v1, as far as v1 can express them. Of the KEP's alternatives it can express
-those that test the caller alone, and only where the result means exactly the same.
+Configurations are written as manifests of v1, as far as v1 can express them. It can express an alternative in the KEP's
+form only if this tests nothing but the caller, and a rule exists with exactly the same meaning.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -104,7 +105,7 @@ class _Status(Settings):
         seen: set[str] = set()
         for place, condition in enumerate(self.conditions):
             if condition.type in seen:
-                yield Violation(("conditions", place, "type"), condition.type, "each condition type must be there once")
+                yield Violation(("conditions", place, "type"), condition.type, "another condition has the same type")
             seen.add(condition.type)
 
 
@@ -209,7 +210,7 @@ class _LimitResponse(Settings):
     def rules(self) -> Iterator[Violation]:
         if self.type == "Queue" and self.queuing is None:
             rule = "it is required where the type is Queue"
-            yield Violation(("queuing",), Absent.ABSENT, rule, "queuing: {} will do")
+            yield Violation(("queuing",), Absent.ABSENT, rule, "queuing: {} is enough")
         if self.type == "Reject" and self.queuing is not None:
             yield Violation(("queuing",), self.queuing, "it must be absent where the type is Reject")
 
@@ -299,14 +300,14 @@ def define(document: Document, problems: Problems) -> Definition | None:
 
 
 def _at(data: object, *path: str) -> Any:  # noqa: ANN401 (the type isn't checked yet)
-    """Return the value there in a document that may have any shape."""
+    """Return the value at ``path`` in a document that may have any shape."""
     for step in path:
         data = data.get(step) if isinstance(data, Mapping) else None
     return data
 
 
 def _schema_rules(data: Mapping[str, object]) -> Iterator[Violation]:
-    """Yield the rules between name and spec, also when the rest isn't well-formed."""
+    """Yield the broken rules between name and spec, even if other parts are invalid."""
     name, precedence = _at(data, "metadata", "name"), _at(data, "spec", "matchingPrecedence")
     yield from precedence_rules(("spec", "matchingPrecedence"), name, precedence or None)
 
@@ -320,9 +321,9 @@ def _level_rules(data: Mapping[str, object], version: str) -> Iterator[Violation
         hint = "Take type: Limited, or let schemas refer to the level 'exempt'"
         yield Violation(path, kind, "only the level 'exempt' may have the type Exempt", hint)
     limited = _at(data, "spec", "limited")
-    unknown, hint = "assuredConcurrencyShares", "nominalConcurrencyShares, from v1beta3 on"
+    unknown, hint = "assuredConcurrencyShares", "From v1beta3 on it is called nominalConcurrencyShares"
     if version in ASSURED:
-        unknown, hint = "nominalConcurrencyShares", "assuredConcurrencyShares, before v1beta3"
+        unknown, hint = "nominalConcurrencyShares", "Before v1beta3 it is called assuredConcurrencyShares"
     if isinstance(limited, Mapping) and unknown in limited:
         yield Violation(("spec", "limited", unknown), limited[unknown], "there is no such key here", hint)
     annotations = _at(data, "metadata", "annotations")
@@ -405,7 +406,7 @@ def _equivalent_rule(alternative: Conjunction) -> Rule | None:
     if "*" in test.values or test.operator is Operator.PATTERN_MATCH:
         return None
     subjects: tuple[AnySubject, ...] = ()
-    if test.operator is not Operator.SUPER_SET or len(test.values) == 1:  # one of them suffices
+    if test.operator is not Operator.SUPER_SET or len(test.values) == 1:  # one match suffices, as with subjects
         if test.field is Field.USER:
             subjects = tuple(map(UserSubject, test.values))
         elif test.field is Field.GROUPS:

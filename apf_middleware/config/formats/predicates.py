@@ -1,8 +1,8 @@
 """The KEP's predicates: alternatives, each of which is a list of atomic tests that must all hold.
 
-An alternative is ``and:`` with a list, or a single test. A test is written in one of two ways: with its parts inside
-(``superSet: {field: groups, set: [a]}``), or, as the KEP's own examples have it, beside (``superSet:`` without a value,
-and ``field:`` and ``set:`` as its neighbours).
+An alternative is ``and:`` with a list, or a single test. The parts of a test are written in one of two places: inside
+its operator (``superSet: {field: groups, set: [a]}``), or, as in the KEP's own examples, beside it (``superSet:``
+without a value, followed by ``field:`` and ``set:``).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ _OPERANDS: Final[Mapping[Operator, str]] = {
     Operator.SUPER_SET: "set",
     Operator.PATTERN_MATCH: "pattern",
 }
-"""The key of what a test compares with."""
+"""The key of the value that a test compares with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class _Parts(Settings):
 def read_match(
     match: Sequence[object], path: Path, document: Document, problems: Problems
 ) -> tuple[Conjunction, ...] | None:
-    """Return the alternatives; None when problems were found in them."""
+    """Return the alternatives; None if problems were found in them."""
     read = [_alternative(one, (*path, place), document, problems) for place, one in enumerate(match)]
     complete = tuple(one for one in read if one is not None)
     return complete if len(complete) == len(read) else None
@@ -126,7 +126,7 @@ def _built(name: str, parts: _Parts, path: Path, document: Document, problems: P
 
 
 def match_part(alternative: Conjunction) -> dict[str, Any]:
-    """Return an alternative as it is written."""
+    """Return an alternative as a document writes it."""
     return {"and": list(map(_written, alternative.tests))}
 
 

@@ -16,10 +16,10 @@ from apf_middleware.fairqueuing.shuffle import Dealer
 __all__ = ["BACKFILL", "MAX_BACKFILL", "LevelQueuingModel", "QueuingModel", "queuing_rules"]
 
 BACKFILL: Final = 2
-"""The default rounds of back-fill, which gain most of what more rounds would."""
+"""The default number of rounds of back-fill; more rounds would gain little."""
 
 MAX_BACKFILL: Final = 100
-"""The limit of rounds; more are as good as no bound."""
+"""The maximum number of rounds; more would hardly differ from no limit."""
 
 _QUEUES: Final = 64
 _HAND: Final = 8
@@ -56,23 +56,21 @@ class QueuingModel(Settings):
 
 @dataclass(frozen=True, slots=True)
 class LevelQueuingModel(Settings):
-    """Numbers of queues, or ``exact``: a queue for each flow; of numbers, 0 means the default."""
+    """Numbers of queues, or ``exact``: a queue for each flow. For numbers as in `QueuingModel`, 0 means the default."""
 
     renamed: ClassVar[Mapping[str, str]] = _RENAMED
     always_written: ClassVar[frozenset[str]] = _NUMBERS
 
-    queues: Annotated[int | Literal["exact"], Field(description="A number, or 'exact': a queue for each flow.")] = (
-        _QUEUES
-    )
+    queues: int | Literal["exact"] = _QUEUES
     hand_size: Annotated[_Number | None, Field(json_schema_extra=_hand_schema)] = None
     queue_length_limit: _Number = _LENGTH
     max_queues: Annotated[
-        int | None, Field(description="How many flows have a queue each, where queues are exact.")
+        int | None, Field(description="The number of flows that have a queue each, if queues are exact.")
     ] = None
-    shared_queues: Annotated[int | None, Field(description="For the flows beyond maxQueues.")] = None
-    backfill: Annotated[int, Field(description="Rounds in which others pass a request that waits for seats.")] = (
-        BACKFILL
-    )
+    shared_queues: Annotated[int | None, Field(description="The number of queues for flows beyond maxQueues.")] = None
+    backfill: Annotated[
+        int, Field(description="The number of rounds in which others may pass a request that waits for several seats.")
+    ] = BACKFILL
 
     def rules(self) -> Iterator[Violation]:
         exact = self.queues == "exact"

@@ -121,7 +121,7 @@ def _url_rule(url: str) -> str:
 
 
 def precedence_rules(path: tuple[str | int, ...], name: object, precedence: object) -> Iterator[Violation]:
-    """Yield the rules of a schema's precedence; a wrong type is reported elsewhere."""
+    """Yield the rule that a schema's precedence breaks; a wrong type is reported elsewhere."""
     if type(precedence) is not int:
         return
     if not FIRST_PRECEDENCE <= precedence <= LAST_PRECEDENCE:

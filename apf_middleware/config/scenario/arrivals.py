@@ -1,4 +1,4 @@
-"""Arrival processes of a scenario. `apf_middleware.simulation.arrivals` makes requests of them."""
+"""Arrival processes of a scenario. `apf_middleware.simulation.arrivals` creates the requests."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 MOST_CALLERS: Final = 20_000
-"""The limit of clients, or connections of closed loops, of one scenario: each has its own random generator."""
+"""The limit of clients, or connections of closed loops, of one scenario, because each has its own random generator."""
 
 SHORTEST_NS: Final = 1_000
 """Durations that are shorter on average count as zero."""
@@ -60,7 +60,7 @@ class SteadyArrivals(Settings):
 
 @dataclass(frozen=True, slots=True)
 class BurstArrivals(Settings):
-    """Random arrivals, at ``rate`` in phases that are on and at ``idle_rate`` in between."""
+    """Random arrivals, at ``rate`` in phases of the duration ``on``, and at ``idle_rate`` in phases of ``off``."""
 
     renamed: ClassVar[Mapping[str, str]] = _RENAMED
 
@@ -73,15 +73,15 @@ class BurstArrivals(Settings):
     def rules(self) -> Iterator[Violation]:
         for key in ("on", "off"):
             if getattr(self, key).mean_ns < SHORTEST_NS:
-                yield Violation((key,), "0s", "it must be more than nothing")
+                yield Violation((key,), "0s", "it must be more than zero")
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedArrivals(Settings):
     """A number of connections, each of which makes its next request some time after its last response.
 
-    After a rejection the pause is a different one. A closed loop sends fewer requests to a slow server, unlike open
-    arrivals.
+    This time is ``pause`` after a rejection, otherwise ``think``. A closed loop sends fewer requests to a slow server,
+    unlike open arrivals.
     """
 
     renamed: ClassVar[Mapping[str, str]] = _RENAMED
@@ -104,7 +104,7 @@ class ReplayedArrivals(Settings):
 
 @dataclass(frozen=True, slots=True)
 class CalledArrivals(Settings):
-    """No arrivals but the calls of other tenants' requests."""
+    """No arrivals of its own: requests of other tenants make all requests of this tenant (see `Tenant.calls`)."""
 
     renamed: ClassVar[Mapping[str, str]] = _RENAMED
 

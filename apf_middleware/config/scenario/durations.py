@@ -119,7 +119,7 @@ class LognormalDuration(Settings):
 
 @dataclass(frozen=True, slots=True)
 class ParetoDuration(Settings):
-    """A heavy tail: of the durations longer than x, 2^-shape are longer than 2x. It is cut at ``most_ns``."""
+    """A heavy tail: of the durations longer than x, the part 2^-shape is longer than 2x. None exceeds ``most_ns``."""
 
     renamed: ClassVar[Mapping[str, str]] = _RENAMED
 
@@ -130,7 +130,7 @@ class ParetoDuration(Settings):
 
     def rules(self) -> Iterator[Violation]:
         if self.least_ns == 0:
-            yield Violation(("least_ns",), 0, "it must be more than nothing")
+            yield Violation(("least_ns",), 0, "it must be more than zero")
         else:
             yield from _order_rules(self.least_ns, self.most_ns)
 
@@ -179,7 +179,7 @@ def _order_rules(least_ns: int, most_ns: int) -> Iterator[Violation]:
 
 
 def _expanded(given: object) -> object:
-    """Expand the short form of a constant duration, a text."""
+    """Expand the short form: a text is a constant duration."""
     if isinstance(given, int | float):
         raise rule_error("it must be a duration, or a mapping with a type", "Write it like 20ms")
     return {"type": "constant", "value": given} if isinstance(given, str) else given

@@ -29,9 +29,10 @@ class Backend(Settings):
     """The resource behind a server: it serves ``places`` requests at full speed, and more of them more slowly.
 
     With n requests in flight, each takes its service time * (n/places)^exponent, fixed when it begins, as databases do
-    under contention. An exponent of 1 is a shared processor, 0 never becomes slower. ``overhead_ns`` is the server's
-    own time for a request, one step after the other: a third to read it, a third to start it, a third to respond. A
-    rejected request is read, and its response takes two thirds.
+    under contention. With an exponent of 1 it is like a shared processor; with 0 it never becomes slower.
+    ``overhead_ns`` is the server's own time for a request: a third to read it, a third to start it and a third to
+    respond. The server does one of these steps at a time. A rejected request is read, and its response takes two
+    thirds.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"capacity": "places", "seats": "places", "cpu": "overhead"}
@@ -95,7 +96,7 @@ class WeightedSeats(Settings):
 
 
 def _listed(given: object) -> object:
-    """Expand the short form of the same seats for all requests, a number."""
+    """Expand the short form: a number means the same seats for all requests."""
     return [{"seats": given}] if isinstance(given, int) else given
 
 
@@ -103,10 +104,10 @@ def _listed(given: object) -> object:
 class Tenant(Settings):
     """A group of ``count`` clients; ``{n}`` in their names and requests is the number of each, from 0.
 
-    Without ``user``, clients are called like the tenant. Without ``widths``, requests have the seats that the
-    configuration estimates. A client gives up ``timeout_ns`` after its request; 0 means never. After its own work a
-    request makes its ``calls`` one after the other, as requests of the tenants of these names, and keeps its seats
-    meanwhile.
+    Without ``user``, the names of clients are made from the tenant's name. Without ``widths``, requests have the seats
+    that the configuration estimates. A client gives up ``timeout_ns`` after its request; 0 means never. ``calls`` are
+    names of tenants: after its own work, a request makes one request of each of them, one after the other, and keeps
+    its seats meanwhile.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {
@@ -152,7 +153,7 @@ class Tenant(Settings):
 
     @property
     def callers(self) -> int:
-        """The clients, or their connections."""
+        """The number of clients, or of the connections of all clients."""
         return self.count * (self.arrivals.connections if isinstance(self.arrivals, ClosedArrivals) else 1)
 
 
@@ -168,8 +169,8 @@ _FromReader = Annotated[str, Field(init=False), BeforeValidator(_refuse_key)]
 class Scenario(Settings):
     """Tenants in front of ``servers`` equal servers, for ``duration_ns``.
 
-    Requests that are due before ``warm_up_ns`` aren't counted. The name is that of the metadata. Files are relative to
-    ``folder``, which is the document's.
+    Requests that are due before ``warm_up_ns`` aren't counted. ``name`` comes from the metadata. Paths of files are
+    relative to ``folder``, the folder of the document.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {
@@ -201,7 +202,7 @@ class Scenario(Settings):
     def _caller_rules(self) -> Iterator[Violation]:
         callers = sum(tenant.callers for tenant in self.tenants)
         if callers > MOST_CALLERS:
-            rule = f"there must be at most {MOST_CALLERS} clients and connections, and these are {callers}"
+            rule = f"there must be at most {MOST_CALLERS} clients and connections, and there are {callers}"
             yield Violation(("tenants",), self.tenants, rule)
 
     def _name_rules(self) -> Iterator[Violation]:
@@ -226,9 +227,9 @@ class Scenario(Settings):
             arrivals = tenant.arrivals
             if self.backend.overhead_ns >= SHORTEST_NS or not isinstance(arrivals, ClosedArrivals):
                 continue
-            rule = "it must be more than nothing, unless backend.overhead is"
+            rule = "it must be more than zero, unless backend.overhead is"
             if tenant.service.mean_ns + arrivals.think.mean_ns < SHORTEST_NS:
-                yield Violation(("tenants", place, "service"), "0s", rule, "Or let the tenant think")
+                yield Violation(("tenants", place, "service"), "0s", rule, "Or set think in arrivals")
             if arrivals.pause.mean_ns < SHORTEST_NS:
                 yield Violation(("tenants", place, "arrivals", "pause"), "0s", rule)
 

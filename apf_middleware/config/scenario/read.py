@@ -44,14 +44,14 @@ def load_scenario(*paths: str | PathLike[str]) -> tuple[Scenario, Configuration]
 
 
 def read_scenario(paths: Iterable[str | PathLike[str]], *, wanted: bool = True) -> ScenarioReading:
-    """Return what `load_scenario` returns or raises. Unless a scenario is ``wanted``, there may be none."""
+    """Return the scenario and its configuration, or the problems. Without ``wanted``, the scenario may be missing."""
     problems = Problems()
     listed = [fspath(path) for path in paths]
     return _reading(read_files(listed, problems), listed[0] if listed else ".", problems, wanted=wanted)
 
 
 def read_scenario_text(text: str, name: str = "<text>") -> ScenarioReading:
-    """Return the reading of a text, as `read_scenario` does of files."""
+    """Return the reading of a text; `read_scenario` reads files."""
     problems = Problems()
     return _reading(read_text(text, name, problems), name, problems, wanted=True)
 

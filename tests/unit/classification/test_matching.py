@@ -64,7 +64,7 @@ PODS_RULE = ResourceRule(("get",), ("",), ("pods",), ("ns1",))
         (
             http(headers=(ValueMatch("X-A", pattern="a"),)),
             replace(PATH, headers={"x-a": "ab"}),
-            "the header 'X-A' is not as it must be",
+            "the header 'X-A' doesn't meet the condition",
         ),
         (
             Conjunction((Atom(Field.USER, Operator.PATTERN_MATCH, ("an",)),)),
@@ -72,8 +72,8 @@ PODS_RULE = ResourceRule(("get",), ("",), ("pods",), ("ns1",))
             "user patternMatch ['an'] doesn't hold",
         ),
         (http(hosts=("x",)), PATH, "the host 'Api.Example.com:8443' is not in ['x']"),
-        (http(headers=(ValueMatch("X-A"),)), PATH, "the header 'X-A' is not as it must be"),
-        (http(query=(ValueMatch("a"),)), PATH, "the query parameter 'a' is not as it must be"),
+        (http(headers=(ValueMatch("X-A"),)), PATH, "the header 'X-A' doesn't meet the condition"),
+        (http(query=(ValueMatch("a"),)), PATH, "the query parameter 'a' doesn't meet the condition"),
         (
             Conjunction((Atom(Field.USER, Operator.IN_SET, ("ann",), inverted=True),)),
             PATH,

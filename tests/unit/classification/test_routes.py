@@ -104,13 +104,13 @@ def test_an_empty_table_covers_nothing() -> None:
     ("routes", "message"),
     [
         ([Route("a/b", "x")], "path template is 'a/b', but it must be"),
-        ([Route("/a/{b", "x")], "{b must be a whole segment"),
-        ([Route("/a/{1}", "x")], "{1} must be a whole segment"),
+        ([Route("/a/{b", "x")], "'{b' must be a name in braces without anything"),
+        ([Route("/a/{1}", "x")], "'{1}' must be a name in braces without anything"),
         ([Route("/a/b{c}", "x")], "in 'b{c}', * or {name} must be a whole segment"),
         ([Route("/a*/b", "x")], "in 'a*', * or {name} must be a whole segment"),
         ([Route("/{a}/{a}", "x")], "each parameter must have a name of its own"),
         ([Route("/a", "")], "resource of the route '/a' is ''"),
-        ([Route("/a/{b}", "x"), Route("/a/{c}", "y")], "route is '/a/{c}', but another one covers the same paths"),
+        ([Route("/a/{b}", "x"), Route("/a/{c}", "y")], "route is '/a/{c}', but another route covers the same paths"),
         ([Route("/a", "x", ("GET",)), Route("/a", "y", ("get",))], "with GET"),
     ],
 )

@@ -116,7 +116,7 @@ def test_a_callable_is_imported() -> None:
         ("{linger: 5ms}", "finalSeats", "only mean something together"),
         ("{finalSeats: 3, linger: 61s}", "linger", "at most a minute"),
         ("{finalSeats: 10001, linger: 1s}", "finalSeats", "at most 10000"),
-        ("{source: learned, durationPerSeat: 0s}", "durationPerSeat", "more than nothing"),
+        ("{source: learned, durationPerSeat: 0s}", "durationPerSeat", "more than zero"),
         ("{width: 3}", "width", "no such key"),
     ],
 )

@@ -70,7 +70,7 @@ def test_the_default_queue_is_where_everything_else_goes_unless_it_is_named() ->
         (level("a", "priority: 9999999"), "spec.priority", "at most"),
         (level("a", "parent: a"), "spec.parent", "its own parent"),
         (level("a", "parent: b"), "spec.parent", "no such queue"),
-        (level("a", "parent: b") + level("b", "parent: c") + level("c"), "spec.parent", "two levels deep"),
+        (level("a", "parent: b") + level("b", "parent: c") + level("c"), "spec.parent", "can't be nested"),
         (level("a", "parent: b") + level("b", "parent: a"), "spec.parent", "that queue has a parent itself (b)"),
         (level("a", "parent: exempt"), "spec.parent", "exempt levels"),
         (level("a", "parent: catch-all"), "spec.parent", "a parent takes no requests itself"),
@@ -89,14 +89,14 @@ def test_the_default_queue_is_where_everything_else_goes_unless_it_is_named() ->
         (
             level("a", "parent: b, guarantee: 3") + level("c", "parent: b, minSeats: 3") + level("b", "minSeats: 5"),
             "spec.minSeats",
-            "comes to 6, and the min of their parent 'b' is 5",
+            "adds up to 6, and the min of their parent 'b' is 5",
         ),
         (level("a", "parent: b, minSeats: 3") + level("b", "maxSeats: 2"), "spec.minSeats", "the max of their parent"),
         (server("queues: {default: nobody}"), "spec.queues.default", "no such level"),
         (server("queues: {default: exempt}"), "spec.queues.default", "isn't exempt"),
         (server("queues: {header: X-Queue}"), "spec.queues.header", "no caller would be trusted"),
         (server("queues: {header: 'X Queue', groups: [a]}"), "spec.queues.header", "a header's name"),
-        (server("queues: {groups: [a]}"), "spec.queues.groups", "there is no header"),
+        (server("queues: {groups: [a]}"), "spec.queues.groups", "no effect without a header"),
         (
             server("queues: {header: X-Queue, trustedProxies: true}"),
             "spec.queues.trustedProxies",
@@ -144,9 +144,9 @@ def test_mins_from_shares_are_whole_seats_of_what_their_parent_can_have(most: in
 def test_a_guarantee_of_all_seats_is_reported_with_its_meaning() -> None:
     reading = read_source(server("seats: 4") + level("all", "minSeats: 4"))
 
-    [warning] = [one for one in reading.warnings if "come to 4" in one.rule]
+    [warning] = [one for one in reading.warnings if "add up to 4" in one.rule]
     assert (warning.field, warning.value) == ("spec.minSeats", 4)
-    assert warning.hint.startswith("Levels without a min get none.")
+    assert warning.hint.startswith("Levels without a min get no seats.")
     assert not [
-        one for one in read_source(server("seats: 5") + level("all", "minSeats: 4")).warnings if "come to" in one.rule
+        one for one in read_source(server("seats: 5") + level("all", "minSeats: 4")).warnings if "add up to" in one.rule
     ]

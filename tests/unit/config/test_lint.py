@@ -30,7 +30,7 @@ def test_less_than_a_seat_is_reported_where_seats_are_rounded_up_beyond_what_the
     periodic = SERVER.replace("defaults: none", "defaults: none, borrowing: periodic")
 
     [warning] = read_source(periodic % 10 + text).warnings
-    rule = "of 10 seats that comes to 0.1, and less than one is rounded up to one beyond the server's seats"
+    rule = "its part of 10 seats is 0.1, which is rounded up to 1, so that all levels together may use more than 10"
     assert (warning.place.document, warning.field, warning.rule) == (2, "spec.shares", rule)
     assert read_source(periodic % 100 + text).warnings == ()
     assert warnings(text, seats=10) == []
@@ -72,7 +72,7 @@ def test_excessive_guarantees_are_reported_once_at_the_largest() -> None:
     text = level("small", "{minSeats: 4}") + level("big", "{minSeats: 7}") + level("other")
     text += schema("s", 10, ALICE, "small") + schema("b", 20, BOB, "big") + schema("o", 30, EVERYTHING, "other")
 
-    rule = "the minSeats of all levels (big, small) come to 11, and the server has 10 seats"
+    rule = "the minSeats of all levels (big, small) add up to 11, and the server has 10 seats"
     assert [one for one in warnings(text, seats=10) if "minSeats" in one] == [f"3 spec.minSeats: {rule}"]
     assert len(warnings(text, seats=11)) == 1  # nothing is left to the third
     assert warnings(text, seats=12) == []
@@ -81,7 +81,7 @@ def test_excessive_guarantees_are_reported_once_at_the_largest() -> None:
 def test_one_excessive_guarantee_is_enough_for_a_warning() -> None:
     [warning] = warnings(level("big", "{minSeats: 11}") + schema("o", 30, EVERYTHING, "big"), seats=10)
 
-    assert warning == "2 spec.minSeats: the minSeats of all levels come to 11, and the server has 10 seats"
+    assert warning == "2 spec.minSeats: the minSeats of all levels add up to 11, and the server has 10 seats"
 
 
 def test_defaults_cause_no_warnings() -> None:

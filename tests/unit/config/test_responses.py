@@ -23,7 +23,7 @@ def test_responses_can_be_chosen() -> None:
         ("{status: 500}", "status", "429"),
         ("{retryAfter: {least: 500ms}}", "retryAfter.least", "whole seconds"),
         ("{retryAfter: {least: 0s}}", "retryAfter.least", "whole seconds"),
-        ("{retryAfter: {least: 9s, most: 3s}}", "retryAfter.least", "must not be more than most"),
+        ("{retryAfter: {least: 9s, most: 3s}}", "retryAfter.least", "must not exceed most, which is 3s"),
         ("{name: hidden}", "name", "no such key"),
     ],
 )

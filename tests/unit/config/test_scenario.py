@@ -174,8 +174,8 @@ def test_without_a_scenario_there_may_be_only_a_configuration(tmp_path: Path) ->
         (
             f"{HEAD}  name: s\n{TENANT}",
             (
-                "s.yaml:4: error: spec.name is 's', but there is no such key here. Known are about, backend, balancing,"
-                " configuration, duration, seed, servers, tenants, warmUp"
+                "s.yaml:4: error: spec.name is 's', but there is no such key here. Known keys: about, backend,"
+                " balancing, configuration, duration, seed, servers, tenants, warmUp"
             ),
         ),
         (
@@ -205,7 +205,7 @@ def test_without_a_scenario_there_may_be_only_a_configuration(tmp_path: Path) ->
         ),
         (
             tenant("{type: pareto, least: 0s, shape: 1, most: 1s}"),
-            "s.yaml:7: error: spec.tenants[0].service.least is '0s', but it must be more than nothing",
+            "s.yaml:7: error: spec.tenants[0].service.least is '0s', but it must be more than zero",
         ),
         (
             tenant("{type: uniform, least: 2s, most: 1s}"),
@@ -224,20 +224,20 @@ def test_without_a_scenario_there_may_be_only_a_configuration(tmp_path: Path) ->
         ),
         (
             tenant(arrivals="{type: bursts, rate: 1, on: 0s, off: 1s}"),
-            "s.yaml:6: error: spec.tenants[0].arrivals.on is '0s', but it must be more than nothing",
+            "s.yaml:6: error: spec.tenants[0].arrivals.on is '0s', but it must be more than zero",
         ),
         (
             tenant(arrivals="{type: closed, connections: 1, pause: 0s}"),
             (
-                "s.yaml:6: error: spec.tenants[0].arrivals.pause is '0s', but it must be more than nothing, unless"
+                "s.yaml:6: error: spec.tenants[0].arrivals.pause is '0s', but it must be more than zero, unless"
                 " backend.overhead is"
             ),
         ),
         (
             tenant("0s", arrivals="{type: closed, connections: 1}"),
             (
-                "s.yaml:7: error: spec.tenants[0].service is '0s', but it must be more than nothing, unless"
-                " backend.overhead is. Or let the tenant think"
+                "s.yaml:7: error: spec.tenants[0].service is '0s', but it must be more than zero, unless"
+                " backend.overhead is. Or set think in arrivals"
             ),
         ),
         (
@@ -311,7 +311,7 @@ def test_two_tenants_of_one_name_are_refused() -> None:
 def test_too_many_callers_are_refused() -> None:
     text = tenant(arrivals="{type: closed, connections: 2000}", more="    count: 11\n")
 
-    assert "but there must be at most 20000 clients and connections, and these are 22000" in " ".join(problems(text))
+    assert "but there must be at most 20000 clients and connections, and there are 22000" in " ".join(problems(text))
 
 
 def test_a_reading_with_problems_raises_an_error_with_all_of_them() -> None:

@@ -48,7 +48,7 @@ def test_the_server() -> None:
     ("old", "new", "line", "field", "rule"),
     [
         ("seats: 50", "seats: 0", 4, "spec.seats", "at least 1"),
-        ("requestTimeout: 30s", "requestTimeout: 0s", 5, "spec.requestTimeout", "more than nothing"),
+        ("requestTimeout: 30s", "requestTimeout: 0s", 5, "spec.requestTimeout", "more than zero"),
         ("strictUpstream: true", "strictUpstream: yes", 8, "spec.strictUpstream", "true or false"),
         ("defaults: none", "defaults: all", 9, "spec.defaults", "'web', 'kubernetes' or 'none'"),
         ("resource: orders, ", "", 12, "spec.routes[0].resource", "required"),
@@ -60,7 +60,7 @@ def test_the_server() -> None:
             "same paths",
         ),
         ("/orders/", "/or{ders/", 12, "spec.routes[0].path", "whole segment"),
-        ("type: tokens, ", "", 14, "spec.authentication[0].type", "must name its type"),
+        ("type: tokens, ", "", 14, "spec.authentication[0].type", "must be one of certificate, function"),
         ("metrics: {path: /numbers, prefix: shop}", "metrics: on", 15, "spec.metrics", "must be a mapping"),
     ],
 )

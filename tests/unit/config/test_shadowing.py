@@ -59,7 +59,7 @@ def test_what_may_match_is_left_alone(earlier: str, later: str) -> None:
 def test_a_catch_all_that_is_not_last_is_reported() -> None:
     found = warnings(schema("all", 10, EVERYTHING) + schema("b", 20, BOB) + schema("c", 30, ALICE))
 
-    assert "2 spec.precedence: this schema takes everything, and 2 more are tried after it" in found
+    assert "2 spec.precedence: this schema takes every request, so 2 later schemas can't match" in found
     assert len(found) == 3
     assert warnings(schema("b", 20, BOB) + schema("all", 30, EVERYTHING)) == []
 

@@ -77,7 +77,7 @@ def test_a_directory_that_is_missing_is_made_for_its_owner_alone(directory: Path
 
     assert made.stat().st_mode & 0o777 == 0o700
     prepare_directory(made)
-    with pytest.raises(InvalidValueError, match="it must be there: no such file or directory"):
+    with pytest.raises(InvalidValueError, match="it is missing and can't be created: no such file or directory"):
         prepare_directory(directory / "no" / "run")
 
 
@@ -85,7 +85,7 @@ def test_where_others_can_write_no_socket_is_safe(directory: Path) -> None:
     inner = directory / "run"
     inner.mkdir()
     inner.chmod(0o770)
-    with pytest.raises(InvalidValueError, match=r"nobody else may be able to write .* chmod go-w"):
+    with pytest.raises(InvalidValueError, match=r"other users must not have write access to .* chmod go-w"):
         require_safe(inner)
     inner.chmod(0o1777)
     with pytest.raises(InvalidValueError, match="Take a directory in it"):
@@ -93,7 +93,7 @@ def test_where_others_can_write_no_socket_is_safe(directory: Path) -> None:
     inner.chmod(0o755)
     require_safe(inner)
     directory.chmod(0o777)
-    with pytest.raises(InvalidValueError, match=f"write to {directory}"):
+    with pytest.raises(InvalidValueError, match=f"write access to {directory}"):
         require_safe(inner)
     directory.chmod(0o1777)
     require_safe(inner)

@@ -48,7 +48,7 @@ def test_a_directory_that_others_can_write_to_is_refused(directory: Path, capsys
     with pytest.raises(typer.Exit), socket_worker(directory, b""):
         found(directory)
 
-    assert "nobody else may be able to write" in capsys.readouterr().err
+    assert "other users must not have write access" in capsys.readouterr().err
 
 
 def test_a_command_needs_to_know_which_server() -> None:

@@ -190,7 +190,7 @@ BROKEN: list[tuple[str, tuple[str, str], int, str, str]] = [
     (SCHEMA, ("[/a/*]", "[/, /a//b]"), 27, "spec.rules[0].nonResourceRules[0].nonResourceURLs[1]", "'//'"),
     (SCHEMA, ("[/a/*]", "[/hea*]"), 27, "spec.rules[0].nonResourceRules[0].nonResourceURLs[0]", "last segment"),
     (SCHEMA, ("[/a/*]", "[/*/*]"), 27, "spec.rules[0].nonResourceRules[0].nonResourceURLs[0]", "only one"),
-    (SCHEMA, ("- type: Dangling", "- type: Dangling\n  - type: Dangling"), 31, "status.conditions[1].type", "once"),
+    (SCHEMA, ("- type: Dangling", "- type: Dangling\n  - type: Dangling"), 31, "status.conditions[1].type", "same"),
     (SCHEMA, ("- type: Dangling", "- type: ''"), 30, "status.conditions[0].type", "empty"),
     (SCHEMA, ("name: s\n", "name: exempt\n"), 5, "spec", "can't be changed"),
     (SCHEMA, ("name: s\n", "name: catch-all\n"), 5, "spec", "can't be changed"),
@@ -233,7 +233,7 @@ BROKEN: list[tuple[str, tuple[str, str], int, str, str]] = [
         f"metadata.annotations.{ZERO_SHARES}",
         "v1beta3",
     ),
-    (LEVEL, ("- type: A", "- type: A\n  - type: A"), 21, "status.conditions[1].type", "once"),
+    (LEVEL, ("- type: A", "- type: A\n  - type: A"), 21, "status.conditions[1].type", "has the same type"),
     (LEVEL, ("- type: A", "- status: 'True'"), 20, "status.conditions[0].type", "required"),
     (
         LEVEL,

@@ -18,7 +18,7 @@ ONE = server(10) + level("web", "minSeats: 0, maxSeats: 1")
         ({"min": 5, "max": 4}, "min", "must not exceed the max, which is 4"),
         ({"parent": "nobody"}, "parent", "no such queue"),
         ({"parent": "new"}, "parent", "its own parent"),
-        ({"parent": "free"}, "parent", "two levels deep"),
+        ({"parent": "free"}, "parent", "be nested"),
         ({"parent": "catch-all"}, "parent", "takes no requests itself"),
         ({"parent": "tenants", "min": 7}, "min", "the max of their parent"),
         ({"parent": "tenants", "max": 7}, "max", "the max of its parent"),
