@@ -29,7 +29,7 @@ from apf_middleware.asgi.responses import (
 )
 from apf_middleware.asgi.scope import Headers, path_of
 from apf_middleware.asgi.service import Service
-from apf_middleware.asgi.streams import (
+from apf_middleware.asgi.stream_policy import (
     StreamPolicy,
     admit_stream,
     begin_response,

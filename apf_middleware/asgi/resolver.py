@@ -23,7 +23,7 @@ from apf_middleware.asgi.body import LONGEST_BODY, RequestBody, is_readable
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.request_cache import LONGEST_KEY, REMEMBERED, CacheKeys, Key, RequestCache, length_of
 from apf_middleware.asgi.scope import Headers, digest_request
-from apf_middleware.asgi.streams import StreamPolicy
+from apf_middleware.asgi.stream_policy import StreamPolicy
 from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.classification import Classification, Identity, RequestDigest, Resource
 from apf_middleware.classification.kubernetes import is_served_without_seats

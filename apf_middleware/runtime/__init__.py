@@ -3,15 +3,15 @@
 from apf_middleware.runtime.admission import Admission, Destination
 from apf_middleware.runtime.controller import SETTLED_AT_START, Controller
 from apf_middleware.runtime.deadlines import Deadlines
-from apf_middleware.runtime.drain_rate import DrainMeter, retry_after_s
 from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.incoming_bodies import IncomingBodies, IncomingBody
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.log import RejectionLog, log_event
+from apf_middleware.runtime.open_streams import OpenStreams
 from apf_middleware.runtime.queues import NamedQueues, QueueAction, QueueNaming, QueueState, UnknownQueue
 from apf_middleware.runtime.reading import read_server
+from apf_middleware.runtime.retry_after import DrainMeter, retry_after_s
 from apf_middleware.runtime.revocation import Revocation
-from apf_middleware.runtime.streams import OpenStreams
 from apf_middleware.runtime.waiting import ClientWatch, wait_for_seat
 
 __all__ = [

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 from apf_middleware.classification import ANONYMOUS, Classification, Identity, RequestDigest, Resource
 from apf_middleware.exceptions import InvalidValueError, TicketStateError, require_amount
 from apf_middleware.fairqueuing import Ticket, TicketState
+from apf_middleware.runtime.open_streams import Stream
 from apf_middleware.runtime.revocation import Revocation
-from apf_middleware.runtime.streams import Stream
 
 if TYPE_CHECKING:
     from apf_middleware.estimation import Watch, WatchTracker

@@ -7,8 +7,8 @@ from apf_middleware.config.objects import Level
 from apf_middleware.counters import Occupancy
 from apf_middleware.fairqueuing import SharedLevel
 from apf_middleware.metrics.schema_counters import SchemaCounters
-from apf_middleware.runtime.drain_rate import DrainMeter
-from apf_middleware.runtime.streams import OpenStreams
+from apf_middleware.runtime.open_streams import OpenStreams
+from apf_middleware.runtime.retry_after import DrainMeter
 
 __all__ = ["LONGEST_WAIT_NS", "LevelRuntime", "RequestKinds"]
 

@@ -12,7 +12,7 @@ from apf_middleware.fairqueuing import DISCIPLINES, Adjusting, Lending, LevelLim
 from apf_middleware.fairqueuing.sharing.base import Wanted
 from apf_middleware.runtime.backlog import Backlog
 from apf_middleware.runtime.level import LevelRuntime
-from apf_middleware.runtime.streams import StreamRegistry
+from apf_middleware.runtime.open_streams import StreamRegistry
 
 __all__ = ["LevelRegistry", "share_seats", "wanted_levels"]
 

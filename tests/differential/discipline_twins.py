@@ -15,7 +15,7 @@ from fractions import Fraction
 from math import ceil, floor, inf
 
 from apf_middleware.fairqueuing import Discipline, Ticket
-from apf_middleware.fairqueuing.disciplines.fluid_model import (
+from apf_middleware.fairqueuing.disciplines.max_min_model import (
     GRAINS_PER_SEAT_NS,
     GRAINS_PER_UNIT,
     TICKS_PER_NS,

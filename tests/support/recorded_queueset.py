@@ -6,8 +6,8 @@ from typing import Any
 
 from apf_middleware.fairqueuing import Discipline, QueueSet, QueueSetSettings, Reason, Ticket, TicketState, Work
 from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerial, EqualSerialQueue
-from apf_middleware.fairqueuing.disciplines.fluid_model import MaxMinQueue
 from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
+from apf_middleware.fairqueuing.disciplines.max_min_model import MaxMinQueue
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
 from apf_middleware.fairqueuing.ticket import Queue
 from tests.differential.discipline_twins import (

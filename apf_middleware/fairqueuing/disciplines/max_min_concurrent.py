@@ -7,13 +7,13 @@ the meter P runs at mu / occupied. A request that starts at a position on P ends
 varies, so a heap of ends on P gives the next end. P is never faster than time, because mu is at most ``occupied``. So a
 request ends in the model no earlier than it could really end. (There is one exception: when a level shrinks while many
 requests run, queues with requests in line demand more than they may occupy, until no request is in line any more.)
-While ``occupied`` is constant, P is a linear function of the work meter W of `fluid_model`, so each position on one
+While ``occupied`` is constant, P is a linear function of the work meter W of `max_min_model`, so each position on one
 corresponds to a position on the other.
 
 The KEP does not define how the next ticket is found, or what happens when requests leave or calls come late. Here:
 
 *Unknown durations.* The expected duration of a request is the average of the latest ones of its queue (see
-`fluid_model`) plus its linger. If a request has not really finished at its expected end, or not even begun, its guess
+`max_min_model`) plus its linger. If a request has not really finished at its expected end, or not even begun, its guess
 is raised. So a request ends in the model only when its duration is known and its seats are free, and the past is never
 revised. If the duration turns out to be shorter than the progress of the request, it ends at once.
 
@@ -29,7 +29,7 @@ The request stays in line, and begins and ends in the model later, so the queue 
 such requests are in line at once; further ones are removed.
 
 *Entries that stay.* When more seats are occupied, the P of a limited queue runs slower, and later positions are reached
-later. The entries of the queue then stay where they are, and are stale (see `fluid_model`). When fewer seats are
+later. The entries of the queue then stay where they are, and are stale (see `max_min_model`). When fewer seats are
 occupied, or the oldest ticket is overdue, the entries are moved. While all requests of a granted queue run, its P runs
 at the rate of time, so neither change makes anything earlier.
 
@@ -49,7 +49,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, ClassVar, Final
 
 from apf_middleware.fairqueuing.disciplines.base import Discipline
-from apf_middleware.fairqueuing.disciplines.fluid_model import (
+from apf_middleware.fairqueuing.disciplines.max_min_model import (
     GRAINS_PER_SEAT_NS,
     NEVER,
     WIDEST,

@@ -1,7 +1,7 @@
 """`max-min-serial`: max-min fair shares; in the fluid model, the requests of a queue run one after another.
 
 The KEP's second solution. A queue demands rho seats, the widths of its requests that have arrived and not ended in the
-model. It gets mu = min(rho, mu_fair), and its work meter W counts the seat-seconds (see `fluid_model`). A request
+model. It gets mu = min(rho, mu_fair), and its work meter W counts the seat-seconds (see `max_min_model`). A request
 starts virtually when its predecessor ends, or when it arrives if that is later, and ends when the meter has advanced by
 its work. The queue's ``next_dispatch_w`` is the position at which its next ticket starts. The ticket that would end at
 the earliest time is served first.
@@ -9,9 +9,9 @@ the earliest time is served first.
 The KEP does not define what happens when a duration becomes known late, or when a request leaves. Here:
 
 *Unknown durations.* The expected duration of a request is the average of the latest ones of its queue (see
-`fluid_model`). Each time that a running request exceeds it, the guess is raised. So a flow of long requests is charged
-for them when they begin. While they run, it is charged for their actual durations, with an error of at most one average
-request of the level or a sixteenth of the duration.
+`max_min_model`). Each time that a running request exceeds it, the guess is raised. So a flow of long requests is
+charged for them when they begin. While they run, it is charged for their actual durations, with an error of at most one
+average request of the level or a sixteenth of the duration.
 
 *Requests stay open.* A request ends in the model only after it has really ended and given its seats back. In the KEP it
 ends when its guess is over, and the past is revised afterwards. Here, a request that takes longer than expected has had
@@ -43,7 +43,7 @@ from itertools import count
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from apf_middleware.fairqueuing.disciplines.base import Discipline
-from apf_middleware.fairqueuing.disciplines.fluid_model import (
+from apf_middleware.fairqueuing.disciplines.max_min_model import (
     GRAINS_PER_UNIT,
     NEVER,
     WIDEST,

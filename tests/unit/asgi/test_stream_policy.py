@@ -2,7 +2,7 @@
 
 import pytest
 
-from apf_middleware.asgi.streams import is_event_stream
+from apf_middleware.asgi.stream_policy import is_event_stream
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from apf_middleware.config.streams import StreamSettings
 from apf_middleware.runtime.deadlines import Deadlines
-from apf_middleware.runtime.drain_rate import DrainMeter
+from apf_middleware.runtime.retry_after import DrainMeter
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Resource

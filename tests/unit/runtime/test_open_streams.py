@@ -13,7 +13,7 @@ from apf_middleware.estimation import WatchTracker
 from apf_middleware.exceptions import TicketStateError
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission, Controller, OpenStreams
-from apf_middleware.runtime.streams import Stream, StreamRegistry
+from apf_middleware.runtime.open_streams import Stream, StreamRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from apf_middleware.fairqueuing import Discipline, QueueSet, QueueSetSettings, Ticket, Work
-from apf_middleware.fairqueuing.disciplines.fluid_model import FluidModel, MaxMinQueue
 from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
+from apf_middleware.fairqueuing.disciplines.max_min_model import FluidModel, MaxMinQueue
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
 from apf_middleware.testing import Caller, observe, play
 from tests.support.discipline_level import Level

@@ -20,7 +20,7 @@ from apf_middleware.classification import RequestDigest
 from apf_middleware.estimation import watch_of
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.runtime import Admission, Deadlines, Destination
-from apf_middleware.runtime.streams import Releasable
+from apf_middleware.runtime.open_streams import Releasable
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Resource
