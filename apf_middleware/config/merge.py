@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Generic, Literal, TypeVar
@@ -213,8 +214,8 @@ def _settled(same: list[Definition], taken: set[str], problems: Problems) -> Ite
     )
     settled = [same[0]]
     number = 2
-    for one in same[1:]:
-        if not isinstance(one.thing, FlowSchema) or one.thing == settled[-1].thing:
+    for before, one in pairwise(same):
+        if not isinstance(one.thing, FlowSchema) or one.thing == before.thing:  # a copy
             continue
         while f"{one.thing.name}-{number}" in taken:
             number += 1

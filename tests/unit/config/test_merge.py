@@ -10,6 +10,7 @@ from apf_middleware.config import Queuing, load, load_text, read, read_source
 from apf_middleware.config.merge import Defaults
 from apf_middleware.fairqueuing import flow_hash
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
+from tests.support.kep_documents import LEVEL, SCHEMA
 
 EXAMPLE = Path(__file__).parent / "data" / "kep-example.yaml"
 KUBECTL = Path(__file__).parent / "data" / "kubectl.yaml"
@@ -82,6 +83,15 @@ def test_a_name_is_given_once(tmp_path: Path) -> None:
 
     assert (problem.place.file, problem.place.document) == (str(tmp_path / "b.yaml"), 2)
     assert problem.rule == f"{tmp_path / 'a.yaml'}:4 (document 1) has a level of this name already"
+
+
+def test_a_copy_of_a_kep_schema_is_dropped() -> None:
+    other = SCHEMA.replace("alice", "bob")
+
+    reading = read_source("---\n".join([LEVEL, SCHEMA, other, other]))
+
+    assert [one.name for one in reading.unwrap().schemas if one.level == "l" and one.precedence == 500] == ["s", "s-2"]
+    assert ["is called 's-2'" in one.rule for one in reading.warnings if one.field == "meta.name"] == [True]
 
 
 def test_there_is_one_server() -> None:
