@@ -2,7 +2,8 @@
 
 The result contains the objects that the documents define, the suggested objects with names that no document uses, and
 the missing mandatory objects (or the missing backstops: the KEP's fallback schemas and their levels). In a
-configuration without errors, nothing depends on the order of documents and files.
+configuration without errors, nothing depends on the order of documents and files. (The KEP is the proposal in which
+Kubernetes introduced the technique; its format differs from that of Kubernetes' code.)
 """
 
 from collections import defaultdict
@@ -32,13 +33,13 @@ Defaults = Literal["web", "kubernetes", "none"]
 
 _Thing = TypeVar("_Thing", Level, FlowSchema)
 _BUILTIN: Final = Path(__file__).parent / "defaults"
-_EXACT_LEVELS: Final = {"kubernetes"}  # in these formats, level catch-all must be exactly upstream's
-_LAST: Final = 10_000  # the precedence that is tried last; upstream's catch-all has it
+_EXACT_LEVELS: Final = {"kubernetes"}  # formats in which level catch-all must be exactly that of Kubernetes
+_LAST: Final = 10_000  # the precedence that is tried last, as that of Kubernetes' catch-all
 FEW_SEATS: Final = 32
 """On a server with at most this many seats, the levels of the web defaults may lend all their seats."""
 
 _BLOCKED_NS: Final = 10**9  # the web defaults' releaseWhenBlocked
-_TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # of equal precedence, so tried in the order of their names
+_TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # these have equal precedence, so names decide
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,8 @@ def _suggested(server: ServerSettings) -> Iterable[Level | FlowSchema]:
 def _server(definitions: Sequence[Definition], problems: Problems, defaults: Defaults | None) -> ServerSettings:
     """Return the server's settings.
 
-    The defaults of ``defaults``, ``backstops`` and ``resolver`` depend on the formats of the other documents.
+    Where ``defaults``, ``backstops`` or ``resolver`` isn't given, its value depends on the formats of the other
+    documents.
     """
     servers = [one for one in definitions if isinstance(one.thing, ServerSettings)]
     for second in servers[1:]:
@@ -188,10 +190,10 @@ def settle_slow_clients(settings: ServerSettings, given: Collection[str] = ()) -
 
 
 def _without_twins(definitions: Sequence[Definition], problems: Problems) -> Iterable[Definition]:
-    """Resolve duplicate names: of objects with the same kind and name, only the first is kept.
+    """Resolve duplicate names: keep only the first of several objects that have the same kind and name.
 
-    If all objects of one name are schemas in the KEP's format, those with different contents are all kept; all but one
-    of them get other names.
+    Schemas in the KEP's format are an exception. If all objects of one name are such schemas, one schema of each
+    content is kept, and all of these but one get other names.
     """
     groups: dict[tuple[str, str], list[Definition]] = defaultdict(list)
     for one in definitions:
@@ -207,7 +209,7 @@ def _settled(same: list[Definition], taken: set[str], problems: Problems) -> Ite
         for one in same[1:]:
             _tell_twin(one, first, problems)
         return [first]
-    # The KEP's examples themselves have two schemas of one name. Each has its own flows and so needs its own name.
+    # Even the KEP's example has two schemas of one name. Each schema has its own flows and so needs its own name.
     # Which schema gets which name depends on their contents, not on their order in the files.
     same = sorted(
         same, key=lambda one: (one.thing.precedence if isinstance(one.thing, FlowSchema) else 0, repr(one.thing))
@@ -267,8 +269,8 @@ def _check_mandatory(
             rule = f"the spec of the mandatory schema {name!r} can't be changed"
         elif isinstance(known.thing, Level) and known.thing.exempt == thing.exempt:
             if thing.exempt or definition.format not in _EXACT_LEVELS:
-                # Users may change what level `exempt` lends, and, except in Kubernetes' format, catch-all's shares and
-                # queues.
+                # Users may change the settings of level `exempt` and, except in Kubernetes' format, those of level
+                # `catch-all`.
                 continue
             rule = f"the spec of the mandatory level {name!r} can't be changed"
         else:
@@ -279,7 +281,7 @@ def _check_mandatory(
 def _add_backstops(
     levels: dict[str, Sourced[Level]], schemas: dict[str, Sourced[FlowSchema]], catch_alls: Sequence[str]
 ) -> None:
-    """Add the KEP's backstops where they are missing; a schema of a level that doesn't exist is no backstop."""
+    """Add those backstops of the KEP that are missing; a schema of a level that doesn't exist is no backstop."""
     for name in (_TOP_BACKSTOP, _REST_BACKSTOP):
         if name in schemas and schemas[name].thing.level not in levels:
             del schemas[name]

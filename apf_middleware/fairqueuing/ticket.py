@@ -1,7 +1,7 @@
 """Requests and the queues in which they wait.
 
-A *ticket* is one request's place, from its arrival until its seats are free. The caller makes it and passes it to a
-queue set or a `Sharing`; from then on only these change it::
+A *ticket* is the record of one request, from its arrival until its seats are free again. The caller creates the ticket
+and passes it to a queue set or a `Sharing`; from then on, only these change the ticket::
 
     NEW ──▶ WAITING ──▶ SEATED ──▶ LINGERING ──▶ RELEASED
      │         │          ▲ │                       ▲
@@ -13,8 +13,8 @@ Subclass `Ticket` to carry data of your own, for example a future to wake. Ticke
 may wait.
 
 A *queue* is a FIFO of waiting tickets; it also counts its running requests and the seats that these use. The tickets
-form a linked list, so appending a ticket, serving the oldest and removing any other take constant time. A discipline
-adds its own meters in a subclass.
+form a linked list, so it takes constant time to append a ticket, to serve the oldest and to remove any other. A
+discipline adds its own numbers in a subclass of `Queue`.
 """
 
 from collections.abc import Iterator
@@ -62,16 +62,21 @@ _REJECTED: Final = TicketState.REJECTED
 
 
 class ServiceMeter:
-    """The demand of one queue and the service that it lacks, kept by the guarantee (see `guarantee`).
+    """The demand of one queue, and the service that the queue lacks. The class `Guarantee` updates these values.
 
     ``rho`` is the demand in seats. ``index``, ``is_limited``, ``is_closed``, ``at_least`` and ``at_most`` belong to
-    `MaxMinShares`. The service of the queue in seat-nanoseconds is ``seats * now + offset``, up to a constant.
+    `MaxMinShares`. The service that the queue has had, in seat-nanoseconds, is ``seats_in_use * now + offset`` plus a
+    constant; ``seats_in_use`` is that of the queue.
 
-    The other values are valid while requests wait. ``least`` is the least value that ``r - service`` has had since the
-    wait began, in grains, and ``noted`` is the number of rises of the fair share that it takes into account. ``debt``
-    is the work, in grains, that was billed in this time beyond the seats that were held. ``listed`` is the ``r`` under
-    which the queue is listed. If it ``is_postponed``, it is examined again when ``r`` exceeds ``listed`` by the
-    threshold.
+    The other values are valid while requests wait in the queue, and count from the beginning of this wait. ``r`` is the
+    integral of the fair share over time. Its unit, the *grain*, is 2**-20 seat-nanoseconds (see `guarantee`).
+
+    - ``least``: the least value, in grains, that ``r`` minus the service has had
+    - ``noted``: the number of entries of the `RiseLog` that ``least`` takes into account
+    - ``debt``: the work, in grains, that was billed beyond the seats that the queue held
+    - ``listed``: the value of ``r`` that decides the queue's place in the order of the waiting queues
+    - ``is_postponed``: whether the guarantee doesn't examine the queue until ``r`` exceeds ``listed`` by the
+      guarantee's threshold
     """
 
     __slots__ = (
@@ -108,12 +113,18 @@ class ServiceMeter:
 
 
 class Ticket:
-    """A request of ``flow`` that asks for ``work``; ``entropy`` is the flow's 64-bit hash, which deals its hand.
+    """A request of ``flow`` that asks for ``work``.
 
-    ``queueset`` is the queue set at which the ticket has arrived; it is only used to notice if the ticket is passed to
-    another one. ``arrival_r``, ``start_r``, ``charged`` and ``settled`` belong to the discipline: the virtual times of
-    the arrival and of the virtual start, what the ticket is expected to need, and what it has really needed. Each
-    discipline has its own units for them.
+    ``entropy`` is the 64-bit hash of the flow; the flow's hand is computed from it (see `shuffle`). ``queueset`` is the
+    queue set at which the ticket has arrived; it serves to detect that the ticket is passed to another queue set.
+
+    Four values belong to the discipline. Each discipline uses those that it needs, in units of its own. A *position*
+    refers to the meter of the queue.
+
+    - ``arrival_r``: the virtual time of the arrival
+    - ``start_r``: the virtual time, or the position, of the virtual start
+    - ``charged``: in `MaxMinSerial` the expected work, in `MaxMinConcurrent` the position of the expected end
+    - ``settled``: in `MaxMinSerial` the position of the end, in `MaxMinConcurrent` the actual duration
     """
 
     __slots__ = (
@@ -175,7 +186,7 @@ class Ticket:
         return self.state is _REJECTED
 
     def pass_over(self) -> None:
-        """Note that the ticket is next and doesn't fit into the free seats. Does nothing; subclasses may count it."""
+        """Record that the ticket is next and doesn't fit into the free seats; here do nothing, subclasses may count."""
 
     def snapshot(self) -> TicketSnapshot:
         """Return a frozen snapshot."""
@@ -200,10 +211,11 @@ class Ticket:
 class Queue:
     """One queue of a queue set.
 
-    ``waiting_work`` is the expected work of its waiting tickets, and ``parked`` the number of tickets that a gate keeps
-    out of the list. ``seats_in_use`` includes seats that linger. ``owner`` is the entropy of the flow to which an exact
-    queue belongs; if ``is_listed``, the queue is in the list of idle queues (see `deck`). The guarantee keeps a
-    ``service_meter`` while the queue has any demand.
+    ``waiting_work`` is the expected work of the waiting tickets. ``parked`` is the number of tickets that wait for a
+    gate; these aren't in the list. ``seats_in_use`` includes seats that linger (they stay in use for a time after the
+    reply). An *exact* queue belongs to one flow; ``owner`` is the entropy of that flow. If ``is_listed``, the queue is
+    in the list of idle queues (see `deck`). The queue has a ``service_meter`` while the guarantee tracks demands (that
+    is, while queues compete) and the queue has any demand.
     """
 
     __slots__ = (
@@ -235,8 +247,8 @@ class Queue:
 
     @property
     def is_idle(self) -> bool:
-        """True if nothing waits, runs or lingers here."""
-        # Seats that linger are in use although nothing executes.
+        """True if no request of this queue waits, runs, lingers or is parked."""
+        # Seats that linger are in use although no request executes.
         return not (self.length or self.executing or self.seats_in_use or self.parked)
 
     def __len__(self) -> int:
@@ -308,7 +320,7 @@ class Queue:
             self.newest = older
         else:
             newer.older = older
-        # a ticket that is kept elsewhere must not keep its former neighbours in memory
+        # The removed ticket may be kept elsewhere, and then it must not keep its former neighbours in memory.
         ticket.older = ticket.newer = None
         self.length -= 1
         self.waiting_work -= ticket.total_work
@@ -356,11 +368,11 @@ class Gatekeeper(Protocol):
     """The gates that the tickets of a queue set must pass."""
 
     def admits(self, now: int, ticket: Ticket) -> bool:
-        """Return whether ``ticket``, which is about to be seated, passes; if not, it has been parked or refused."""
+        """Return whether ``ticket``, which is about to be seated, passes its gates; otherwise park or refuse it."""
         ...
 
     def bars(self, now: int, ticket: Ticket) -> bool:
-        """Return whether ``ticket`` must not ask its gates now; if so, it has been parked or refused."""
+        """Park or refuse ``ticket`` if it must not ask its gates now; return whether this was done."""
         ...
 
     def is_parked(self, ticket: Ticket) -> bool:

@@ -47,13 +47,13 @@ _LINGERING: Final = TicketState.LINGERING
 _NONE: Final[Sequence[Ticket]] = ()
 _BOUNDS: Final = DURATION_BOUNDS_NS
 _SHORT: Final = DURATION_BOUNDS_NS[1]  # most requests take no longer
-_RESTLESS_NS: Final = 10_000_000  # how often a discipline that `is_restless` is asked while requests wait
+_RESTLESS_NS: Final = 10_000_000  # the most between two ticks while requests wait, if the discipline `is_restless`
 
 
 class Controller:
     """Operate the levels of ``configuration``; ``now`` is the clock, in integer nanoseconds.
 
-    ``alarm`` creates the timer; simulations pass one for virtual time. ``gates`` are defined by the app; the gates of
+    ``alarm`` creates the timer; simulations pass a function that creates one for virtual time. ``gates`` are defined by the app; the gates of
     the configuration are added to them. ``gate_runner`` is None as long as there are no gates.
 
     ``costs`` learn the durations and seats of requests by route. ``running``, if given, records the running requests.
@@ -140,9 +140,9 @@ class Controller:
             self.refuse(now, admission, Reason.QUEUE_CLOSED)
             return
         width = admission.width
-        # A request that is alone in its level (see `sharing.level`) is seated here, without a call of the sharing, with
-        # two exceptions: if seats kept after a reply (a *linger*) are due by now (`alone_until`), the sharing must free
-        # them first; at exempt levels, the sharing must count the seats.
+        # A request that is alone in its level (see `sharing.level`) is seated here, without a call of the sharing.
+        # There are two exceptions. From the time `alone_until` on, the sharing must first free seats that *linger*
+        # (they stay in use for a time after the reply). At exempt levels, the sharing must count the seats.
         if (
             width <= shared.alone_width
             and now < self._gated.alone_until
@@ -152,7 +152,7 @@ class Controller:
             is_alone, seated = True, _NONE
         else:
             if shared.alone is not None:
-                destination.runtime.note_alone()  # before `arrive` ends the record of the earlier request as alone
+                destination.runtime.note_alone()  # the request that is alone; after `arrive` it isn't any more
             seated = self._gated.arrive(now, shared, admission)
             is_alone = shared.alone is admission and len(seated) == 1
         if is_alone:  # `LevelRuntime.look` computes the occupancy of such requests later
@@ -205,7 +205,7 @@ class Controller:
                 self.running.note_released(admission, billed)
             if destination.route is not None:
                 self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
-        # The request may have arrived alone and not be alone any more: the next arrival in the level ends that.
+        # A request that arrived alone may not be alone any more: it isn't after the next arrival in its level.
         if shared.alone is admission:  # then it has one seat, and `extra_seats` doesn't change
             if now < self._gated.alone_until and not shared.exempt:
                 seated = shared.release_alone(now, admission)
@@ -228,14 +228,14 @@ class Controller:
         self.running = running
 
     def charge(self, admission: Admission, seats: float) -> None:
-        """Bill a running request for ``seats`` instead of its own seats, when it releases them."""
+        """Bill a running request for ``seats`` instead of its own seats when it ends."""
         runtime = admission.destination.runtime
         if runtime.shared.alone is admission:
             runtime.note_alone()
         runtime.shared.charge(admission, seats)
 
     def let_revoke(self, admission: Admission) -> None:
-        """Let a running request be asked for its seats, when another level that deserves them waits."""
+        """Allow that a running request is asked to give its seats back when a level that deserves them waits."""
         if self.reclaimer is None:
             self.reclaimer = Reclaimer(self.registry)
         self.reclaimer.enter(admission)
@@ -266,7 +266,7 @@ class Controller:
                 admission.waiter.wake()
 
     def _note_waiting(self, ticket: Ticket) -> None:
-        """Note that a request with gates was put back into its queue and found no seats."""
+        """Claim seats for a request with gates that was put back into its queue and found no seats."""
         if self.reclaimer is not None and isinstance(ticket, Admission):
             self.reclaimer.claim(ticket.destination.runtime)
 
@@ -362,7 +362,10 @@ class Controller:
         self.registry.look(now)
 
     def _set_alarm(self) -> None:
-        """Set the alarm for the next event; with a restless discipline, for at most `_RESTLESS_NS` from now."""
+        """Set the alarm for the next event.
+
+        While requests wait and the discipline is restless, the alarm comes after `_RESTLESS_NS` at the latest.
+        """
         at = self._gated.next_event_at()
         if at is None and not self._is_restless:
             return
@@ -390,7 +393,7 @@ class Controller:
             gates = gates or Gates()
             require_gates(configuration, gates, (gate.name for gate in configuration.server.gates))
         now = self.now()
-        self.look(now)  # before the levels change, so that everything up to now is counted under the old ones
+        self.look(now)  # before the levels change, so that everything up to now counts for the old levels
         limits = derive_limits(configuration)  # may raise, so it must come before any change
         seats, hierarchy = configuration.server.seats, derive_hierarchy(configuration)
         seated = self._gated.reconfigure(now, seats, wanted_levels(configuration, limits), hierarchy)
@@ -405,7 +408,7 @@ class Controller:
             self._adopt_gates(gates, old_gates)
 
     def _adopt_gates(self, gates: Gates, before: "Sequence[GateSettings]") -> None:
-        """Create, change and remove gates as the configuration says; create the runner for the first ones."""
+        """Create, change and remove gates as the configuration says; create the runner if there is none."""
         if self.gate_runner is None:
             self._run_gates(gates)
         adopt_gates(gates, before, self.configuration.server.gates)
@@ -454,9 +457,9 @@ class Controller:
     # Beginning and end
 
     def close(self) -> None:
-        """Reject the waiting requests, and later ones except at exempt levels. Running requests finish.
+        """Reject the waiting requests and, except at exempt levels, all later requests. Running requests finish.
 
-        Waiting requests that fit when a wider one before them is rejected are still served.
+        When a wide request is rejected, waiting requests behind it may fit into the free seats; these are still served.
         """
         self.is_closing = True
         self.bodies.close()

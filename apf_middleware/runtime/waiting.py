@@ -9,7 +9,7 @@ cases the cancellation continues.
 
 On asyncio a waiting request costs a future. When it has waited for some milliseconds (`WATCH_AFTER_NS`), the wait is
 *long*: a deadline is set for the wait limit, and a task begins to watch the client. (If the limit itself is only some
-milliseconds, its deadline is set at once.) Requests with the same wait limit share one timer (see `wait_monitor`).
+milliseconds, the deadline is set at once, and the client isn't watched.) Requests with the same wait limit share one timer (see `wait_monitor`).
 
 On trio the request's task sleeps in a cancel scope, and a system task watches the client.
 
@@ -72,10 +72,10 @@ Start = Callable[[Callable[[], Coroutine[Any, Any, None]]], Cancellable]
 
 
 class ClientWatch(Protocol):
-    """Watches the client of a waiting request and notices when it hangs up; `asgi.body.RequestBody` is one."""
+    """Watches the client of a waiting request and notices when the client hangs up, as `asgi.body.RequestBody` does."""
 
     def watch(self, waiter: Waiter, start: Start) -> None:
-        """Call ``waiter.hang_up`` if the client hangs up; ``start`` must be used to start the watching task."""
+        """Call ``waiter.hang_up`` if the client hangs up; use ``start`` to start the task that watches."""
         ...
 
     def close(self) -> None:
@@ -100,8 +100,9 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
     admission.waiter = waiting = WaitingTask(admission, limit_ns, begin_to_watch, client, loop)
     controller = admission.destination.controller
     monitor = controller.wait_monitors.of(loop)
-    # The monitor sets the deadline when the wait becomes long, which may be 2 * WATCH_AFTER_NS after its start. That is
-    # too late for a limit no longer than this, so such a wait gets its deadline at once, and its client isn't watched.
+    # The monitor sets the deadline when the wait becomes long. This may happen only 2 * WATCH_AFTER_NS after the start
+    # of the wait, which is too late for a shorter limit. So a wait with a shorter limit gets its deadline at once, and
+    # its client isn't watched.
     if limit_ns > 2 * WATCH_AFTER_NS:
         monitor.watch(waiting)
     else:
@@ -125,13 +126,13 @@ async def wait_in_scope(admission: Admission, limit_ns: int, begin_to_watch: Cal
     """Wait as `wait_for_seat` does, on any backend of anyio: the task sleeps in a scope that `wake` cancels."""
     controller = admission.destination.controller
     scope = anyio.CancelScope(deadline=anyio.current_time() + limit_ns / _SECOND)
-    # Set before the watch begins, because the client may have hung up already. Then `wake` cancels the scope before it
-    # is entered, and the sleep in it ends at once.
+    # The waiter is set before the watch begins, because the client may have hung up already. In this case `wake` cancels
+    # the scope before the task enters it, and the sleep in the scope ends at once.
     admission.waiter = waiter = _ScopeWaiter(admission, scope)
     client_watch = begin_to_watch(client)
     try:
         client_watch.watch(waiter, _start)
-        # The scope absorbs only its own cancellation. That of the task reaches the handler below.
+        # The scope absorbs only its own cancellation. A cancellation of the task reaches the handler below.
         with scope:
             await anyio.sleep_forever()
         controller.abandon(admission, Reason.TIME_OUT)  # does nothing if the request has been seated or rejected
@@ -165,9 +166,12 @@ async def _run_in(scope: "CancelScope", run: Callable[[], Coroutine[Any, Any, No
 
 
 def _leave_later(admission: Admission) -> None:
-    """Take back the seats of a request whose event loop has ended, and with it the task that would release them.
+    """Release the seats of a request whose event loop has ended.
 
-    All requests of that loop have lost their tasks. In a call each, they pass the seats on without a deep recursion.
+    The task that would release them has ended with that loop, as have the tasks of all other requests of that loop. The
+    seats may be given to the next of these requests, then to the next one, and so on. If a loop runs in the calling
+    thread, it releases the seats in a call of its own for each request, so these calls aren't nested. If no loop runs
+    there, the seats are released at once.
     """
     leave = partial(admission.destination.controller.leave, admission)
     loop = EventLoop.running()
@@ -195,7 +199,7 @@ class _ScopeWaiter:
 
 
 class WaitingTask(Generic[C, L]):
-    """A wait on asyncio: the future that ends it, its deadline, and, if it becomes long, the watch of its client.
+    """A wait on asyncio: the future that ends the wait, the deadline, and, in a long wait, the watch of the client.
 
     ``begin_to_watch`` is called with ``client`` and returns the watch.
     """
@@ -237,7 +241,7 @@ class WaitingTask(Generic[C, L]):
                 self._loop.call_soon_threadsafe(self._end)
             except RuntimeError:
                 _leave_later(self._admission)
-        elif not self.woken.done():  # it is done if the task has been cancelled
+        elif not self.woken.done():  # the future is done if the task has been cancelled
             self.woken.set_result(None)
 
     def _end(self) -> None:

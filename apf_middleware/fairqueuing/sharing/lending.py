@@ -6,36 +6,38 @@ all counts. At this moment a level may use
 
     L = F + the level's own count,   but at least its min and at most its max.
 
-A level that isn't held is always served within its min, even when exempt requests use all seats. Beyond its min it is
-served only as long as the others can still get their mins. A level's own dispatches don't change its L: where they
-increase its count, they reduce F by the same number. So the queue set can seat several tickets in one call. Before the
-call, `Lending` sets the queue set's ``concurrency`` to L (*steering*). The max of a level is at most T minus the mins
-of the other levels. A level with a parent may use the parent's limit minus the counts of its siblings, but at least its
+A *held* level (for example one that an operator has paused) seats no request. Every other level is always served
+within its min, even when exempt requests use all seats. Beyond its min a level is served only as long as the others can
+still get their mins. A level's own dispatches don't change its L: where they increase its count, they reduce F by the
+same number. So the queue set can seat several tickets in one call. Before the call, `Lending` sets the queue set's
+``concurrency`` to L (*steering*). The max of a level is at most the seats of the server minus the mins of the other
+levels, or the level's own min if that is larger. (The mins of draining levels, see below, are subtracted only for other
+draining levels.) A level with a parent may use the parent's limit minus the counts of its siblings, but at least its
 own min and at most its own max.
 
 **Turns.** When seats are free and several levels wait, `scheduling` decides which level is served next. Tickets are
 seated one at a time, because each of them changes the order.
 
 **Every ticket is seated in the end.** A ticket that is wider than its level's max is seated when nothing else of its
-level runs, as if it asked for that max. If nothing runs in any level, L is the max for every level, so the first ticket
-is seated. Otherwise each seat that the first ticket still lacks is used by a running request, either of the ticket's
-own level or of another level that uses more than its min, and becomes free when that request ends.
+level runs, as if it asked for that max. If nothing runs in any level, L is the max of the level that comes first, so
+its ticket is seated. (The mins of draining levels reduce the L of other levels, but then a draining level comes first.)
+Otherwise running requests use all seats that the first ticket still lacks. These requests belong to the ticket's own
+level, or to other levels that use more than their mins. When such a request ends, its seats become free.
 
-**Draining levels** are those that a reload has removed and that still have requests. They keep their min,
+**Draining levels** are levels that a reload has removed and that still have requests. A draining level keeps its min,
 max and weight for as long as requests wait there. Whenever the scheduler divides the seats (`LevelScheduler.divide`),
 draining levels get their nominal seats before the other levels get theirs. So a reload that renames or removes a level
-changes nothing for these requests, with one exception: if the mins leave no seat over, because there are fewer seats
-than before or every seat is promised, the min of a draining level is one seat. Meanwhile the other levels keep the mins
-that they had before; a new or higher min applies when the level has drained. So the server never runs more requests
-than it has seats for.
+changes nothing for the requests of that level. There is one exception: if the sum of all mins reaches the number of
+seats, the min of a draining level is one seat. Until the level has drained, no other level gets a new or higher min.
+Otherwise a reload could let the server run more requests than it has seats for.
 
-**Virtual time.** The virtual time R of a level must advance at the rate at which the level is served, that is, in
-proportion to the seats that it actually uses. If R ran faster than service while seats are lent to others, all
-backlogged flows would lag behind R. A new flow starts at R, so it would be served after all of them, however little it
-asks for. If R ran slower than service, a new flow would be served alone until it has caught up with the others. L isn't
-the number of seats in use: it changes whenever another level seats or releases a request, and it includes free seats
-that are being saved up for tickets of other levels. So R advances in proportion to the seats in use, which change only
-when the level itself seats or releases a request.
+**Virtual time.** The virtual time R of a level (see `disciplines`) must advance at the rate at which the level is
+served, that is, in proportion to the seats that the level actually uses. If R ran faster than service while seats are
+lent to others, all backlogged flows would lag behind R. A new flow starts at R, so it would be served after all of
+them, however little it asks for. If R ran slower than service, a new flow would be served alone until it has caught up
+with the others. L isn't the number of seats in use: it changes whenever another level seats or releases a request, and
+it includes free seats that are being saved up for tickets of other levels. So R advances in proportion to the seats in
+use, which change only when the level itself seats or releases a request.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,8 +75,9 @@ _NEVER: Final = 1 << 100  # later than any time, in nanoseconds
 class Lending(Sharing):
     """Share ``seats`` among the levels of ``wanted``, lending them at each dispatch.
 
-    ``discipline`` and ``room`` are as for a `QueueSet`. If ``may_rest`` is false, every request is passed to the queue
-    set of its level at once, even if no other request is there. The results are the same, but each request costs more.
+    ``discipline`` and ``room`` are as for a `QueueSet`. If ``may_rest`` is true, a request that is alone in its level
+    bypasses the queue set (see `level`). If it is false, every request is passed to the queue set at once. The results
+    are the same, but each request costs more.
     """
 
     __slots__ = (
@@ -151,7 +154,7 @@ class Lending(Sharing):
         elif not waiting or level.exempt or (level.waits and len(waiting) == 1):
             # Most requests take this branch, so it computes the limit and the counts without calling other methods.
             ledger = self.ledger
-            limit = ledger.free + level.counted  # seats that other levels lend, and those that this level has already
+            limit = ledger.free + level.counted  # the free seats, and those that count for this level already
             if limit > level.most:  # noqa: PLR1730 - min() and max() take three times as long
                 limit = level.most
             queueset.concurrency = limit if limit > level.least else level.least  # noqa: FURB136
@@ -184,8 +187,8 @@ class Lending(Sharing):
     def _arrive_among_others(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         """Let ``ticket`` arrive while other levels wait.
 
-        It gets seats within its level's min. Beyond the min it gets seats only if none of the waiting levels comes
-        before its own level; otherwise it waits, or is rejected if the level has no queues.
+        The ticket gets seats within its level's min. Beyond the min it gets seats only if none of the waiting levels
+        comes before its own level. Otherwise the ticket waits, or is rejected if its level has no queues.
         """
         queueset = level.queueset
         if not queueset.settings.queues:
@@ -234,7 +237,8 @@ class Lending(Sharing):
 
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         # If ``ticket`` is alone in its level, it has one seat. In a limited level that seat is within the level's min,
-        # so no other level may use it. In an exempt level others may; `_release_apart` gives it to them if they wait.
+        # so no other level may use it. Other levels may use the seat of an exempt level; if any of them waits,
+        # `_release_apart` gives the seat to the next one.
         if level.alone is ticket and now < self.alone_until and not (level.exempt and self.waiting):
             level.release_alone(now, ticket)
             if level.exempt:
@@ -272,7 +276,7 @@ class Lending(Sharing):
         return [*ended, *seated] if ended else seated
 
     def _release_apart(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Release ``ticket`` if it is alone in its level, or if the level has a parent, is held, closing or draining.
+        """Release ``ticket``, which is alone in its level, or whose level has a parent, is held, closing or draining.
 
         The seats go to the next levels in turn.
         """
@@ -302,8 +306,8 @@ class Lending(Sharing):
         for level in due:
             level.queueset.concurrency = 0
             level.queueset.tick(now)
-        # Two loops: if a level has drained, `_note` reconfigures the queue sets of other levels, which would also end
-        # their due lingers. So all due lingers are ended before, in the first loop.
+        # If a level has drained, `_note` reconfigures the queue sets of other levels, and a queue set ends its due
+        # lingers when it is reconfigured. So all due lingers are ended in a loop of their own before.
         for level in due:
             self._note(now, level)
         self._lingering = [level for level in self._lingering if level.queueset.next_event_at() is not None]
@@ -345,7 +349,7 @@ class Lending(Sharing):
                     one.queueset.no_accommodation += 1
                     blocked.pass_over()
                 break
-            level.queueset.tick(now)  # its meters must be up to date before it seats a ticket
+            level.queueset.tick(now)  # the queue set must be up to date before it seats a ticket
             # Gates are asked last, so that no ticket takes leases and then finds no seat.
             gatekeeper = level.queueset.gatekeeper
             if gatekeeper is not None and not gatekeeper.admits(now, ticket):
@@ -363,7 +367,7 @@ class Lending(Sharing):
         return seated
 
     def _park_blocked(self, now: int, decision: Decision) -> bool:
-        """Park one blocked ticket with gates known to be closed; return False if there is none."""
+        """Park or refuse one blocked ticket that must not ask its gates now; return False if there is none."""
         for level, ticket in decision.blocked:
             gatekeeper = level.queueset.gatekeeper
             if gatekeeper is not None and gatekeeper.bars(now, ticket):
@@ -374,7 +378,7 @@ class Lending(Sharing):
     # After each step
 
     def _note(self, now: int, level: SharedLevel) -> None:
-        """After a change, update the count of ``level``, and its state.
+        """Update the count and the state of ``level`` after a change.
 
         The state is whether the level has waiting requests, is idle, or has drained.
         """
@@ -387,7 +391,7 @@ class Lending(Sharing):
             self._note_waits(now, level, waits=waits)
         drains = level.is_draining and used and not (queueset.waiting or queueset.parked)
         if drains and (has_stopped or used < level.least):
-            # No request waits there any more: the level needs only the seats in use, and the others get their mins.
+            # No request waits there any more: the level needs only the seats in use, and other levels get their mins.
             self._levels.settle_alone()
             self._recount(now)
         if used or queueset.waiting:
@@ -413,7 +417,7 @@ class Lending(Sharing):
         self._scheduler.divide()
 
     def _forget(self, now: int, level: SharedLevel) -> None:
-        """Forget ``level``, which has drained; an earlier call may have done so already."""
+        """Forget ``level``, which has drained, unless an earlier call has forgotten it already."""
         level.least = level.counted = 0
         if self._levels.forget(level):
             self._levels.settle_alone()
@@ -459,7 +463,7 @@ class Lending(Sharing):
             level.is_common = level.parent is None and not (level.is_held or queueset.is_quiescing)
             settings = level.settings if level.most or level.exempt else WITHOUT_SEATS
             queueset.concurrency = 0  # so that the queue set seats no ticket; `_dispatch` seats them in turn
-            queueset.reservation.join(self._passed)  # a ticket may pass waiting tickets of several levels
+            queueset.reservation.join(self._passed)  # one for all, as a ticket may pass tickets of several levels
             if settings != queueset.settings or level.most != queueset.ceiling:
                 queueset.reconfigure(now, settings, level.most)
             level.counted = 0
