@@ -2,9 +2,9 @@
 
 To resolve a request means to authenticate its caller, extract the facts that the rules need (the *digest*), classify it
 and estimate its work. This takes some microseconds, and most callers send many requests. The result is therefore
-cached, with a key of exactly the facts that it depends on (see `request_cache`). The number of entries and the length
-of each key are bounded. An entry is valid until the caller's credential expires. Each configuration has its own
-resolver.
+cached; the key consists of exactly the facts on which the result depends (see `request_cache`). The number of entries
+and the length of each key are bounded. An entry is valid until the caller's credential expires. If a refresh of files
+or keys may have changed identities, the cache is cleared. Each configuration has its own resolver.
 """
 
 import time
@@ -78,7 +78,7 @@ class ResponseHeaders:
         return self.settings.names == "shown"
 
     def of(self, classification: Classification) -> Headers:
-        """Return the headers for every response to requests of this schema."""
+        """Return the headers for every response to requests of this classification."""
         # Requests of one schema may name different queues, so the level is part of the key. Both names come from the
         # configuration, so clients can't make the dictionary grow.
         key = classification.schema, classification.level
@@ -145,7 +145,7 @@ class ResolvedRequest(Destination):
         self.headers: Headers = headers
         self.until: int = caller.until
         self.policy: StreamPolicy | None = None
-        self.body: RequestBody | None = None  # if an estimator has read it; then this object is for one request only
+        self.body: RequestBody | None = None  # the body that an estimator has read; then this is for one request only
         self.awaits_body: bool = False  # whether the body must be received before the request asks for seats
         self.gates: Sequence[str] = ()
         self.digest: RequestDigest | None = None
@@ -161,7 +161,7 @@ ResolveResult = ResolvedRequest | Refused | UnknownQueue | ServedWithoutSeats
 
 
 def _with_body(found: ResolveResult, body: RequestBody | None) -> ResolveResult:
-    """Return ``found``, the result of the successor, with the ``body`` that the former resolver has already read."""
+    """Return ``found`` with the ``body`` that was read before a reload, by the resolver of the old configuration."""
     if body is None or not isinstance(found, ResolvedRequest) or found.body is not None:
         return found
     alone = copy(found)  # ``found`` may be in the cache, which other requests use
@@ -217,7 +217,7 @@ class RequestResolver:
     """The resolver of one configuration, for the levels of ``controller``; ``chain`` authenticates callers.
 
     A reload sets ``successor``, the resolver of the new configuration. Requests that are being resolved at that moment
-    are passed to it, because the level that this resolver would find may no longer exist.
+    are passed to the successor, because the level that this resolver would find may no longer exist.
     """
 
     unknown_queues: Counter[str]
@@ -253,7 +253,8 @@ class RequestResolver:
         self._callers: BoundedCache[Key, _Caller] = BoundedCache(REMEMBERED)
         self.refused: Counter[str] = Counter() if refused is None else refused
         self.successor: RequestResolver | None = None
-        self._refreshes = 0  # of identities; a caller who was authenticated before the last one isn't cached
+        # How often `refresh` has cleared the caches. A result of an authentication before the last time isn't cached.
+        self._refreshes = 0
 
     async def resolve(self, scope: Scope, now: int, messages: Receive | RequestBody) -> ResolveResult:
         """Resolve a request that `recall` didn't find, and cache the result if it may be cached.
@@ -273,7 +274,7 @@ class RequestResolver:
             if self.successor is not None:
                 return await self.successor.resolve(scope, now, messages)
             if isinstance(verdict, Refused):
-                # counted only now, because the successor counts its own
+                # counted only now, because the successor counts its own refusals
                 return self._count_refused(verdict)
             caller = verdict
         digest = digest_request(scope, caller.identity, caller.address, self._resolve)
@@ -288,8 +289,8 @@ class RequestResolver:
             return _with_body(await self.successor.resolve(scope, now, messages), body)
         resolved = self._resolved(digest, classification, caller, estimate, scope)
         resolved.body = body
-        # A result for one request only isn't cached: with gates, it holds the request's scope; and an estimate that
-        # reads the body isn't steady.
+        # A result for one request only isn't cached. There are two kinds: a result with gates, which contains the
+        # request's scope, and one whose estimate depends on more than the key contains, for example on the body.
         is_for_one = resolved.gates or not (choice is None or choice.dependence.is_steady)
         if key is not None and not is_for_one and refreshes == self._refreshes:
             self._cache.put(key, resolved)
@@ -301,7 +302,8 @@ class RequestResolver:
         """Classify a request by its digest, and by the queue that it names."""
         if self._has_unseated and is_served_without_seats(digest):
             return ServedWithoutSeats.LONG_RUNNING
-        # What is cached here isn't classified again, so in the classifier's own cache it would only take memory.
+        # A request whose result is remembered here isn't classified again. `_decide` doesn't use the classifier's own
+        # cache, where the result would only take memory.
         classification = self._decide(digest) if remembers else self._classify(digest)
         if self._naming is None:
             return classification
@@ -355,8 +357,8 @@ class RequestResolver:
         """Return the key of the cache; None if the request must not be cached."""
         if not self._keys.is_memorable:
             return None
-        # Parts of the key come from the server and from the app's own authenticators, and may be of any type. A key
-        # that can't be made or hashed is found out here: such a request is served without the cache.
+        # Parts of the key come from the server and from the app's own authenticators, and may be of any type. If the
+        # key can't be made or hashed, the request is served without the cache.
         try:
             key = self._keys.of_request(scope)
             hash(key)
@@ -390,8 +392,8 @@ class RequestResolver:
         """Return the time at which a credential expires, on the monotonic clock."""
         if verdict.valid_until is None or verdict.valid_until == inf:
             return _FOREVER
-        # If the authenticator was awaited, ``now`` is older than the wall clock. The result is then too early, never
-        # too late.
+        # If the authenticator was awaited, ``now`` is older than this reading of the wall clock. The result is then too
+        # early, never too late.
         return now + int((verdict.valid_until - self._wall_clock()) * _SECOND)
 
     def refresh(self) -> None:

@@ -1,20 +1,22 @@
 """Slots, where requests wait for a gate, and acquisitions: the gates that a request needs, and its leases.
 
-A slot is the state of one gate for one key. ``closed_at`` is the *watermark*, the smallest cost known not to fit: until
-the slot is opened, the gate isn't asked about requests that cost as much or more. Any event that may help opens the
-slot: the watermark is set above every cost, and ``opening``, a sequence number, grows by one. Opening costs the same
-however many requests wait; the scheduler then lets one candidate of each level try. If no request waits, the slot stays
-open, so the event isn't lost (slots are *level-triggered*).
+A slot is the state of one gate for one key, for example for one tenant or shard. ``closed_at`` is the *watermark*: the
+smallest cost known not to fit. Until the slot is opened, the gate isn't asked about requests that cost as much or more.
+Any event that may help opens the slot: the watermark is set above every cost, and ``opening``, a sequence number, grows
+by one. Then the scheduler lets one candidate of each level try, however many requests wait. If no request waits, the
+slot stays open, so the event isn't lost.
 
 *Bounded bypass.* The next request in turn is the slot's ``first``: levels take turns, within a level flows do, and
 within a flow requests keep their order. While ``first`` doesn't fit, a bounded number of other requests may pass, no
-matter when they arrived. Then the slot is *reserved* for ``first``, and no other request tries. The count belongs to
-the request, not to the slot, so it is kept when another gate stops the request. If several requests hold reservations
-of one slot, the earliest goes first. This order is the same at all slots, so two requests can't wait for each other.
+matter when they arrived. After that, the slot is *reserved* for ``first``: only a few other requests may still pass,
+namely two kinds of earlier ones (see `Slot.is_kept_from`) and those that an operator lets try (``is_forced``). The
+number of requests that have passed belongs to the request that was passed, not to the slot. So it is kept when another
+gate stops that request. If several requests hold reservations of one slot, the earliest request goes first. This order
+is the same at all slots, so two requests can't wait for each other.
 
 If the holder of a reservation waits for something else, a seat or another gate, the reservation ends after some time;
-the next one of the same request lasts twice as long. So a request whose level gets no seats can't block a gate for
-ever, and a request that waits long for a seat finally gets the seat and all its leases.
+the next reservation of the same request lasts twice as long. So a request whose level gets no seats can't block a gate
+for ever, and a request that waits long for a seat finally gets the seat and all its leases.
 """
 
 from collections import deque
@@ -47,7 +49,7 @@ MOST_CHECKS: Final = 16
 OPEN: Final = 1 << 62
 """A watermark above every cost."""
 
-_MOST_EVENTS: Final = 16  # recorded for hints; after more events, every request may try
+_MOST_EVENTS: Final = 16  # the number of events recorded for hints; after more, every request may try
 
 
 class AcquisitionStage(Enum):
@@ -132,10 +134,10 @@ class Acquisition:
         self.limit_ns: int = limit_ns
         self.deadline: int = now + limit_ns
         self.needs: list[GateNeed] = []
-        self.stage: AcquisitionStage = AcquisitionStage.PARKED  # until it may join its queue
-        self.slot: Slot | None = None  # at which the request waits
+        self.stage: AcquisitionStage = AcquisitionStage.PARKED  # until the request may join its queue
+        self.slot: Slot | None = None  # the slot where the request waits
         self.candidate_of: SlotQueue | None = None
-        self.parked_at: int = now  # since then it waits at that slot
+        self.parked_at: int = now  # the beginning of the wait at that slot
         self.attempts: int = 0
         self.bypasses: int = 0  # the number of requests that passed while this one was next, at all of its slots
         self.is_due: bool = False  # whether it was bypassed as often as one of its gates allows
@@ -143,7 +145,7 @@ class Acquisition:
         self.lapses: int = 0  # the number of its reservations that have lapsed
         self.is_forced: bool = False  # whether an operator lets it try although its slot is closed to it
         self.has_waited: bool = False
-        self.check: Check | None = None  # while an asynchronous gate is asked
+        self.check: Check | None = None  # the open question to an asynchronous gate, if any
         self.refusal: Refusal | None = None
 
     @property
@@ -197,8 +199,9 @@ class GateReservation:
 class SlotQueue:
     """The requests of one ``level`` that wait at one ``slot``.
 
-    Only one of them tries at a time, the ``candidate``; when it has passed, the next one tries. Therefore opening a
-    slot costs the same however many requests wait. ``aside`` are requests that the last event can't help.
+    Only one of them tries at a time, the ``candidate``; when it has passed, the next one tries. So after an opening,
+    few requests ask the gate, however many wait. ``aside`` are requests that, according to a hint, the last event can't
+    help; the next opening puts them back into ``order``.
     """
 
     __slots__ = ("aside", "candidate", "level", "order", "slot", "turn")
@@ -207,12 +210,12 @@ class SlotQueue:
         self.slot: Slot = slot
         self.level: SharedLevel = level
         self.order: FairOrder[Acquisition] = FairOrder()
-        self.turn: int = slot.turn  # grows with each turn of this level; the level with the least is next
+        self.turn: int = slot.turn  # grows with each turn of this level; the level with the smallest ``turn`` is next
         self.candidate: Acquisition | None = None
         self.aside: dict[Acquisition, None] = {}
 
     def add(self, acquisition: Acquisition, *, is_back: bool = False) -> None:
-        """Add a request that waits here; ``is_back`` if it was the candidate and no other has passed since."""
+        """Add a request that waits here; ``is_back`` if it was the candidate and no other request has passed since."""
         self.order.add(
             acquisition,
             acquisition.flow,
@@ -291,15 +294,18 @@ class Slot:
         self.key: Hashable = key
         self.closed_at: int = OPEN
         self.opening: int = 0
-        self.cause: str = ""  # of the last opening, except rescues of a slot that was open
-        self.settled: int = -1  # the last opening after which a request had to wait; hints judge later events
+        # The cause of the last opening. A rescue of a slot that was open doesn't change it. When a rescue has helped a
+        # request, and is counted, the cause is cleared (`GateScheduler._commit`).
+        self.cause: str = ""
+        # The number of the last opening after which the slot was shut. Hints are asked only about later events.
+        self.settled: int = -1
         self.log: deque[tuple[int, tuple[str, Any] | None]] = deque(maxlen=_MOST_EVENTS)
-        self.queues: dict[int, SlotQueue] = {}  # by the identity of their level
+        self.queues: dict[int, SlotQueue] = {}  # by the `id` of their level
         self.first: Acquisition | None = None
-        self.turn: int = 0  # that of the level which had the last turn
+        self.turn: int = 0  # the ``turn`` with which a level was chosen last
         self.reservations: dict[Acquisition, GateReservation] = {}
         self.checking: int = 0  # the number of open questions to an asynchronous gate
-        self.refusals = self.errors = 0  # in a row
+        self.refusals = self.errors = 0  # the numbers of consecutive ones
         self.has_penalty: bool = True
         self.tried_at: int = -1
         self.due_at: int | None = None
@@ -317,21 +323,22 @@ class Slot:
 
     @property
     def reach(self) -> int:
-        """Return the bound on the cost of requests that may try."""
+        """Return the cost below which requests may try."""
         return 0 if self.gate.is_closed else self.closed_at
 
     # Turns
 
     @property
     def holder(self) -> Acquisition | None:
-        """Return the request that the slot is reserved for: the earliest one that holds a reservation."""
+        """Return the request for which the slot is reserved: the earliest one that holds a reservation."""
         return min(self.reservations, key=lambda acquisition: acquisition.number) if self.reservations else None
 
     def is_kept_from(self, acquisition: Acquisition, cost: int) -> bool:
-        """Return whether the slot is reserved for another request.
+        """Return whether a reservation of another request keeps this one out.
 
-        Two earlier requests may pass in spite of a reservation: one that is due for a reservation itself, because it
-        might hold what the holder waits for, and one of the same flow, level and cost.
+        Two kinds of requests may pass if they arrived before the holder: requests that are due for a reservation
+        themselves, because they may hold something that the holder waits for (for example another slot's reservation),
+        and requests of the holder's flow, level and cost.
         """
         if not self.reservations:
             return False
@@ -344,10 +351,10 @@ class Slot:
         return not (is_alike or acquisition.is_due)
 
     def next_of(self, queue: SlotQueue) -> Acquisition | None:
-        """Return the request of ``queue`` that should try next, if any may."""
+        """Return the request of ``queue`` that should try next; None if none may."""
         holder = self.holder
         if holder is None:
-            # Turns are given only while the slot is open. Before that, other requests may still arrive.
+            # Turns are given only while the slot is open: until it is opened, other requests may still arrive.
             if self.first is None and self.closed_at == OPEN:
                 chosen = self._choose_first()
                 if chosen is not None and chosen.level is queue.level and not self.gate.is_closed:
@@ -357,7 +364,7 @@ class Slot:
             return None
         earlier = queue.order.first_of(holder.flow, holder.cost_at(self))
         if earlier is not None and earlier.number < holder.number:
-            return earlier  # it has waited at another gate, and keeps its place in its flow
+            return earlier  # this request has waited at another gate, and keeps its place in its flow
         return holder if holder in queue.order else None
 
     def _choose_first(self) -> Acquisition | None:
@@ -387,7 +394,7 @@ class Slot:
     # State
 
     def shut(self, watermark: int) -> None:
-        """Note that a cost of ``watermark`` or more doesn't fit."""
+        """Record that a cost of ``watermark`` or more doesn't fit."""
         self.closed_at = min(self.closed_at, watermark)
         self.settled = self.opening
 
@@ -399,7 +406,7 @@ class Slot:
         self.opening += 1
         if self.gate.hints:
             self.log.append((self.opening, event))
-        for queue in self.queues.values():  # a later event may help those that an earlier one couldn't
+        for queue in self.queues.values():  # this event may help requests that earlier ones couldn't
             aside, queue.aside = queue.aside, {}
             for acquisition in aside:
                 queue.add(acquisition)
@@ -407,8 +414,8 @@ class Slot:
     def may_help(self, acquisition: Acquisition, since: int) -> bool:
         """Return whether any event after the opening ``since`` may help ``acquisition``.
 
-        Hints are called only when it is the turn of the request. If in doubt, return True: a wrong SKIP keeps a request
-        waiting, and a wrong QUEUE costs a microsecond.
+        Hints are called only when it is the turn of the request. If in doubt, return True: a wrong False keeps a
+        request waiting, and a wrong True costs a microsecond.
         """
         if not self.gate.hints or since < 0:
             return True
@@ -425,13 +432,13 @@ class Slot:
             return True
 
     def note_passed(self, acquisition: Acquisition) -> None:
-        """Note that a request has passed the gate."""
+        """Record that a request has passed the gate."""
         first = self.first
         if first is acquisition:
             self.first = None
         elif first is not None:
             self.note_bypass(first)
-            if first.candidate_of is None:  # otherwise it waits for a seat, not for this gate
+            if first.candidate_of is None:  # otherwise ``first`` waits for a seat, not for this gate
                 self.reserve(first)
         self.refusals = self.errors = 0
 
@@ -451,7 +458,7 @@ class Slot:
         reservation.lapses_at = None
 
     def forget(self, acquisition: Acquisition) -> None:
-        """Note that a request doesn't wait here any more."""
+        """Record that a request doesn't wait here any more."""
         if self.first is acquisition:
             self.first = None
 

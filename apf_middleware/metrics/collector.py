@@ -1,7 +1,7 @@
 """The metrics as prometheus_client collects them, made from one reading of the server at each scrape.
 
-Between two scrapes only a ledger is kept, and only for the levels of the last reading. So a removed level has no series
-any more.
+Between two scrapes only the histograms of ratios are kept (see `RatioLedger`), and only those of the levels of the last
+reading. So a removed level has no series any more.
 """
 
 import re
@@ -31,7 +31,7 @@ _PREFIX: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*(?<!_)")
 
 
 def require_prefix(prefix: object) -> str:
-    """Return ``prefix``; raise InvalidValueError when no metric's name can begin with it."""
+    """Return ``prefix``; raise InvalidValueError if a metric's name can't begin with it."""
     if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):
         rule = "it must be letters, digits and underscores, a letter first and no underscore last"
         raise InvalidValueError("prefix", prefix, rule, "Kubernetes' own is apiserver_flowcontrol")
@@ -46,7 +46,8 @@ def metric_name(family: Family, prefix: str) -> str:
 class APFCollector(Collector):
     """All metrics of one server, made of what ``read`` returns.
 
-    A registry may be read in any thread, so ``run`` calls a function where the counters can't change meanwhile.
+    A registry may be read in any thread, but the counters must not change while they are read. So the function that
+    reads them is passed to ``run``, which calls it in a suitable thread and returns its result.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class APFCollector(Collector):
         return map(self._metric, FAMILIES)
 
     def register(self, registry: CollectorRegistry) -> None:
-        """Register this with ``registry``; two collectors with one prefix can't share a registry."""
+        """Register this with ``registry``; two collectors with the same prefix can't share a registry."""
         try:
             registry.register(self)
         except ValueError as error:
@@ -84,7 +85,7 @@ class APFCollector(Collector):
             raise InvalidValueError("prefix", self._prefix, rule, hint) from error
 
     def write(self, *, open_metrics: bool) -> bytes:
-        """Return the metrics as text, quickly: in OpenMetrics' format, or else in Prometheus' older one."""
+        """Return the metrics as text, quickly: in OpenMetrics' format, or else in Prometheus' older format."""
         return write_text(self._prefix, read_families(self._read(), self._ledger), open_metrics=open_metrics)
 
     def _metric(self, family: Family) -> Metric:

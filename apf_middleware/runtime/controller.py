@@ -47,14 +47,15 @@ _LINGERING: Final = TicketState.LINGERING
 _NONE: Final[Sequence[Ticket]] = ()
 _BOUNDS: Final = DURATION_BOUNDS_NS
 _SHORT: Final = DURATION_BOUNDS_NS[1]  # most requests take no longer
-_RESTLESS_NS: Final = 10_000_000  # the most between two ticks while requests wait, if the discipline `is_restless`
+# While requests wait, a discipline that `is_restless` is asked at least this often which queue is next.
+_RESTLESS_NS: Final = 10_000_000
 
 
 class Controller:
     """Operate the levels of ``configuration``; ``now`` is the clock, in integer nanoseconds.
 
-    ``alarm`` creates the timer; simulations pass a function that creates one for virtual time. ``gates`` are defined by the app; the gates of
-    the configuration are added to them. ``gate_runner`` is None as long as there are no gates.
+    ``alarm`` creates the timer; simulations pass a function that creates one for virtual time. ``gates`` are defined by
+    the app; the gates of the configuration are added to them. ``gate_runner`` is None as long as there are no gates.
 
     ``costs`` learn the durations and seats of requests by route. ``running``, if given, records the running requests.
     """
@@ -228,7 +229,7 @@ class Controller:
         self.running = running
 
     def charge(self, admission: Admission, seats: float) -> None:
-        """Bill a running request for ``seats`` instead of its own seats when it ends."""
+        """Bill a running request for ``seats`` instead of its own seats, when its seats are released."""
         runtime = admission.destination.runtime
         if runtime.shared.alone is admission:
             runtime.note_alone()

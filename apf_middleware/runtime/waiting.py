@@ -9,7 +9,8 @@ cases the cancellation continues.
 
 On asyncio a waiting request costs a future. When it has waited for some milliseconds (`WATCH_AFTER_NS`), the wait is
 *long*: a deadline is set for the wait limit, and a task begins to watch the client. (If the limit itself is only some
-milliseconds, the deadline is set at once, and the client isn't watched.) Requests with the same wait limit share one timer (see `wait_monitor`).
+milliseconds, the deadline is set at once, and the client isn't watched.) Requests with the same wait limit share one
+timer (see `wait_monitor`).
 
 On trio the request's task sleeps in a cancel scope, and a system task watches the client.
 
@@ -101,8 +102,8 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
     controller = admission.destination.controller
     monitor = controller.wait_monitors.of(loop)
     # The monitor sets the deadline when the wait becomes long. This may happen only 2 * WATCH_AFTER_NS after the start
-    # of the wait, which is too late for a shorter limit. So a wait with a shorter limit gets its deadline at once, and
-    # its client isn't watched.
+    # of the wait, which is too late for a limit no longer than this. So a wait with such a limit gets its deadline at
+    # once, and its client isn't watched.
     if limit_ns > 2 * WATCH_AFTER_NS:
         monitor.watch(waiting)
     else:
@@ -126,8 +127,8 @@ async def wait_in_scope(admission: Admission, limit_ns: int, begin_to_watch: Cal
     """Wait as `wait_for_seat` does, on any backend of anyio: the task sleeps in a scope that `wake` cancels."""
     controller = admission.destination.controller
     scope = anyio.CancelScope(deadline=anyio.current_time() + limit_ns / _SECOND)
-    # The waiter is set before the watch begins, because the client may have hung up already. In this case `wake` cancels
-    # the scope before the task enters it, and the sleep in the scope ends at once.
+    # The waiter is set before the watch begins, because the client may have hung up already. In this case `wake`
+    # cancels the scope before the task enters it, and the sleep in the scope ends at once.
     admission.waiter = waiter = _ScopeWaiter(admission, scope)
     client_watch = begin_to_watch(client)
     try:

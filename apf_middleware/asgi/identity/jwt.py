@@ -21,7 +21,7 @@ from apf_middleware.config.authentication import JwtSettings, credential_scheme
 
 __all__ = ["JwtAuthenticator", "claim_at"]
 
-_MOST_TRIED: Final = 8  # keys, for a token whose key has no ID
+_MOST_TRIED: Final = 8  # the most keys that are tried for one token
 _LATEST: Final = 2**53  # larger numbers are not valid times
 _JWS: Final = jwt.PyJWS()
 _UNVERIFIED: Final[Any] = {"verify_signature": False}
@@ -45,7 +45,11 @@ def claim_at(claims: _Claims, path: str) -> object:
 
 
 class JwtAuthenticator:
-    """An authenticator that accepts valid tokens of one issuer for the configured audiences."""
+    """An authenticator that accepts valid tokens for the configured audiences.
+
+    Tokens of other issuers than the configured one are refused. With ``key_file`` the issuer may be left empty; then
+    it isn't checked.
+    """
 
     __slots__ = ("_algorithms", "_clock", "_credential", "_leeway", "_settings", "_source", "headers")
 
@@ -185,7 +189,7 @@ def _opened_unverified(token: str) -> tuple[_Claims, _Claims]:
     except (jwt.PyJWTError, ValueError, TypeError, RecursionError):  # untrusted JSON can cause any of these
         raise _BadTokenError("malformed") from None
     header, claims = whole["header"], whole["payload"]
-    if "crit" in header or "b64" in header:  # critical extensions, none of which is supported
+    if "crit" in header or "b64" in header:  # critical extensions; none is supported
         raise _BadTokenError("malformed")
     return header, claims
 
@@ -202,6 +206,7 @@ def _time(claims: _Claims, name: str) -> float | None:
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LATEST:  # false for NaN too
+    # The last comparison refuses NaN, too.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LATEST:
         raise _BadTokenError("malformed")
     return float(value)

@@ -1,6 +1,6 @@
 """``apf queue top`` in a terminal: a screen that is updated again and again, and a keyboard.
 
-A separate thread asks the workers, so that keys work while one of them doesn't answer.
+A separate thread asks the workers, so that keys work while a worker doesn't answer.
 """
 
 import os
@@ -37,7 +37,7 @@ _PLAIN_WIDTH: Final = 120
 def watch(server: Server, interval: float) -> None:
     """Show the screen until the user quits; without a terminal, show it once."""
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a ? in place of what can't be encoded
+        sys.stdout.reconfigure(errors="replace")  # write ? for a character that can't be encoded
     screen = TopScreen(server.name)
     replies = _fetch(server)
     require_success(replies)
@@ -70,7 +70,7 @@ def _show_once(server: Server, screen: TopScreen) -> None:
 def _watch_live(server: Server, screen: TopScreen, interval: float) -> None:
     console = Console()
     with (
-        suppress(KeyboardInterrupt),  # the other way to quit
+        suppress(KeyboardInterrupt),  # Ctrl-C quits, too
         ThreadPoolExecutor(1, thread_name_prefix="apf top") as executor,
         _keyboard(),
         Live(console=console, screen=True, auto_refresh=False) as live,
@@ -121,7 +121,7 @@ class _Session:
 @contextmanager
 def _keyboard() -> Iterator[None]:
     """Read keys one by one, without an echo."""
-    import termios  # noqa: PLC0415 - only Unix has these
+    import termios  # noqa: PLC0415 - these modules exist only on Unix
     import tty  # noqa: PLC0415
 
     before = termios.tcgetattr(sys.stdin)
@@ -137,7 +137,7 @@ def _pressed(patience: float) -> Sequence[str | Key]:
     if not ready:
         return ()
     received = os.read(sys.stdin.fileno(), 64)
-    return list(keys_in(received.decode(errors="ignore"))) if received else ("q",)  # the terminal is closed
+    return list(keys_in(received.decode(errors="ignore"))) if received else ("q",)  # quit if the terminal is closed
 
 
 def keys_in(text: str) -> Iterator[str | Key]:
