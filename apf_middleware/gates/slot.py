@@ -57,7 +57,7 @@ class AcquisitionStage(Enum):
 
     QUEUED = "queued"
     PARKED = "parked"
-    CHECKING = "checking"  # an asynchronous gate is asked about it
+    CHECKING = "checking"  # an asynchronous gate is asked about the request
     BEHIND = "behind"  # an earlier request of its flow is parked, and its level keeps the order of arrival
     PASSED = "passed"
     ENDED = "ended"
@@ -82,7 +82,7 @@ class Refusal:
 
 
 class GateNeed:
-    """A gate that a request has to pass, with its key and cost there, and the lease once it has one."""
+    """A gate that a request has to pass, with the request's key and cost there, and its lease once it has one."""
 
     __slots__ = ("cost", "gate", "key", "lease")
 
@@ -177,7 +177,7 @@ class Check:
 
 
 class GateReservation:
-    """A ``slot`` that is kept for one request, until ``lapses_at`` if that isn't None."""
+    """A ``slot`` that is kept for one request, until ``lapses_at``; None means without a limit."""
 
     __slots__ = ("acquisition", "lapses_at", "slot")
 

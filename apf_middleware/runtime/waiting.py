@@ -169,10 +169,9 @@ async def _run_in(scope: "CancelScope", run: Callable[[], Coroutine[Any, Any, No
 def _leave_later(admission: Admission) -> None:
     """Release the seats of a request whose event loop has ended.
 
-    The task that would release them has ended with that loop, as have the tasks of all other requests of that loop. The
-    seats may be given to the next of these requests, then to the next one, and so on. If a loop runs in the calling
-    thread, it releases the seats in a call of its own for each request, so these calls aren't nested. If no loop runs
-    there, the seats are released at once.
+    The task that would release them has ended with that loop. Other requests of that loop have lost their tasks, too,
+    and each of them may be the next to get the seats. If a loop runs in the calling thread, each release is posted to
+    that loop, so the releases aren't nested. If no loop runs there, the seats are released at once.
     """
     leave = partial(admission.destination.controller.leave, admission)
     loop = EventLoop.running()

@@ -133,7 +133,7 @@ class JwtAuthenticator:
         return keys
 
     def _valid_until(self, claims: _Claims) -> float | None:
-        """Check the times of a token, with leeway on both sides, and return its end; None if it has none."""
+        """Check the times of a token, with leeway on both sides, and return when it expires; None if never."""
         now = self._clock()
         expiry = _time(claims, "exp")
         if expiry is None and self._settings.require_expiry:

@@ -88,7 +88,7 @@ def test_a_name_is_given_once(tmp_path: Path) -> None:
 def test_a_copy_of_a_kep_schema_is_dropped() -> None:
     other = SCHEMA.replace("alice", "bob")
 
-    reading = read_source("---\n".join([LEVEL, SCHEMA, other, other]))
+    reading = read_source(f"{LEVEL}---\n{SCHEMA}---\n{other}---\n{other}")
 
     assert [one.name for one in reading.unwrap().schemas if one.level == "l" and one.precedence == 500] == ["s", "s-2"]
     assert ["is called 's-2'" in one.rule for one in reading.warnings if one.field == "meta.name"] == [True]
