@@ -147,13 +147,13 @@ class APFMiddleware:
                 sender = _GATED_SENDERS[scope["type"]]
             now = service.now()
         # There is no await from here to `arrive`, so no reload can replace the level that was resolved.
-        controller, policy = service.controller, resolved.policy
+        controller, policy, extra = service.controller, resolved.policy, resolved.headers_at_once
         admission = Admission(resolved)
         try:
             if (policy is None and body is None) or _may_arrive(now, admission, policy, body, scope):
                 controller.arrive(now, admission)
             if admission.state is _WAITING:
-                client = admission, scope, receive, body  # the wait returns a body that replaces ``body``
+                extra, client = resolved.headers, (admission, scope, receive, body)  # the wait may replace ``body``
                 body = await service.wait(admission, resolved.runtime.wait_limit_ns, watch_of_client, client) or body
             if admission.state is not _SEATED:
                 _end(admission, body)
@@ -162,7 +162,7 @@ class APFMiddleware:
             if policy is not None or body is not None:
                 receive, send = self._follow(admission, policy, body, (scope, receive, send))
             scope["apf"] = admission
-            await self.app(scope, receive, MethodType(sender, (send, resolved.headers, admission)))
+            await self.app(scope, receive, MethodType(sender, (send, extra, admission)))
         except BaseException as error:
             admission.fail(aborted=not isinstance(error, Exception))
             raise
@@ -355,7 +355,10 @@ async def _send_http(reply: _Reply, message: Message) -> None:
     send, extra, admission = reply
     if message["status"] >= 500:
         admission.fail()
-    headers = [*message.get("headers", ())]  # an app may pass an iterator, which can only be read once
+    headers = message.get("headers", ())
+    if not isinstance(headers, list | tuple):  # an app may pass an iterator, which can only be read once
+        headers = [*headers]
+        message = {**message, "headers": headers}  # the app may send the same dict again
     for name, value in headers:
         if len(name) == 12 and name.lower() == b"content-type":
             if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # false for most responses
@@ -364,7 +367,7 @@ async def _send_http(reply: _Reply, message: Message) -> None:
     else:
         if admission.stream is not None:
             begin_response(admission, is_stream=False)
-    await send(_with_headers(message, headers, extra))
+    await send(_with_headers(message, extra))
 
 
 async def _send_websocket(reply: _Reply, message: Message) -> None:
@@ -372,7 +375,7 @@ async def _send_websocket(reply: _Reply, message: Message) -> None:
     send, extra, admission = reply
     kind = message["type"]
     if kind in {"websocket.accept", "websocket.http.response.start"}:
-        message = _with_headers(message, [*message.get("headers", ())], extra)
+        message = _with_headers(message, extra)
         if kind == "websocket.accept":
             begin_response(admission, is_stream=True)
         elif message["status"] >= 500:
@@ -380,13 +383,12 @@ async def _send_websocket(reply: _Reply, message: Message) -> None:
     await send(message)
 
 
-def _with_headers(message: Message, headers: Headers, extra: Headers) -> Message:
-    """Return the message that starts a response, with its own ``headers`` and the ``extra`` ones."""
-    if not extra and ("headers" not in message or isinstance(message["headers"], list | tuple)):
+def _with_headers(message: Message, extra: Headers) -> Message:
+    """Return the message that starts a response, with ``extra`` headers."""
+    if not extra:
         return message
-    message = {**message}  # the app may send the same dict again
-    message["headers"] = headers + extra
-    return message
+    # The app may send the same dict again, so it isn't changed.
+    return {**message, "headers": [*message.get("headers", ()), *extra]}
 
 
 async def _send_gated_http(reply: _Reply, message: Message) -> None:

@@ -14,7 +14,7 @@ from copy import copy
 from enum import Enum
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID, uuid5
 
 from starlette.types import Receive, Scope
@@ -36,10 +36,8 @@ from apf_middleware.estimation import Choice, Estimate, route_key
 from apf_middleware.estimation.base import STEADY
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Controller, Destination, QueueNaming, UnknownQueue
+from apf_middleware.runtime.admission import NO_SCOPE
 from apf_middleware.runtime.queues.naming import REASONS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "NO_DETAILS",
@@ -62,23 +60,23 @@ _ONE_SEAT: Final = Estimate(Work(), 1)
 class ResponseHeaders:
     """The response headers that identify schema and level, by name or by UID."""
 
-    __slots__ = ("_known", "_names", "settings")
+    __slots__ = ("_known", "_names", "are_for_all", "settings")
 
     def __init__(self, settings: ResponseSettings) -> None:
         self.settings: ResponseSettings = settings
         self._known: dict[tuple[str, str], Headers] = {}
+        self.are_for_all: bool = settings.headers_on == "all"  # or only for requests that have waited
         self._names = {
             "apf": (b"x-apf-flow-schema", b"x-apf-priority-level"),
             "kubernetes": (b"x-kubernetes-pf-flowschema-uid", b"x-kubernetes-pf-prioritylevel-uid"),
-            "none": None,
-        }[settings.headers]
+        }[settings.dialect]
 
     @property
     def are_names(self) -> bool:
         return self.settings.names == "shown"
 
     def of(self, classification: Classification) -> Headers:
-        """Return the headers for every response to requests of this classification."""
+        """Return the headers for rejections, and for responses to requests of this classification that have waited."""
         # Requests of one schema may name different queues, so the level is part of the key. Both names come from the
         # configuration, so clients can't make the dictionary grow.
         key = classification.schema, classification.level
@@ -88,9 +86,9 @@ class ResponseHeaders:
         return found
 
     def _written(self, schema: str, level: str) -> Headers:
-        if self._names is None:
+        if self.settings.headers == "none":
             return []
-        if self.settings.headers == "kubernetes" or not self.are_names:
+        if self.settings.dialect == "kubernetes" or not self.are_names:
             schema, level = _uid("FlowSchema", schema), _uid("PriorityLevel", level)
         values = schema, level
         return [(name, value.encode("latin-1")) for name, value in zip(self._names, values, strict=True)]
@@ -122,12 +120,13 @@ NO_DETAILS: Final = RequestDetails("", "", None)
 class ResolvedRequest(Destination):
     """The destination of all requests with the same cache key; it must not be used after the time ``until``.
 
-    ``headers`` are added to the responses. ``policy`` is None unless the level limits open streams, the requests are
-    Kubernetes watches, or they get fewer seats than their estimate. The result for a request with ``gates`` is never
-    cached, so ``gates``, ``digest`` and ``scope`` belong to this one request.
+    ``headers`` are added to the response of a request that has waited, and ``headers_at_once`` to that of one that was
+    admitted at once. ``policy`` is None unless the level limits open streams, the requests are Kubernetes watches, or
+    they get fewer seats than their estimate. The result for a request with ``gates`` is never cached, so ``gates``,
+    ``digest`` and ``scope`` belong to this one request.
     """
 
-    __slots__ = ("awaits_body", "body", "details", "digest", "gates", "headers", "policy", "scope", "until")
+    __slots__ = ("awaits_body", "body", "details", "headers", "headers_at_once", "policy", "until")
 
     details: RequestDetails  # unset unless the admin lists running requests
 
@@ -136,24 +135,22 @@ class ResolvedRequest(Destination):
         controller: Controller,
         classification: Classification,
         caller: "_Caller",
-        headers: Headers,
+        response_headers: ResponseHeaders,
         work: Work,
         *,
         writes: bool,
     ) -> None:
         super().__init__(controller, classification, work, caller.identity, writes=writes)
-        self.headers: Headers = headers
+        self.headers: Headers = response_headers.of(classification)
+        self.headers_at_once: Headers = self.headers if response_headers.are_for_all else []
         self.until: int = caller.until
         self.policy: StreamPolicy | None = None
         self.body: RequestBody | None = None  # the body that an estimator has read; then this is for one request only
         self.awaits_body: bool = False  # whether the body must be received before the request asks for seats
-        self.gates: Sequence[str] = ()
-        self.digest: RequestDigest | None = None
-        self.scope: Mapping[str, Any] = Destination.scope
 
     def forget_scope(self) -> None:
         """Drop the scope of a finished request, to break the reference cycle of scope, admission and destination."""
-        self.scope = Destination.scope
+        self.scope = NO_SCOPE
 
 
 ResolveResult = ResolvedRequest | Refused | UnknownQueue | ServedWithoutSeats
@@ -315,8 +312,10 @@ class RequestResolver:
     ) -> ResolvedRequest:
         """Return the resolved request."""
         gates = () if self._gating is None else self._gating.names(digest, classification)
-        headers, work, writes = self._response_headers.of(classification), estimate.work, digest.verb not in _READING
-        resolved = ResolvedRequest(self._controller, classification, caller, headers, work, writes=writes)
+        work, writes = estimate.work, digest.verb not in _READING
+        resolved = ResolvedRequest(
+            self._controller, classification, caller, self._response_headers, work, writes=writes
+        )
         if gates:
             resolved.gates, resolved.digest, resolved.scope = gates, digest, scope
         if self._controller.running is not None:  # the admin lists running requests

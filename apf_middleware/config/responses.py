@@ -26,16 +26,22 @@ class RetryAfterBounds(Settings):
 
 @dataclass(frozen=True, slots=True)
 class ResponseSettings(Settings):
-    """The headers of all responses, and the status of rejections.
+    """The headers of responses, and the status of rejections.
 
-    ``headers`` chooses the headers that name schema and level: those of this project, those of Kubernetes' API server,
-    or none. With ``names`` hidden, headers and rejections contain UIDs instead of names, as in Kubernetes. During a
-    shutdown, the status of rejections is always 503. With ``server_timing``, each response contains the wait of its
-    request.
+    Headers name schema and level, in headers of this project or in those of Kubernetes (the ``dialect``). ``headers``
+    are sent with all responses, or only with rejections and with responses to requests that have waited, or never. With
+    ``names`` hidden, headers and rejections contain UIDs instead of names, as in Kubernetes. During a shutdown, the
+    status of rejections is always 503. With ``server_timing``, each response contains the wait of its request.
     """
 
-    headers: Literal["apf", "kubernetes", "none"] = "apf"
+    headers: Literal["all", "waited", "none"] | None = None
+    dialect: Literal["apf", "kubernetes"] = "apf"
     names: Literal["shown", "hidden"] = "shown"
     status: Literal[429, 503] = 429
     server_timing: bool = False
     retry_after: RetryAfterBounds = field(default_factory=RetryAfterBounds)
+
+    @property
+    def headers_on(self) -> Literal["all", "waited", "none"]:
+        """The responses that get headers; by default all in the dialect of Kubernetes, whose server does the same."""
+        return self.headers or ("all" if self.dialect == "kubernetes" else "waited")

@@ -5,18 +5,21 @@ request's ticket in the queues, and refers to the task that waits. Its methods c
 which has the interface `AdmissionControl`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
-from apf_middleware.classification import ANONYMOUS, Classification, Identity, RequestDigest, Resource
+from apf_middleware.classification import ANONYMOUS, Classification, Identity, Resource
 from apf_middleware.exceptions import InvalidValueError, TicketStateError, require_amount
 from apf_middleware.fairqueuing import Ticket, TicketState
 from apf_middleware.runtime.open_streams import Stream
 from apf_middleware.runtime.revocation import Revocation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from apf_middleware.classification import RequestDigest
     from apf_middleware.estimation import Watch, WatchTracker
     from apf_middleware.fairqueuing import Reason, Work
     from apf_middleware.fairqueuing.ticket import Queue
@@ -27,10 +30,13 @@ if TYPE_CHECKING:
     from apf_middleware.runtime.registry import LevelRegistry
     from apf_middleware.runtime.wait_monitor import WaitMonitors
 
-__all__ = ["MOST_CHARGED", "Admission", "AdmissionControl", "AdmissionRecord", "Destination", "Wakeable"]
+__all__ = ["MOST_CHARGED", "NO_SCOPE", "Admission", "AdmissionControl", "AdmissionRecord", "Destination", "Wakeable"]
 
 MOST_CHARGED: Final = 10_000
 """No request is billed for more seats than this."""
+
+NO_SCOPE: Final[Mapping[str, Any]] = MappingProxyType({})
+"""The scope of destinations that no gate looks at."""
 
 _NEW: Final = TicketState.NEW
 _WAITING: Final = TicketState.WAITING
@@ -117,12 +123,18 @@ class Destination:
     which the costs of these requests are kept.
     """
 
-    __slots__ = ("classification", "controller", "counters", "identity", "route", "runtime", "work")
-
-    # Only for requests with gates, which don't share their destinations; `ResolvedRequest` sets these.
-    gates: Sequence[str] = ()
-    digest: RequestDigest | None = None
-    scope: Mapping[str, Any] = MappingProxyType({})
+    __slots__ = (
+        "classification",
+        "controller",
+        "counters",
+        "digest",
+        "gates",
+        "identity",
+        "route",
+        "runtime",
+        "scope",
+        "work",
+    )
 
     def __init__(
         self,
@@ -140,6 +152,10 @@ class Destination:
         self.counters: SchemaCounters = self.runtime.counters_of(classification.schema, writes=writes)
         self.work: Work = work
         self.route: str | None = None
+        # Only for requests with gates, whose destinations aren't shared; `RequestResolver` sets them.
+        self.gates: Sequence[str] = ()
+        self.digest: RequestDigest | None = None
+        self.scope: Mapping[str, Any] = NO_SCOPE
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.classification}>"
@@ -299,9 +315,8 @@ class Admission(Ticket):
 
     def renew(self) -> None:
         """Reset the admission, to ask for seats again after it has released them."""
-        # The width begins anew, because the level may have cut it, and the time is unset until there are seats again.
+        # The width begins anew, because the level may have cut it.
         self.state, self.reason, self.queue, self.width = _NEW, None, None, self.work.width
-        del self.seated_at
 
     def pass_over(self) -> None:
         """Count that the request was next but too few seats were free."""

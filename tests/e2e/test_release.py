@@ -220,9 +220,10 @@ def test_the_first_example_of_the_readme_runs_from_the_wheel(newcomer: Newcomer)
 
     with (
         newcomer.server("uvicorn first:app") as url,
-        urllib.request.urlopen(f"{url}/openapi.json", timeout=10) as answer,  # noqa: S310 - on this machine
+        urllib.request.urlopen(f"{url}/openapi.json", timeout=10),  # noqa: S310 - on this machine
+        urllib.request.urlopen(f"{url}/metrics", timeout=10) as metrics,  # noqa: S310 - on this machine
     ):
-        assert answer.headers["x-apf-priority-level"] == "anonymous"
+        assert b'apf_dispatched_requests_total{flow_schema="anonymous-clients"' in metrics.read()
 
 
 def test_a_page_with_wrong_output_is_detected(tmp_path: Path) -> None:

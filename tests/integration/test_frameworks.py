@@ -30,7 +30,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from apf_middleware import Admission, APFMiddleware, get_admission
-from tests.support.protected_app import configuration
+from tests.support.protected_app import WEB_DEFAULTS, configuration
 
 pytestmark = pytest.mark.anyio
 
@@ -140,7 +140,7 @@ async def parts(_request: Request) -> Response:
     return StreamingResponse(three())
 
 
-APF = Middleware(APFMiddleware)
+APF = Middleware(APFMiddleware, config=WEB_DEFAULTS)
 OTHERS = [Middleware(GZipMiddleware), Middleware(Slow), Middleware(CORSMiddleware, allow_origins=["*"])]
 
 

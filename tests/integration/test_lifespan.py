@@ -15,7 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware, get_admission
 from apf_middleware.asgi.lifespan import Signals
-from tests.support.protected_app import configuration
+from tests.support.protected_app import WEB_DEFAULTS, configuration
 
 pytestmark = pytest.mark.anyio
 
@@ -50,7 +50,7 @@ async def test_the_middleware_works_under_httpx() -> None:
 async def test_the_middleware_works_in_a_mounted_app_and_twice_in_one_process() -> None:
     inner = starlette_app()
     outer = Starlette(routes=[Mount("/tenants", inner)])
-    outer.add_middleware(APFMiddleware)
+    outer.add_middleware(APFMiddleware, config=WEB_DEFAULTS)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(outer), base_url="http://app") as client:
         response = await client.get("/tenants/hello")
         metrics = await client.get("/metrics")

@@ -20,6 +20,7 @@ kind: Server
 spec:
   seats: 12
   defaults: none
+  responses: {headers: all}
   authentication: [{type: proxy, networks: [127.0.0.1], userHeaders: [x-user], groupHeaders: [x-group]}]
   queues: {header: X-Queue, groups: [tenant-admins], default: web%s}
 ---

@@ -28,7 +28,7 @@ def configuration(
         f"""
 apiVersion: apf/v1
 kind: Server
-spec: {{seats: {seats}, defaults: none{server}}}
+spec: {{seats: {seats}, defaults: none, responses: {{headers: all}}{server}}}
 ---
 apiVersion: apf/v1
 kind: PriorityLevel

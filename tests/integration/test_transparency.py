@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware import APFMiddleware
 from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
-from tests.support.protected_app import configuration, settle
+from tests.support.protected_app import ALL_HEADERS, configuration, settle
 
 pytestmark = pytest.mark.anyio
 
@@ -181,7 +181,7 @@ async def test_added_headers_follow_those_of_the_app(form: str) -> None:
         await send(BODY)
 
     behind = Server([])
-    await run(app, http_scope(), behind, "admitted", "")
+    await run(app, http_scope(), behind, "admitted", ALL_HEADERS)
 
     ours = [(b"x-apf-flow-schema", b"everybody"), (b"x-apf-priority-level", b"crowd")]
     assert behind.sent[0]["headers"] == [*PAIRS, *ours]

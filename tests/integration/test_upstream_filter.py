@@ -22,7 +22,7 @@ from tests.support.protected_app import ProtectedApp, configuration, problem, se
 pytestmark = pytest.mark.anyio
 
 LEVELS = [{"response": "Reject"}, {"queues": 1, "length": 10}]
-UIDS = ", responses: {headers: kubernetes}"
+UIDS = ", responses: {dialect: kubernetes}"
 Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 both_kinds_of_level = pytest.mark.parametrize("level", LEVELS, ids=["reject", "queue"])

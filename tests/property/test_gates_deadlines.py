@@ -23,7 +23,6 @@ from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason, Work, flow_hash
 from apf_middleware.gates import GateRequest, Park
 from apf_middleware.runtime import Admission, ClientWatch, Controller, wait_for_seat
-from apf_middleware.runtime.admission import Destination
 from apf_middleware.runtime.waiting import Cancellable, Start, Waiter
 from tests.support.examples import examples
 from tests.support.virtual_loop import VirtualLoop
@@ -70,14 +69,6 @@ class _Silence(ClientWatch):
     def close(self) -> None:
         if self.task is not None:
             self.task.cancel()
-
-
-class _Destination(Destination):
-    """A destination with gates."""
-
-    def __init__(self, controller: Controller, place: Classification, gates: tuple[str, ...]) -> None:
-        super().__init__(controller, place, Work())
-        self.gates = gates
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +174,9 @@ class _Scene:
 
     def _admission(self, request: _Request) -> Admission:
         place = Classification("catch-all", "crowd", request.flow, flow_hash("catch-all", request.flow))
-        return Admission(_Destination(self.controller, place, request.gates))
+        destination = self.controller.destination(place, Work())
+        destination.gates = request.gates
+        return Admission(destination)
 
     def check_that_nobody_is_left(self) -> None:
         assert not list(self.gates.scheduler)

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
@@ -13,11 +13,23 @@ from apf_middleware.config import Configuration, load_text
 from apf_middleware.config.admin import AdminSettings
 from tests.support.asgi_exchange import Exchange, http_scope
 
-__all__ = ["ProtectedApp", "configuration", "problem", "settle", "with_admin"]
+__all__ = ["ALL_HEADERS", "WEB_DEFAULTS", "ProtectedApp", "configuration", "problem", "settle", "with_admin"]
+
+
+ALL_HEADERS: Final = ", responses: {headers: all}"
+"""Part of a Server document: all responses name schema and level."""
+
+WEB_DEFAULTS: Final = load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {{seats: 100{ALL_HEADERS}}}")
 
 
 def configuration(
-    *, seats: int = 1, wait: str = "10s", length: int = 5, queues: int = 2, server: str = "", response: str = "Queue"
+    *,
+    seats: int = 1,
+    wait: str = "10s",
+    length: int = 5,
+    queues: int = 2,
+    server: str = ALL_HEADERS,
+    response: str = "Queue",
 ) -> Configuration:
     """Return a configuration with one level for all requests, and flows by the header X-User."""
     queuing = (

@@ -6,7 +6,7 @@ from anyio.abc import TaskGroup
 
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.identity import FunctionAuthenticator
-from tests.support.protected_app import ProtectedApp
+from tests.support.protected_app import ALL_HEADERS, ProtectedApp
 
 __all__ = ["CROWD", "LEVEL", "QUEUES", "SERVER", "ReloadableApp", "level", "written"]
 
@@ -46,7 +46,7 @@ def level(name: str, spec: str = CROWD, *, path: str = "/*", schema: str = "", p
     return LEVEL.format(name=name, spec=spec, path=path, schema=schema or f"for-{name}", precedence=precedence)
 
 
-def written(*levels: str, seats: int = 1, server: str = "") -> str:
+def written(*levels: str, seats: int = 1, server: str = ALL_HEADERS) -> str:
     return SERVER.format(seats=seats, server=server) + "".join(levels)
 
 

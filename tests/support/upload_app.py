@@ -23,6 +23,7 @@ kind: Server
 spec:
   seats: 1
   defaults: none
+  responses: {headers: all}
   bodies: {holdSeats: false, buffer: 100B, maxReceiving: 4, maxBuffered: 4KiB%s}
 ---
 apiVersion: apf/v1

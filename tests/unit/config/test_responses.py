@@ -9,17 +9,19 @@ DOCUMENT = "apiVersion: apf/v1\nkind: Server\nmetadata: {name: s}\nspec:\n  resp
 
 
 def test_responses_can_be_chosen() -> None:
-    text = "{headers: kubernetes, names: hidden, status: 503, retryAfter: {least: 2s, most: 1m30s}, serverTiming: true}"
+    text = "headers: none, dialect: kubernetes, names: hidden, status: 503, retryAfter: {least: 2s, most: 1m30s}"
 
-    chosen = ResponseSettings("kubernetes", "hidden", 503, server_timing=True, retry_after=RetryAfterBounds(2, 90))
-    assert load_text(DOCUMENT + text).server.responses == chosen
+    bounds = RetryAfterBounds(2, 90)
+    chosen = ResponseSettings("none", "kubernetes", "hidden", 503, server_timing=True, retry_after=bounds)
+    assert load_text(f"{DOCUMENT}{{{text}, serverTiming: true}}").server.responses == chosen
     assert load_text(DOCUMENT + "{}").server.responses == ResponseSettings()
 
 
 @pytest.mark.parametrize(
     ("text", "field", "rule"),
     [
-        ("{headers: mine}", "headers", "kubernetes"),
+        ("{headers: mine}", "headers", "waited"),
+        ("{dialect: mine}", "dialect", "kubernetes"),
         ("{status: 500}", "status", "429"),
         ("{retryAfter: {least: 500ms}}", "retryAfter.least", "whole seconds"),
         ("{retryAfter: {least: 0s}}", "retryAfter.least", "whole seconds"),

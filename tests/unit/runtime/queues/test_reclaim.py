@@ -5,7 +5,7 @@ import pytest
 from apf_middleware.classification import Classification
 from apf_middleware.fairqueuing import Work
 from apf_middleware.gates import Gates
-from apf_middleware.runtime import Admission, Controller, Destination, Revocation
+from apf_middleware.runtime import Admission, Controller, Revocation
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.queues import NamedQueues
 from tests.support.named_queues import NamedQueueServer, level, server
@@ -191,12 +191,6 @@ def test_a_queue_that_has_what_it_deserves_looks_at_no_running_request() -> None
     assert reclaimer._known is known
 
 
-class _Waits(Destination):
-    """Of requests that need a database."""
-
-    gates = ("db",)
-
-
 class _Silent:
     def ask(self, at: int) -> None:
         pass
@@ -210,7 +204,9 @@ def test_an_owner_that_its_gate_admits_reclaims_as_a_new_arrival() -> None:
     house.controller, house.queues = controller, NamedQueues(controller)
     running = fill(house, "borrower")
     gates.close("db")
-    waits = Admission(_Waits(controller, Classification("catch-all", "owner", "flow", 7), Work()))
+    destination = controller.destination(Classification("catch-all", "owner", "flow", 7), Work())
+    destination.gates = ("db",)
+    waits = Admission(destination)
     controller.arrive(house.now, waits)
     assert house.controller.levels["owner"].shared.queueset.parked == 1
     assert asked(running) == []
