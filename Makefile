@@ -4,15 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
+NATIVE := .venv-native
 # Most of what is installed is never imported, so it is compiled when it is.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
 DEMO_NEEDS := import tomllib; print("rich", *tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")
+
+# The compiled build must replay Kubernetes' traces and agree with the plain twins, as the pure one does.
+NATIVE_TESTS := tests/differential tests/simulation
 
 # Tests start some hundred processes, and each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs types dist clean
+.PHONY: help demo test check format bench native test-native docs types dist clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -38,6 +42,13 @@ bench: $(READY)  ## speed of the core and of classification, then fairness
 	$(BIN)/python -m benchmarks.classify
 	$(BIN)/python -m benchmarks.fairness
 
+native: $(NATIVE)/.ready  ## the compiled build (needs a C compiler), installed into .venv-native
+
+test-native: $(NATIVE)/.ready  ## traces of Kubernetes, twins and the simulator, with the compiled build
+	rm -rf $(NATIVE)/checkout && mkdir $(NATIVE)/checkout
+	git ls-files -z --cached --others --exclude-standard ':!apf_middleware' | tar --null -T - -c | tar -x -C $(NATIVE)/checkout
+	cd $(NATIVE)/checkout && APF_GOLDEN="$${APF_GOLDEN:-$(abspath ../shared/golden)}" ../bin/python -m pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder $(NATIVE_TESTS)
+
 docs: $(READY)  ## the documentation's site, into site/
 	$(BIN)/python -m docs.generate.reference
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
@@ -52,8 +63,18 @@ dist: $(READY)  ## wheel and source distribution, into dist/
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(NATIVE) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# The wheel is built from the source distribution, because the build leaves compiled files beside the sources.
+$(NATIVE)/.ready: pyproject.toml $(shell find apf_middleware -name '*.py') | $(READY)
+	rm -rf $(NATIVE)/dist
+	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(BIN)/python -m build --no-isolation --outdir $(NATIVE)/dist
+	@[ -d $(NATIVE)/bin ] || $(PYTHON) -m venv $(NATIVE)
+	@$(NATIVE)/bin/python -m pip --disable-pip-version-check install --no-compile --quiet --upgrade 'pip>=25.1'
+	@cd $(NATIVE) && bin/python -m pip --disable-pip-version-check install --no-compile --quiet --group ../pyproject.toml:dev
+	@wheel=$$(echo $(NATIVE)/dist/*.whl) && $(NATIVE)/bin/python -m pip --disable-pip-version-check install --no-compile --quiet --force-reinstall --no-deps $$wheel && $(NATIVE)/bin/python -m pip --disable-pip-version-check install --no-compile --quiet "$$wheel[cli,jwt]"
+	@touch $@
 
 # One environment in two steps: what the demo needs is there in seconds, and everything else comes on top of it.
 

@@ -7,6 +7,7 @@ without one.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from apf_middleware import counters
 from apf_middleware._version import __version__
 
 if TYPE_CHECKING:
@@ -27,8 +28,12 @@ __all__ = [
     "Reason",
     "__version__",
     "get_admission",
+    "is_compiled",
     "load",
 ]
+
+is_compiled: bool = not str(counters.__file__).endswith(".py")
+"""Whether the package was built with its hot path compiled to native code."""
 
 _HOMES = {
     "APFError": "exceptions",

@@ -44,7 +44,7 @@ class Histogram:
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds: Sequence[float] = bounds
         self.counts: list[int] = [0] * (len(bounds) + 1)
-        self.total: float = 0
+        self.total: int | float = 0
 
     @property
     def count(self) -> int:

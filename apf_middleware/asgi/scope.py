@@ -5,7 +5,7 @@ specification also allows any iterable of two-item iterables for headers: nearly
 (Mangum) give lists of two. Decoding never fails: bytes that aren't text become text that matches nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import Final, TypeVar, overload
@@ -39,7 +39,7 @@ _MOST_PARAMETERS: Final = 256
 _MOST_PEERS: Final = 4096
 
 
-def headers_of(scope: Scope) -> Iterable[tuple[bytes, bytes]]:
+def headers_of(scope: Scope) -> Iterable[Sequence[bytes]]:
     """Return the names and values of headers, which may be read more than once.
 
     Headers that can be read once only are replaced by a list in the scope, for the app.
@@ -49,7 +49,7 @@ def headers_of(scope: Scope) -> Iterable[tuple[bytes, bytes]]:
         return ()
     if not isinstance(headers, list | tuple):
         headers = scope["headers"] = [pair if isinstance(pair, list | tuple) else tuple(pair) for pair in headers]
-    found: Iterable[tuple[bytes, bytes]] = headers
+    found: Iterable[Sequence[bytes]] = headers
     return found
 
 

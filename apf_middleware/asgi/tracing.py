@@ -7,7 +7,7 @@ The parent of a wait is the current span, which outer instrumentation has starte
 remote span that the global propagator extracts from the request's headers.
 """
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import propagate, trace
@@ -30,7 +30,7 @@ __all__ = ["Tracing"]
 
 _NAME: Final = "apf wait"
 
-_RawHeaders = Iterable[tuple[bytes, bytes]]
+_RawHeaders = Iterable[Sequence[bytes]]
 _Told = dict[str, str | int | float]
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from apf_middleware._version import __version__
+from apf_middleware import __version__, is_compiled
 from apf_middleware.cli.check import check
 from apf_middleware.cli.collisions import collisions
 from apf_middleware.cli.convert import convert
@@ -32,7 +32,7 @@ app: typer.Typer = typer.Typer(
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
     if asked:
-        typer.echo(f"apf {__version__}")
+        typer.echo(f"apf {__version__} ({'compiled' if is_compiled else 'pure Python'})")
         raise typer.Exit
 
 

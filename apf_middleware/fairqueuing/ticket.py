@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from enum import Enum, StrEnum
 from typing import Final, Protocol
 
+from apf_middleware.compilation import mypyc_attr
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.work import Work
 from apf_middleware.snapshots import QueueSnapshot, TicketSnapshot
@@ -112,6 +113,7 @@ class ServiceMeter:
         return f"<ServiceMeter {self.index}: {self.rho} seats demanded>"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Ticket:
     """A request of ``flow`` that asks for ``work``.
 
@@ -199,7 +201,7 @@ class Ticket:
             linger_ns=self.work.linger_ns,
             width=self.width,
             arrived_at=getattr(self, "arrived_at", None),
-            seated_at=getattr(self, "seated_at", None),
+            seated_at=None if self.state is _NEW or self.state is _WAITING else getattr(self, "seated_at", None),
         )
 
     def __repr__(self) -> str:
@@ -208,6 +210,7 @@ class Ticket:
         return f"<{type(self).__name__} {self.flow!r} {self.state.value}{reason} width={self.width}{queue}>"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Queue:
     """One queue of a queue set.
 

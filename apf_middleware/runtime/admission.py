@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from apf_middleware.classification import ANONYMOUS, Classification, Identity, Resource
+from apf_middleware.compilation import mypyc_attr
 from apf_middleware.exceptions import InvalidValueError, TicketStateError, require_amount
 from apf_middleware.fairqueuing import Ticket, TicketState
 from apf_middleware.runtime.open_streams import Stream
@@ -116,6 +117,7 @@ class AdmissionControl(Protocol):
         ...
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Destination:
     """The level, the counters and the work that all requests of one classification and identity share.
 
@@ -161,6 +163,7 @@ class Destination:
         return f"<{type(self).__name__} {self.classification}>"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Admission(Ticket):
     """One request's outcome; ``reason`` is None unless it was rejected."""
 

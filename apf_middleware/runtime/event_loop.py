@@ -24,10 +24,10 @@ T = TypeVar("T")
 class EventLoop:
     """A handle to the event loop of the thread that creates it; RuntimeError if no loop runs there."""
 
-    __slots__ = ("_loop", "_thread", "_token")
+    __slots__ = ("_loop", "_thread_id", "_token")
 
     def __init__(self) -> None:
-        self._thread = threading.get_ident()
+        self._thread_id = threading.get_ident()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._token: TrioToken | None = None
         try:
@@ -77,7 +77,7 @@ class EventLoop:
         BlockedLoopError if the loop doesn't call it within ``patience_s``. If the loop ends during the wait, this is
         noticed only on asyncio; on trio, BlockedLoopError is raised.
         """
-        if threading.get_ident() == self._thread:
+        if threading.get_ident() == self._thread_id:
             return function()
         result: Future[T] = Future()
         if not self._is_running() or not self.post(lambda: _run(function, result)):

@@ -211,7 +211,7 @@ def test_the_light_client_of_the_tutorial_gets_the_next_seat(newcomer: Newcomer)
 def test_the_installed_command_shows_its_version(newcomer: Newcomer) -> None:
     result = run(str(newcomer.folder / ".venv" / "bin" / "apf"), "--version", folder=newcomer.folder)
 
-    assert (result.returncode, result.stdout) == (0, f"apf {__version__}\n")
+    assert (result.returncode, result.stdout) == (0, f"apf {__version__} (pure Python)\n")
 
 
 def test_the_first_example_of_the_readme_runs_from_the_wheel(newcomer: Newcomer) -> None:

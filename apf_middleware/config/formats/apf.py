@@ -66,7 +66,7 @@ __all__ = [
 
 FORMAT: Final = "apf"
 VERSION: Final = "apf/v1"
-KINDS: Final = ("FlowSchema", "PriorityLevel", "Server")
+KINDS: Final[tuple[str, ...]] = ("FlowSchema", "PriorityLevel", "Server")
 
 _DEFAULT_SHARES: Final = 30
 _SAME: Final = {"weight": "shares", "guarantee": "min_seats", "capability": "max_seats"}

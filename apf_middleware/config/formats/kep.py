@@ -24,7 +24,7 @@ from apf_middleware.fairqueuing.sharing.limits import LevelShares
 __all__ = ["FORMAT", "KINDS", "define"]
 
 FORMAT: Final = "kep"
-KINDS: Final = ("FlowSchema", "RequestPriority")
+KINDS: Final[tuple[str, ...]] = ("FlowSchema", "RequestPriority")
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,8 @@ ASSURED: Final = frozenset({"v1alpha1", "v1beta1", "v1beta2"})
 
 FORMAT: Final = "kubernetes"
 GROUP: Final = "flowcontrol.apiserver.k8s.io"
-VERSIONS: Final = ("v1", "v1beta3", "v1beta2", "v1beta1", "v1alpha1")
-KINDS: Final = ("FlowSchema", "PriorityLevelConfiguration")
+VERSIONS: Final[tuple[str, ...]] = ("v1", "v1beta3", "v1beta2", "v1beta1", "v1alpha1")
+KINDS: Final[tuple[str, ...]] = ("FlowSchema", "PriorityLevelConfiguration")
 
 ZERO_SHARES: Final = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
 """With this annotation a v1beta3 level's zero shares mean zero."""

@@ -28,6 +28,7 @@ also compute the events of their fluid model, in ``advance``.
 from abc import ABC, abstractmethod
 from typing import ClassVar, Generic, TypeVar
 
+from apf_middleware.compilation import mypyc_attr
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
 
 __all__ = ["Discipline"]
@@ -35,6 +36,7 @@ __all__ = ["Discipline"]
 QueueT = TypeVar("QueueT", bound=Queue)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Discipline(ABC, Generic[QueueT]):
     """The rule that picks the queue of a queue set to serve next."""
 

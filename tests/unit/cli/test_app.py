@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from apf_middleware import __version__
+from apf_middleware import __version__, is_compiled
 from tests.support.command_line import Outcome, invoke
 
 LONG = "x" * 5_000
@@ -120,7 +120,8 @@ def test_wrong_arguments_are_reported_and_end_with_status_2(apf: Apf, arguments:
 
 
 def test_the_version_is_reported(apf: Apf) -> None:
-    assert apf("--version").stdout == f"apf {__version__}\n"
+    build = "compiled" if is_compiled else "pure Python"
+    assert apf("--version").stdout == f"apf {__version__} ({build})\n"
 
 
 def test_help_lists_the_commands(apf: Apf) -> None:
