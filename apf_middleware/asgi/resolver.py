@@ -76,7 +76,7 @@ class ResponseHeaders:
         return self.settings.names == "shown"
 
     def of(self, classification: Classification) -> Headers:
-        """Return the headers for rejections, and for responses to requests of this classification that have waited."""
+        """Return the headers that name schema and level; none if the configuration says so."""
         # Requests of one schema may name different queues, so the level is part of the key. Both names come from the
         # configuration, so clients can't make the dictionary grow.
         key = classification.schema, classification.level
@@ -120,10 +120,10 @@ NO_DETAILS: Final = RequestDetails("", "", None)
 class ResolvedRequest(Destination):
     """The destination of all requests with the same cache key; it must not be used after the time ``until``.
 
-    ``headers`` are added to the response of a request that has waited, and ``headers_at_once`` to that of one that was
-    admitted at once. ``policy`` is None unless the level limits open streams, the requests are Kubernetes watches, or
-    they get fewer seats than their estimate. The result for a request with ``gates`` is never cached, so ``gates``,
-    ``digest`` and ``scope`` belong to this one request.
+    ``headers`` are added to rejections and to responses to requests that have waited, and ``headers_at_once`` to
+    responses to requests that were admitted at once. ``policy`` is None unless the level limits open streams, the
+    requests are Kubernetes watches, or they get fewer seats than their estimate. The result for a request with
+    ``gates`` is never cached, so ``gates``, ``digest`` and ``scope`` belong to this one request.
     """
 
     __slots__ = ("awaits_body", "body", "details", "headers", "headers_at_once", "policy", "until")
@@ -250,7 +250,8 @@ class RequestResolver:
         self._callers: BoundedCache[Key, _Caller] = BoundedCache(REMEMBERED)
         self.refused: Counter[str] = Counter() if refused is None else refused
         self.successor: RequestResolver | None = None
-        # How often `refresh` has cleared the caches. A result of an authentication before the last time isn't cached.
+        # The number of times that `refresh` has cleared the caches. If it changes during an authentication, the result
+        # isn't cached.
         self._refreshes = 0
 
     async def resolve(self, scope: Scope, now: int, messages: Receive | RequestBody) -> ResolveResult:
@@ -299,8 +300,8 @@ class RequestResolver:
         """Classify a request by its digest, and by the queue that it names."""
         if self._has_unseated and is_served_without_seats(digest):
             return ServedWithoutSeats.LONG_RUNNING
-        # A request whose result is remembered here isn't classified again. `_decide` doesn't use the classifier's own
-        # cache, where the result would only take memory.
+        # Most results are cached by this resolver. `_decide` doesn't put them into the classifier's own cache, where
+        # they would only take memory.
         classification = self._decide(digest) if remembers else self._classify(digest)
         if self._naming is None:
             return classification

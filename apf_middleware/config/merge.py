@@ -178,7 +178,7 @@ def _server(definitions: Sequence[Definition], problems: Problems, defaults: Def
 def settle_slow_clients(settings: ServerSettings, given: Collection[str] = ()) -> ServerSettings:
     """Set the defaults for slow clients, except those that are ``given``.
 
-    With the web defaults, a request doesn't hold its seat while it waits for a slow client.
+    With the web defaults, a request holds its seat for at most a moment while it waits for a slow client.
     """
     is_web, bodies, streams = settings.defaults == "web", settings.bodies, settings.streams
     if "bodies.holdSeats" not in given:
@@ -192,8 +192,8 @@ def settle_slow_clients(settings: ServerSettings, given: Collection[str] = ()) -
 def _without_twins(definitions: Sequence[Definition], problems: Problems) -> Iterable[Definition]:
     """Resolve duplicate names: keep only the first of several objects that have the same kind and name.
 
-    Schemas in the KEP's format are an exception. If all objects of one name are such schemas, one schema of each
-    content is kept, and all of these but one get other names.
+    Schemas in the KEP's format are an exception. If all objects of one name are such schemas, only exact copies are
+    dropped. Of the remaining schemas, one keeps the name, and the others get new names.
     """
     groups: dict[tuple[str, str], list[Definition]] = defaultdict(list)
     for one in definitions:

@@ -1,7 +1,7 @@
 """Requests and the queues in which they wait.
 
 A *ticket* is the record of one request, from its arrival until its seats are free again. The caller creates the ticket
-and passes it to a queue set or a `Sharing`; from then on, only these change the ticket::
+and passes it to a queue set or a `Sharing`; from then on, only these, or the ticket's level, change the ticket::
 
     NEW ──▶ WAITING ──▶ SEATED ──▶ LINGERING ──▶ RELEASED
      │         │          ▲ │                       ▲
@@ -74,10 +74,10 @@ class ServiceMeter:
 
     - ``least``: the least value, in grains, that ``r`` minus the service has had
     - ``noted``: the number of entries of the `RiseLog` that ``least`` takes into account
-    - ``debt``: the work, in grains, that was billed beyond the seats that the queue held
+    - ``debt``: the work that was billed minus the work of the seats that the queue really held, in grains
     - ``listed``: the value of ``r`` that decides the queue's place in the order of the waiting queues
-    - ``is_postponed``: whether the guarantee doesn't examine the queue until ``r`` exceeds ``listed`` by the
-      guarantee's threshold
+    - ``is_postponed``: True if the guarantee examines the queue again only when ``r`` exceeds ``listed`` by more than
+      the guarantee's threshold
     """
 
     __slots__ = (
@@ -120,10 +120,10 @@ class Ticket:
     ``entropy`` is the 64-bit hash of the flow; the flow's hand is computed from it (see `shuffle`). ``queueset`` is the
     queue set at which the ticket has arrived; it serves to detect that the ticket is passed to another queue set.
 
-    Four values belong to the discipline. Each discipline uses those that it needs, in units of its own. A *position*
-    refers to the meter of the queue.
+    Four values belong to the discipline. Each discipline uses those that it needs, in units of its own. A *position* is
+    a value of the meter that the discipline keeps for the queue (see `max_min_model`).
 
-    - ``arrival_r``: the virtual time of the arrival
+    - ``arrival_r``: the virtual time, or the position, of the arrival
     - ``start_r``: the virtual time, or the position, of the virtual start
     - ``charged``: in `MaxMinSerial` the expected work, in `MaxMinConcurrent` the position of the expected end
     - ``settled``: in `MaxMinSerial` the position of the end, in `MaxMinConcurrent` the actual duration

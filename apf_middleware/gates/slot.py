@@ -1,17 +1,17 @@
 """Slots, where requests wait for a gate, and acquisitions: the gates that a request needs, and its leases.
 
 A slot is the state of one gate for one key, for example for one tenant or shard. ``closed_at`` is the *watermark*: the
-smallest cost known not to fit. Until the slot is opened, the gate isn't asked about requests that cost as much or more.
-Any event that may help opens the slot: the watermark is set above every cost, and ``opening``, a sequence number, grows
-by one. Then the scheduler lets one candidate of each level try, however many requests wait. If no request waits, the
-slot stays open, so the event isn't lost.
+smallest cost known not to fit. Until the slot is opened, the gate isn't asked about requests that cost as much or more,
+unless an operator lets them try. Every event after which a waiting request might fit opens the slot: the watermark is
+set above every cost, and ``opening``, a sequence number, grows by one. Then the scheduler lets one candidate of each
+level try, however many requests wait. If no request waits, the slot stays open, so the event isn't lost.
 
 *Bounded bypass.* The next request in turn is the slot's ``first``: levels take turns, within a level flows do, and
 within a flow requests keep their order. While ``first`` doesn't fit, a bounded number of other requests may pass, no
 matter when they arrived. After that, the slot is *reserved* for ``first``: only a few other requests may still pass,
-namely two kinds of earlier ones (see `Slot.is_kept_from`) and those that an operator lets try (``is_forced``). The
-number of requests that have passed belongs to the request that was passed, not to the slot. So it is kept when another
-gate stops that request. If several requests hold reservations of one slot, the earliest request goes first. This order
+namely two kinds of earlier ones (see `Slot.is_kept_from`) and those that an operator lets try (``is_forced``). How
+many requests have overtaken a request is counted for that request, not for the slot. So the count is kept when another
+gate stops the request. If several requests hold reservations of one slot, the earliest request goes first. This order
 is the same at all slots, so two requests can't wait for each other.
 
 If the holder of a reservation waits for something else, a seat or another gate, the reservation ends after some time;
@@ -200,8 +200,8 @@ class SlotQueue:
     """The requests of one ``level`` that wait at one ``slot``.
 
     Only one of them tries at a time, the ``candidate``; when it has passed, the next one tries. So after an opening,
-    few requests ask the gate, however many wait. ``aside`` are requests that, according to a hint, the last event can't
-    help; the next opening puts them back into ``order``.
+    few requests ask the gate, however many wait. ``aside`` has the requests for which a hint said that the last event
+    can't help them; the next opening puts them back into ``order``.
     """
 
     __slots__ = ("aside", "candidate", "level", "order", "slot", "turn")
@@ -295,7 +295,7 @@ class Slot:
         self.closed_at: int = OPEN
         self.opening: int = 0
         # The cause of the last opening. A rescue of a slot that was open doesn't change it. When a rescue has helped a
-        # request, and is counted, the cause is cleared (`GateScheduler._commit`).
+        # request, `GateScheduler._commit` counts the rescue and clears the cause, so that it is counted only once.
         self.cause: str = ""
         # The number of the last opening after which the slot was shut. Hints are asked only about later events.
         self.settled: int = -1

@@ -142,8 +142,9 @@ class Controller:
             return
         width = admission.width
         # A request that is alone in its level (see `sharing.level`) is seated here, without a call of the sharing.
-        # There are two exceptions. From the time `alone_until` on, the sharing must first free seats that *linger*
-        # (they stay in use for a time after the reply). At exempt levels, the sharing must count the seats.
+        # There are three exceptions. From the time `alone_until` on, the sharing must first free seats that *linger*
+        # (they stay in use for a time after the reply). If the request's own seats will linger, the sharing must know.
+        # At exempt levels, the sharing must count the seats.
         if (
             width <= shared.alone_width
             and now < self._gated.alone_until
@@ -153,7 +154,7 @@ class Controller:
             is_alone, seated = True, _NONE
         else:
             if shared.alone is not None:
-                destination.runtime.note_alone()  # the request that is alone; after `arrive` it isn't any more
+                destination.runtime.note_alone()  # for the earlier request, which `arrive` makes one of several
             seated = self._gated.arrive(now, shared, admission)
             is_alone = shared.alone is admission and len(seated) == 1
         if is_alone:  # `LevelRuntime.look` computes the occupancy of such requests later
@@ -206,7 +207,7 @@ class Controller:
                 self.running.note_released(admission, billed)
             if destination.route is not None:
                 self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
-        # A request that arrived alone may not be alone any more: it isn't after the next arrival in its level.
+        # A request that was alone when it arrived is alone only until the next arrival in its level.
         if shared.alone is admission:  # then it has one seat, and `extra_seats` doesn't change
             if now < self._gated.alone_until and not shared.exempt:
                 seated = shared.release_alone(now, admission)

@@ -101,9 +101,9 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
     admission.waiter = waiting = WaitingTask(admission, limit_ns, begin_to_watch, client, loop)
     controller = admission.destination.controller
     monitor = controller.wait_monitors.of(loop)
-    # The monitor sets the deadline when the wait becomes long. This may happen only 2 * WATCH_AFTER_NS after the start
-    # of the wait, which is too late for a limit no longer than this. So a wait with such a limit gets its deadline at
-    # once, and its client isn't watched.
+    # The monitor sets the deadline when the wait becomes long. This can be as late as 2 * WATCH_AFTER_NS after the
+    # start of the wait: too late for a limit that isn't longer. So a wait with such a limit gets its deadline at once,
+    # and its client isn't watched.
     if limit_ns > 2 * WATCH_AFTER_NS:
         monitor.watch(waiting)
     else:

@@ -11,18 +11,18 @@ within its min, even when exempt requests use all seats. Beyond its min a level 
 still get their mins. A level's own dispatches don't change its L: where they increase its count, they reduce F by the
 same number. So the queue set can seat several tickets in one call. Before the call, `Lending` sets the queue set's
 ``concurrency`` to L (*steering*). The max of a level is at most the seats of the server minus the mins of the other
-levels, or the level's own min if that is larger. (The mins of draining levels, see below, are subtracted only for other
-draining levels.) A level with a parent may use the parent's limit minus the counts of its siblings, but at least its
-own min and at most its own max.
+levels, or the level's own min if that is larger. (The mins of draining levels, see below, are subtracted only when
+the max of another draining level is computed.) A level with a parent may use the parent's limit minus the counts of its
+siblings, but at least its own min and at most its own max.
 
 **Turns.** When seats are free and several levels wait, `scheduling` decides which level is served next. Tickets are
 seated one at a time, because each of them changes the order.
 
 **Every ticket is seated in the end.** A ticket that is wider than its level's max is seated when nothing else of its
-level runs, as if it asked for that max. If nothing runs in any level, L is the max of the level that comes first, so
-its ticket is seated. (The mins of draining levels reduce the L of other levels, but then a draining level comes first.)
-Otherwise running requests use all seats that the first ticket still lacks. These requests belong to the ticket's own
-level, or to other levels that use more than their mins. When such a request ends, its seats become free.
+level runs, as if it asked for that max. If nothing runs in any level, the L of the level that comes first equals
+its max, so its ticket is seated. (The mins of draining levels reduce the L of other levels, but then a draining level
+comes first.) If requests run, they occupy the seats that the first ticket still needs. These requests belong to the
+ticket's own level, or to other levels that use more than their mins. When such a request ends, its seats become free.
 
 **Draining levels** are levels that a reload has removed and that still have requests. A draining level keeps its min,
 max and weight for as long as requests wait there. Whenever the scheduler divides the seats (`LevelScheduler.divide`),
@@ -31,7 +31,7 @@ changes nothing for the requests of that level. There is one exception: if the s
 seats, the min of a draining level is one seat. Until the level has drained, no other level gets a new or higher min.
 Otherwise a reload could let the server run more requests than it has seats for.
 
-**Virtual time.** The virtual time R of a level (see `disciplines`) must advance at the rate at which the level is
+**Virtual time.** The virtual time R of a level (see `equal_serial`) must advance at the rate at which the level is
 served, that is, in proportion to the seats that the level actually uses. If R ran faster than service while seats are
 lent to others, all backlogged flows would lag behind R. A new flow starts at R, so it would be served after all of
 them, however little it asks for. If R ran slower than service, a new flow would be served alone until it has caught up
@@ -307,7 +307,7 @@ class Lending(Sharing):
             level.queueset.concurrency = 0
             level.queueset.tick(now)
         # If a level has drained, `_note` reconfigures the queue sets of other levels, and a queue set ends its due
-        # lingers when it is reconfigured. So all due lingers are ended in a loop of their own before.
+        # lingers when it is reconfigured. So a loop of its own ends all due lingers before any call of `_note`.
         for level in due:
             self._note(now, level)
         self._lingering = [level for level in self._lingering if level.queueset.next_event_at() is not None]
@@ -463,7 +463,7 @@ class Lending(Sharing):
             level.is_common = level.parent is None and not (level.is_held or queueset.is_quiescing)
             settings = level.settings if level.most or level.exempt else WITHOUT_SEATS
             queueset.concurrency = 0  # so that the queue set seats no ticket; `_dispatch` seats them in turn
-            queueset.reservation.join(self._passed)  # one for all, as a ticket may pass tickets of several levels
+            queueset.reservation.join(self._passed)  # shared by all: a ticket may pass tickets of several levels
             if settings != queueset.settings or level.most != queueset.ceiling:
                 queueset.reconfigure(now, settings, level.most)
             level.counted = 0
