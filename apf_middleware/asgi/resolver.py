@@ -65,7 +65,7 @@ class ResponseHeaders:
     def __init__(self, settings: ResponseSettings) -> None:
         self.settings: ResponseSettings = settings
         self._known: dict[tuple[str, str], Headers] = {}
-        self.are_for_all: bool = settings.headers_on == "all"  # or only for requests that have waited
+        self.are_for_all: bool = settings.headers_on == "all"  # otherwise for rejections and requests that have waited
         self._names = {
             "apf": (b"x-apf-flow-schema", b"x-apf-priority-level"),
             "kubernetes": (b"x-kubernetes-pf-flowschema-uid", b"x-kubernetes-pf-prioritylevel-uid"),

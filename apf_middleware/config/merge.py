@@ -39,7 +39,7 @@ FEW_SEATS: Final = 32
 """On a server with at most this many seats, the levels of the web defaults may lend all their seats."""
 
 _BLOCKED_NS: Final = 10**9  # the web defaults' releaseWhenBlocked
-_TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # these have equal precedence, so names decide
+_TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # of equal precedence: the first name is tried first
 
 
 @dataclass(frozen=True, slots=True)

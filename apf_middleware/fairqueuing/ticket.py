@@ -66,13 +66,13 @@ class ServiceMeter:
     """The demand of one queue, and the service that the queue lacks. The class `Guarantee` updates these values.
 
     ``rho`` is the demand in seats. ``index``, ``is_limited``, ``is_closed``, ``at_least`` and ``at_most`` belong to
-    `MaxMinShares`. The service that the queue has had, in seat-nanoseconds, is ``seats_in_use * now + offset`` plus a
-    constant; ``seats_in_use`` is that of the queue.
+    `MaxMinShares`. ``seats_in_use * now + offset``, with the ``seats_in_use`` of the queue, grows exactly as the service of
+    the queue does, in seat-nanoseconds; only differences of its values are used.
 
     The other values are valid while requests wait in the queue, and count from the beginning of this wait. ``r`` is the
     integral of the fair share over time. Its unit, the *grain*, is 2**-20 seat-nanoseconds (see `guarantee`).
 
-    - ``least``: the least value, in grains, that ``r`` minus the service has had
+    - ``least``: the smallest value so far of ``r`` minus the service, in grains
     - ``noted``: the number of entries of the `RiseLog` that ``least`` takes into account
     - ``debt``: the work that was billed minus the work of the seats that the queue really held, in grains
     - ``listed``: the value of ``r`` that decides the queue's place in the order of the waiting queues

@@ -126,7 +126,7 @@ class Controller:
         return Destination(self, classification, work)
 
     def count_watches(self, classification: Classification, watches: int) -> None:
-        """Record the number of ``watches`` that a writing request notifies."""
+        """Record the number of Kubernetes ``watches`` (see `WatchTracker`) that a writing request notifies."""
         runtime = self.levels.get(classification.level)
         if runtime is not None:
             runtime.counters_of(classification.schema, writes=True).watches.observe(watches)
@@ -154,7 +154,7 @@ class Controller:
             is_alone, seated = True, _NONE
         else:
             if shared.alone is not None:
-                destination.runtime.note_alone()  # for the earlier request, which `arrive` makes one of several
+                destination.runtime.note_alone()  # about the earlier request: from now on it isn't alone
             seated = self._gated.arrive(now, shared, admission)
             is_alone = shared.alone is admission and len(seated) == 1
         if is_alone:  # `LevelRuntime.look` computes the occupancy of such requests later
@@ -237,7 +237,7 @@ class Controller:
         runtime.shared.charge(admission, seats)
 
     def let_revoke(self, admission: Admission) -> None:
-        """Allow that a running request is asked to give its seats back when a level that deserves them waits."""
+        """Register a running request as one that may be asked to give its seats back (see `reclaim`)."""
         if self.reclaimer is None:
             self.reclaimer = Reclaimer(self.registry)
         self.reclaimer.enter(admission)

@@ -20,16 +20,16 @@ seated one at a time, because each of them changes the order.
 
 **Every ticket is seated in the end.** A ticket that is wider than its level's max is seated when nothing else of its
 level runs, as if it asked for that max. If nothing runs in any level, the L of the level that comes first equals
-its max, so its ticket is seated. (The mins of draining levels reduce the L of other levels, but then a draining level
-comes first.) If requests run, they occupy the seats that the first ticket still needs. These requests belong to the
-ticket's own level, or to other levels that use more than their mins. When such a request ends, its seats become free.
+its max, so its ticket is seated. (If a level drains, its min reduces the L of other levels; if requests wait there, it
+comes first.) If requests run and the first ticket doesn't fit, the seats that it still needs are occupied by requests
+of its own level, or of other levels that use more than their mins. When such a request ends, its seats become free.
 
 **Draining levels** are levels that a reload has removed and that still have requests. A draining level keeps its min,
 max and weight for as long as requests wait there. Whenever the scheduler divides the seats (`LevelScheduler.divide`),
 draining levels get their nominal seats before the other levels get theirs. So a reload that renames or removes a level
-changes nothing for the requests of that level. There is one exception: if the sum of all mins reaches the number of
-seats, the min of a draining level is one seat. Until the level has drained, no other level gets a new or higher min.
-Otherwise a reload could let the server run more requests than it has seats for.
+changes nothing for the requests of that level, with one exception: if the sum of all mins reaches the number of seats,
+the min of a draining level is one seat. While a draining level needs a part of its min, no other level gets a new or
+higher min. Otherwise a reload could let the server run more requests than it has seats for.
 
 **Virtual time.** The virtual time R of a level (see `equal_serial`) must advance at the rate at which the level is
 served, that is, in proportion to the seats that the level actually uses. If R ran faster than service while seats are
@@ -137,7 +137,7 @@ class Lending(Sharing):
 
     def arrive(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         if ticket.width <= level.alone_width and now < self.alone_until and level.seat_alone(now, ticket):
-            if level.exempt:  # a limited level's count is its min, which includes this seat
+            if level.exempt:  # the count of a limited level doesn't change: it is the min, which includes this seat
                 level.counted = 1
                 self.ledger.free -= 1
             return (ticket,)
@@ -307,7 +307,7 @@ class Lending(Sharing):
             level.queueset.concurrency = 0
             level.queueset.tick(now)
         # If a level has drained, `_note` reconfigures the queue sets of other levels, and a queue set ends its due
-        # lingers when it is reconfigured. So a loop of its own ends all due lingers before any call of `_note`.
+        # lingers when it is reconfigured. So the first loop ends all due lingers, and only the second calls `_note`.
         for level in due:
             self._note(now, level)
         self._lingering = [level for level in self._lingering if level.queueset.next_event_at() is not None]
@@ -391,7 +391,7 @@ class Lending(Sharing):
             self._note_waits(now, level, waits=waits)
         drains = level.is_draining and used and not (queueset.waiting or queueset.parked)
         if drains and (has_stopped or used < level.least):
-            # No request waits there any more: the level needs only the seats in use, and other levels get their mins.
+            # No request waits there any more: the level needs only the seats in use, the rest of its min becomes free.
             self._levels.settle_alone()
             self._recount(now)
         if used or queueset.waiting:
