@@ -66,8 +66,8 @@ class ServiceMeter:
     """The demand of one queue, and the service that the queue lacks. The class `Guarantee` updates these values.
 
     ``rho`` is the demand in seats. ``index``, ``is_limited``, ``is_closed``, ``at_least`` and ``at_most`` belong to
-    `MaxMinShares`. ``seats_in_use * now + offset``, with the ``seats_in_use`` of the queue, grows exactly as the service of
-    the queue does, in seat-nanoseconds; only differences of its values are used.
+    `MaxMinShares`. ``seats_in_use * now + offset``, with the ``seats_in_use`` of the queue, grows exactly as the
+    service of the queue does, in seat-nanoseconds; only differences of its values are used.
 
     The other values are valid while requests wait in the queue, and count from the beginning of this wait. ``r`` is the
     integral of the fair share over time. Its unit, the *grain*, is 2**-20 seat-nanoseconds (see `guarantee`).

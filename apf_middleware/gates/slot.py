@@ -354,7 +354,7 @@ class Slot:
         """Return the request of ``queue`` that should try next; None if none may."""
         holder = self.holder
         if holder is None:
-            # ``first`` is chosen when the slot is open, not earlier, so that requests that arrive until then are considered.
+            # ``first`` is chosen when the slot is open, not before: requests that arrive until then are considered.
             if self.first is None and self.closed_at == OPEN:
                 chosen = self._choose_first()
                 if chosen is not None and chosen.level is queue.level and not self.gate.is_closed:
