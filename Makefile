@@ -7,6 +7,7 @@ READY := $(VENV)/.ready
 NATIVE := .venv-native
 # Most of what is installed is never imported, so it is compiled when it is.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
+NATIVE_PIP := $(PIP:$(BIN)%=$(NATIVE)/bin%) --quiet
 DEMO_NEEDS := import tomllib; print("rich", *tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")
 
 # The compiled build must replay Kubernetes' traces and agree with the plain twins, as the pure one does.
@@ -71,9 +72,10 @@ $(NATIVE)/.ready: pyproject.toml $(shell find apf_middleware -name '*.py') | $(R
 	rm -rf $(NATIVE)/dist
 	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(BIN)/python -m build --no-isolation --outdir $(NATIVE)/dist
 	@[ -d $(NATIVE)/bin ] || $(PYTHON) -m venv $(NATIVE)
-	@$(NATIVE)/bin/python -m pip --disable-pip-version-check install --no-compile --quiet --upgrade 'pip>=25.1'
-	@cd $(NATIVE) && bin/python -m pip --disable-pip-version-check install --no-compile --quiet --group ../pyproject.toml:dev
-	@wheel=$$(echo $(NATIVE)/dist/*.whl) && $(NATIVE)/bin/python -m pip --disable-pip-version-check install --no-compile --quiet --force-reinstall --no-deps $$wheel && $(NATIVE)/bin/python -m pip --disable-pip-version-check install --no-compile --quiet "$$wheel[cli,jwt]"
+	@$(NATIVE_PIP) --upgrade 'pip>=25.1'
+	@$(NATIVE_PIP) --group dev
+	@$(NATIVE_PIP) --force-reinstall --no-deps $(NATIVE)/dist/*.whl
+	@$(NATIVE_PIP) "$$(echo $(NATIVE)/dist/*.whl)[cli,jwt]"
 	@touch $@
 
 # One environment in two steps: what the demo needs is there in seconds, and everything else comes on top of it.

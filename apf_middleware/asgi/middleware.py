@@ -58,6 +58,7 @@ _SEATED: Final = TicketState.SEATED
 _NO_BODY: RequestBody | None = None
 _WAITING: Final = TicketState.WAITING
 _SENT_AT_ONCE: Final = 16 * 1024  # in bytes; servers buffer up to this size without waiting for the client
+_SEQUENCES: Final = (list, tuple)  # a constant, because `list | tuple` would create an object for each response
 _E: Final = frozenset(b"eE")  # the character at index 5 of text/event-stream
 # The `self` of a sender: `MethodType(sender, reply)` is the app's ``send``. That is faster than a partial.
 _Reply = tuple[Send, Headers, Admission]
@@ -356,7 +357,7 @@ async def _send_http(reply: _Reply, message: Message) -> None:
     if message["status"] >= 500:
         admission.fail()
     headers = message.get("headers", ())
-    if not isinstance(headers, list | tuple):  # an app may pass an iterator, which can only be read once
+    if not isinstance(headers, _SEQUENCES):  # an app may pass an iterator, which can only be read once
         headers = [*headers]
         message = {**message, "headers": headers}  # the app may send the same dict again
     for name, value in headers:

@@ -304,16 +304,23 @@ async def test_a_streamed_answer_is_sent_to_its_end(
     assert heard[0].count(b"4\r\none,\r\n4\r\ntwo,\r\n5\r\nthree\r\n0\r\n\r\n") == 2
 
 
+@asynccontextmanager
+async def listener(directory: Path, admin: StreamingAdmin) -> AsyncIterator[socket.socket]:
+    """Connect a client, and yield its connection when it is being answered."""
+    with socket.socket(socket.AF_UNIX) as client:
+        await run_sync(client.connect, str(directory / f"shop.{os.getpid()}.sock"))
+        client.sendall(STREAM)
+        with anyio.fail_after(60):
+            await admin.has_begun.wait()
+        yield client
+
+
 async def test_an_app_is_told_when_its_peer_has_gone(
     directory: Path, streaming: tuple[APFMiddleware, StreamingAdmin]
 ) -> None:
     middleware, admin = streaming
     async with living(middleware):
-        with socket.socket(socket.AF_UNIX) as client:
-            await run_sync(client.connect, str(directory / f"shop.{os.getpid()}.sock"))
-            client.sendall(STREAM)
-            with anyio.fail_after(60):
-                await admin.has_begun.wait()
+        async with listener(directory, admin):
             assert admin.messages == ["http.request"]
         await wait_until(lambda: admin.messages == ["http.request", "http.disconnect"], 60)
 
@@ -322,20 +329,15 @@ async def test_requests_that_come_early_are_not_kept_without_limit(
     directory: Path, streaming: tuple[APFMiddleware, StreamingAdmin]
 ) -> None:
     middleware, admin = streaming
-    async with living(middleware):
-        with socket.socket(socket.AF_UNIX) as client:
-            await run_sync(client.connect, str(directory / f"shop.{os.getpid()}.sock"))
-            client.sendall(STREAM)
-            with anyio.fail_after(60):
-                await admin.has_begun.wait()
-            client.setblocking(False)  # noqa: FBT003 - it has no name
-            sent = 0
-            for _ in range(100):
-                with suppress(BlockingIOError):
-                    sent += client.send(bytes(2**16))
-                await settle()
-            assert 2**16 < sent < 2**21
-            admin.goes_on.set()
+    async with living(middleware), listener(directory, admin) as client:
+        client.setblocking(False)  # noqa: FBT003 - it has no name
+        sent = 0
+        for _ in range(100):
+            with suppress(BlockingIOError):
+                sent += client.send(bytes(2**16))
+            await settle()
+        assert 2**16 < sent < 2**21
+        admin.goes_on.set()
 
 
 async def test_an_app_that_waits_for_the_end_learns_of_the_complete_answer(
