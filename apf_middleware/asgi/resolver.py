@@ -51,7 +51,7 @@ __all__ = [
 
 _NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")  # another one would change the UIDs that clients know
 _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-_FOREVER: Final = 2**63 - 1
+_FOREVER: Final = 2**62 - 1  # the largest integer that the compiled build keeps without an object
 _SECOND: Final = 10**9
 _READING: Final = frozenset({"get", "list", "watch", "head", "options"})  # the verbs that don't write
 _ONE_SEAT: Final = Estimate(Work(), 1)

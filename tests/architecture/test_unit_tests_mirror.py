@@ -30,7 +30,8 @@ ELSEWHERE: Final = {
     "adapters/sqlalchemy.py": "integration/adapters/test_sqlalchemy.py",
     # What surrounds or awaits a whole app, on asyncio and on trio.
     "asgi/control_socket.py": "integration/test_control_sockets.py",
-    "asgi/middleware.py": "integration/test_transparency.py",
+    "asgi/middleware.py": "integration/test_startup.py",
+    "asgi/request_handler.py": "integration/test_transparency.py",
     "asgi/scrape.py": "integration/test_publishing.py",
     "asgi/service.py": "integration/test_saturated_reload.py",
     "asgi/startup_gates.py": "integration/test_gates.py",

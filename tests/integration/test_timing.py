@@ -36,6 +36,7 @@ async def test_the_wait_is_reported_in_milliseconds() -> None:
         protected = ProtectedApp(tasks, configuration(server=ON))
         holder = await protected.holder()
         second = protected.request("/second")
+        await anyio.wait_all_tasks_blocked()
         await anyio.sleep(0.02)
         protected.finish()
         await holder.end()

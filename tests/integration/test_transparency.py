@@ -5,7 +5,6 @@ Rejected requests are answered without the app.
 """
 
 import copy
-import inspect
 import pickle
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +13,7 @@ from typing import Any, Literal
 
 import anyio
 import pytest
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, iscoroutinefunction
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import Response
@@ -455,7 +454,7 @@ async def test_receive_and_send_are_known_as_coroutine_functions(way: Way, setti
     seen: list[bool] = []
 
     async def app(_scope: Scope, receive: Receive, send: Send) -> None:
-        seen.extend([inspect.iscoroutinefunction(receive), inspect.iscoroutinefunction(send)])
+        seen.extend([iscoroutinefunction(receive), iscoroutinefunction(send)])
 
         def answer() -> None:
             async_to_sync(send)(START)

@@ -69,7 +69,7 @@ _NEW: Final = TicketState.NEW
 _WAITING: Final = TicketState.WAITING
 _SEATED: Final = TicketState.SEATED
 _NONE: Final[tuple[Ticket, ...]] = ()
-_NEVER: Final = 1 << 100  # later than any time, in nanoseconds
+_NEVER: Final = 2**62 - 1  # in nanoseconds; the largest integer that the compiled build keeps without an object
 
 
 class Lending(Sharing):
@@ -239,7 +239,8 @@ class Lending(Sharing):
         # If ``ticket`` is alone in its level, it has one seat. In a limited level that seat is within the level's min,
         # so no other level may use it. Other levels may use the seat of an exempt level; if any of them waits,
         # `_release_apart` gives the seat to the next one.
-        if level.alone is ticket and now < self.alone_until and not (level.exempt and self.waiting):
+        is_early = now.__class__ is int and now < self.alone_until
+        if is_early and level.alone is ticket and not (level.exempt and self.waiting):
             level.release_alone(now, ticket)
             if level.exempt:
                 level.counted = 0

@@ -195,7 +195,7 @@ class SharedLevel:
 
     def release_alone(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
         """End the run of ``ticket``, which is ``alone``."""
-        if now.__class__ is not int or now < ticket.seated_at:
+        if now < ticket.seated_at:
             self.settle_alone()
             return self.queueset.release(now, ticket)  # which raises the error
         held = now - ticket.seated_at
