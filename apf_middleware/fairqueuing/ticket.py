@@ -375,7 +375,10 @@ class Gatekeeper(Protocol):
         ...
 
     def bars(self, now: int, ticket: Ticket) -> bool:
-        """Park or refuse ``ticket`` if it must not ask its gates now; return whether this was done."""
+        """Park or refuse ``ticket`` if it can't pass its gates now; return whether this was done.
+
+        It can't if a gate is known to be closed to it, or if other requests come first at one of its gates.
+        """
         ...
 
     def is_parked(self, ticket: Ticket) -> bool:

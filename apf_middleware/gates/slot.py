@@ -49,7 +49,9 @@ MOST_CHECKS: Final = 16
 OPEN: Final = 1 << 62
 """A watermark above every cost."""
 
-_MOST_EVENTS: Final = 16  # the number of events recorded for hints; after more, every request may try
+# The number of events that a slot keeps for hints, functions of the app that say whether an event can help a request.
+# If more events have come since the slot was shut, every request may try.
+_MOST_EVENTS: Final = 16
 
 
 class AcquisitionStage(Enum):
@@ -139,7 +141,8 @@ class Acquisition:
         self.candidate_of: SlotQueue | None = None
         self.parked_at: int = now  # the beginning of the wait at that slot
         self.attempts: int = 0
-        self.bypasses: int = 0  # the number of requests that passed while this one was next, at all of its slots
+        # how often, while it was next at one of its slots, another request passed or another gate stopped this one
+        self.bypasses: int = 0
         self.is_due: bool = False  # whether it was bypassed as often as one of its gates allows
         self.reservations: list[GateReservation] = []
         self.lapses: int = 0  # the number of its reservations that have lapsed

@@ -268,7 +268,7 @@ class Controller:
                 admission.waiter.wake()
 
     def _note_waiting(self, ticket: Ticket) -> None:
-        """Claim seats for a request with gates that was put back into its queue and found no seats."""
+        """Ask revocable requests for their seats, because a request that waited for a gate is back in its queue."""
         if self.reclaimer is not None and isinstance(ticket, Admission):
             self.reclaimer.claim(ticket.destination.runtime)
 

@@ -20,9 +20,11 @@ seated one at a time, because each of them changes the order.
 
 **Every ticket is seated in the end.** A ticket that is wider than its level's max is seated when nothing else of its
 level runs, as if it asked for that max. If nothing runs in any level, the L of the level that comes first equals
-its max, so its ticket is seated. (If a level drains, its min reduces the L of other levels; if requests wait there, it
-comes first.) If requests run and the first ticket doesn't fit, the seats that it still needs are occupied by requests
-of its own level, or of other levels that use more than their mins. When such a request ends, its seats become free.
+its max, so its ticket is seated. (The min of a draining level, see below, reduces the L of the other levels. But if
+requests wait for seats in the draining level, that level itself comes first; and requests that wait there for a gate
+give up their wait in the end.) If requests run and the first ticket doesn't fit, the seats that it still needs are
+occupied by requests of its own level, or of other levels that use more than their mins. When such a request ends, its
+seats become free.
 
 **Draining levels** are levels that a reload has removed and that still have requests. A draining level keeps its min,
 max and weight for as long as requests wait there. Whenever the scheduler divides the seats (`LevelScheduler.divide`),
@@ -307,8 +309,8 @@ class Lending(Sharing):
         for level in due:
             level.queueset.concurrency = 0
             level.queueset.tick(now)
-        # If a level has drained, `_note` reconfigures the queue sets of other levels, and a queue set ends its due
-        # lingers when it is reconfigured. So the first loop ends all due lingers, and only the second calls `_note`.
+        # If a level has drained, `_note` reconfigures the queue sets of other levels, which ends their due lingers as a
+        # side effect. All due lingers shall end in the loop above, so `_note` is called only in this second loop.
         for level in due:
             self._note(now, level)
         self._lingering = [level for level in self._lingering if level.queueset.next_event_at() is not None]
@@ -368,7 +370,7 @@ class Lending(Sharing):
         return seated
 
     def _park_blocked(self, now: int, decision: Decision) -> bool:
-        """Park or refuse one blocked ticket that must not ask its gates now; return False if there is none."""
+        """Park or refuse one blocked ticket that can't pass its gates now; return False if there is none."""
         for level, ticket in decision.blocked:
             gatekeeper = level.queueset.gatekeeper
             if gatekeeper is not None and gatekeeper.bars(now, ticket):
