@@ -7,8 +7,8 @@ from typing import Any
 from apf_middleware.fairqueuing import Discipline, QueueSet, QueueSetSettings, Reason, Ticket, TicketState, Work
 from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerial, EqualSerialQueue
 from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
-from apf_middleware.fairqueuing.disciplines.max_min_model import MaxMinQueue
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
+from apf_middleware.fairqueuing.disciplines.work_meter import MaxMinQueue
 from apf_middleware.fairqueuing.ticket import Queue
 from tests.differential.discipline_twins import (
     AttainingQueue,
@@ -89,5 +89,5 @@ class RecordedQueueSet:
             case AttainingQueue() if queue.length and isinstance(discipline, PlainEqualSerial):
                 return queue.meter(discipline.read_at)
             case MaxMinQueue() if isinstance(discipline, MaxMinSerial | MaxMinConcurrent):
-                return discipline.fluid.position(queue)
+                return discipline.fluid.position(queue.meter)
         return 0

@@ -52,15 +52,13 @@ from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.disciplines.max_min_model import (
     GRAINS_PER_SEAT_NS,
     NEVER,
-    WIDEST,
-    WIDTH_BITS,
     FluidModel,
-    MaxMinQueue,
 )
+from apf_middleware.fairqueuing.disciplines.work_meter import WIDEST, WIDTH_BITS, MaxMinQueue, WorkMeter
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
 
-__all__ = ["MaxMinConcurrent", "MaxMinConcurrentQueue"]
+__all__ = ["ConcurrentMeter", "MaxMinConcurrent"]
 
 _RELEASED: Final = TicketState.RELEASED
 
@@ -72,8 +70,8 @@ _MOST_STALE: Final = 64  # when there are more outdated entries, they are remove
 _NO_LINE: Final = OrderedDict[Any, None]()  # shared, because few queues have more requests than may run virtually
 
 
-class MaxMinConcurrentQueue(MaxMinQueue):
-    """A queue, its meter P, and its requests that run or wait in the model.
+class ConcurrentMeter(WorkMeter):
+    """A work meter, the meter P of the queue, and the requests of the queue that run or wait in the model.
 
     For a request of unknown duration, ``start_r`` is where it begins on P and ``charged`` where it is expected to end;
     an entry with another end is outdated. A request of known duration has really ended, and only has a virtual end.
@@ -112,7 +110,7 @@ class MaxMinConcurrentQueue(MaxMinQueue):
     def shift_positions(self, way: int) -> None:
         self.since += way
 
-    def meters(self) -> dict[str, int]:
+    def figures(self) -> dict[str, int]:
         return {"progress": self.progress, "rho": self.rho, "occupied": self.occupied}
 
     def stand_in_line(self, ticket: Ticket) -> None:
@@ -168,7 +166,7 @@ class MaxMinConcurrentQueue(MaxMinQueue):
             heapify(self.later_guesses)
 
 
-class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
+class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
     """The KEP's third solution. ``guess_ns`` is the assumed duration of the first requests."""
 
     __slots__ = ("_asked", "_first_guess", "_serial", "fluid")
@@ -178,13 +176,13 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
     is_restless: ClassVar[bool] = True  # shares change at events of the fluid model, between calls
 
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
-        self.fluid: FluidModel[MaxMinConcurrentQueue] = FluidModel(concurrency, guess_ns)
+        self.fluid: FluidModel[ConcurrentMeter] = FluidModel(concurrency, guess_ns)
         self._first_guess = guess_ns * GRAINS_PER_SEAT_NS
         self._serial = 0
         self._asked: dict[Ticket, int] = {}  # width on arrival, of tickets that may be cut at dispatch
 
-    def open_queue(self, index: int) -> MaxMinConcurrentQueue:
-        return self.fluid.open(MaxMinConcurrentQueue(index, self.fluid.guess_ns, self._first_guess))
+    def open_queue(self, index: int) -> MaxMinQueue[ConcurrentMeter]:
+        return self.fluid.open(ConcurrentMeter(index, self.fluid.guess_ns, self._first_guess))
 
     # The fluid model
 
@@ -194,186 +192,188 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
     def advance(self, elapsed_ns: int, demand: int) -> None:  # noqa: ARG002 - each queue's own demand counts here
         self.fluid.advance(elapsed_ns, self._reach)
 
-    def progress(self, queue: MaxMinConcurrentQueue) -> int:
+    def progress(self, meter: ConcurrentMeter) -> int:
         """Return the position of the queue's meter P, in grains for each seat."""
         fluid = self.fluid
-        if not queue.occupied:
-            return queue.progress
-        position = fluid.r if queue.on_r else fluid.position(queue)
-        return queue.progress + (position - queue.since) // queue.occupied
+        if not meter.occupied:
+            return meter.progress
+        position = fluid.r if meter.on_r else fluid.position(meter)
+        return meter.progress + (position - meter.since) // meter.occupied
 
-    def _occupy(self, queue: MaxMinConcurrentQueue, seats: int) -> int:
+    def _occupy(self, meter: ConcurrentMeter, seats: int) -> int:
         """Change the number of seats that are occupied virtually, and so the rate of P; return P."""
         fluid = self.fluid
-        position, occupied = fluid.r if queue.on_r else fluid.here(queue), queue.occupied
+        position, occupied = fluid.r if meter.on_r else fluid.here(meter), meter.occupied
         if occupied:
-            queue.progress += (position - queue.since) // occupied
-        queue.since = position
-        queue.occupied = occupied + seats
-        return queue.progress
+            meter.progress += (position - meter.since) // occupied
+        meter.since = position
+        meter.occupied = occupied + seats
+        return meter.progress
 
-    def _begin(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
-        ticket.start_r = begin = self._occupy(queue, ticket.width)
+    def _begin(self, meter: ConcurrentMeter, ticket: Ticket) -> None:
+        ticket.start_r = begin = self._occupy(meter, ticket.width)
         if ticket.state is _RELEASED:
-            queue.owed -= ticket.width
-            queue.finish(ticket, begin + ticket.settled)
+            meter.owed -= ticket.width
+            meter.finish(ticket, begin + ticket.settled)
         else:
-            self._expect(queue, ticket, begin + (queue.guess_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS)
+            self._expect(meter, ticket, begin + (meter.guess_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS)
 
-    def _expect(self, queue: MaxMinConcurrentQueue, ticket: Ticket, end: int) -> None:
+    def _expect(self, meter: ConcurrentMeter, ticket: Ticket, end: int) -> None:
         """Set the expected end of ``ticket``, which has begun."""
         ticket.charged = end
-        guesses = queue.guesses
+        guesses = meter.guesses
         if not guesses or guesses[-1][0] <= end:
             guesses.append((end, ticket))
         else:
             self._serial += 1
-            heappush(queue.later_guesses, (end, self._serial, ticket))
+            heappush(meter.later_guesses, (end, self._serial, ticket))
 
-    def _raise_exceeded(self, queue: MaxMinConcurrentQueue, end: int) -> None:
+    def _raise_exceeded(self, meter: ConcurrentMeter, end: int) -> None:
         """Raise the guess of a request that has not ended at ``end``, its expected end."""
-        guesses = queue.guesses
-        ticket = guesses.popleft()[1] if guesses and guesses[0][0] == end else heappop(queue.later_guesses)[2]
+        guesses = meter.guesses
+        ticket = guesses.popleft()[1] if guesses and guesses[0][0] == end else heappop(meter.later_guesses)[2]
         if ticket.charged == end:
             guess_ns = (end - ticket.start_r) // GRAINS_PER_SEAT_NS
             ticket.charged = later = ticket.start_r + self.fluid.next_guess(guess_ns) * GRAINS_PER_SEAT_NS
             self._serial += 1
-            heappush(queue.later_guesses, (later, self._serial, ticket))
+            heappush(meter.later_guesses, (later, self._serial, ticket))
 
-    def _fill(self, queue: MaxMinConcurrentQueue) -> None:
+    def _fill(self, meter: ConcurrentMeter) -> None:
         """Start requests that stand in line, while there are seats."""
         most = max(self.fluid.concurrency, 1)
-        while queue.line and queue.occupied < most:
-            ticket, _ = queue.line.popitem(last=False)
-            self._begin(queue, ticket)
+        while meter.line and meter.occupied < most:
+            ticket, _ = meter.line.popitem(last=False)
+            self._begin(meter, ticket)
 
-    def _take_out(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
+    def _take_out(self, meter: ConcurrentMeter, ticket: Ticket) -> None:
         if ticket.start_r == NOT_YET:
-            del queue.line[ticket]
+            del meter.line[ticket]
         else:
-            self._occupy(queue, -ticket.width)
+            self._occupy(meter, -ticket.width)
             ticket.charged = NOT_YET
-            queue.tidy()
-        if queue.line:
-            self._fill(queue)
+            meter.tidy()
+        if meter.line:
+            self._fill(meter)
 
-    def _reach(self, queue: MaxMinConcurrentQueue) -> None:
+    def _reach(self, meter: ConcurrentMeter) -> None:
         fluid = self.fluid
-        position, end, seats = fluid.r if queue.on_r else fluid.position(queue), queue.soonest, 0
-        progress = queue.progress + (position - queue.since) // queue.occupied
-        ends = queue.virtual_ends
+        position, end, seats = fluid.r if meter.on_r else fluid.position(meter), meter.soonest, 0
+        progress = meter.progress + (position - meter.since) // meter.occupied
+        ends = meter.virtual_ends
         while end <= progress:
             if ends and ends[0] >> WIDTH_BITS == end:
                 seats += heappop(ends) & WIDEST
             else:
-                self._raise_exceeded(queue, end)
-            end = queue.first_end()
-        has_line = bool(queue.line)
+                self._raise_exceeded(meter, end)
+            end = meter.first_end()
+        has_line = bool(meter.line)
         if seats:
-            queue.progress, queue.since = progress, position
-            queue.occupied -= seats
+            meter.progress, meter.since = progress, position
+            meter.occupied -= seats
             if has_line:
-                self._fill(queue)
-        rho = queue.rho - seats
-        if has_line or not queue.on_r or rho < queue.at_least:
-            fluid.demand_anew(queue, rho)
+                self._fill(meter)
+        rho = meter.rho - seats
+        if has_line or not meter.on_r or rho < meter.at_least:
+            fluid.demand_anew(meter, rho)
             return
-        queue.rho = rho  # `FluidModel.demand_anew`, inlined for speed
-        queue.soonest = end
-        fluid.end_at(queue, queue.since + queue.occupied * (end - queue.progress))
-        if queue.first is not None:
-            fluid.schedule_finish(queue)
+        meter.rho = rho  # `FluidModel.demand_anew`, inlined for speed
+        meter.soonest = end
+        fluid.end_at(meter, meter.since + meter.occupied * (end - meter.progress))
+        if meter.first is not None:
+            fluid.schedule_finish(meter)
 
     # What happens to tickets
 
-    def arrive(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
-        fluid = self.fluid
-        width, work, occupied = ticket.width, ticket.work, queue.occupied
+    def arrive(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket) -> None:
+        fluid, meter = self.fluid, queue.meter
+        width, work, occupied = ticket.width, ticket.work, meter.occupied
         if work.final_seats > work.seats:
             self._asked[ticket] = width
-        if not queue.on_r or not occupied or queue.line or occupied >= fluid.concurrency:
-            if queue.first is None:
-                queue.first = ticket
-            self._enter(queue, ticket)
+        if not meter.on_r or not occupied or meter.line or occupied >= fluid.concurrency:
+            if meter.first is None:
+                meter.first = ticket
+            self._enter(meter, ticket)
             return
         position = fluid.r  # `_begin`, inlined for speed
-        queue.progress = ticket.start_r = begin = queue.progress + (position - queue.since) // occupied
-        queue.since = position
-        queue.occupied = occupied = occupied + width
-        end = begin + (queue.guess_ns + work.linger_ns) * GRAINS_PER_SEAT_NS
-        self._expect(queue, ticket, end)
-        queue.rho += width  # with more demand, the queue stays limited
-        if end < queue.soonest:
-            self._end_first(queue, end)
+        meter.progress = ticket.start_r = begin = meter.progress + (position - meter.since) // occupied
+        meter.since = position
+        meter.occupied = occupied = occupied + width
+        end = begin + (meter.guess_ns + work.linger_ns) * GRAINS_PER_SEAT_NS
+        self._expect(meter, ticket, end)
+        meter.rho += width  # with more demand, the queue stays limited
+        if end < meter.soonest:
+            self._end_first(meter, end)
         else:
-            queue.end_is_stale = True  # with more seats occupied, the end is not earlier
-        first = queue.first
+            meter.end_is_stale = True  # with more seats occupied, the end is not earlier
+        first = meter.first
         if first is None:
-            queue.first = ticket
-        elif first.width == 1 and first.start_r + queue.first_guess >= begin:  # nor is the finish, unless it is overdue
-            queue.finish_is_stale = True
+            meter.first = ticket
+        elif first.width == 1 and first.start_r + meter.first_guess >= begin:  # nor is the finish, unless it is overdue
+            meter.finish_is_stale = True
             return
-        fluid.schedule_finish(queue)
+        fluid.schedule_finish(meter)
 
-    def _enter(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
+    def _enter(self, meter: ConcurrentMeter, ticket: Ticket) -> None:
         """Start ``ticket`` virtually, or put it in line."""
         fluid = self.fluid
         ticket.start_r = ticket.charged = NOT_YET
-        if not queue.line and queue.occupied < max(fluid.concurrency, 1):
-            self._begin(queue, ticket)
+        if not meter.line and meter.occupied < max(fluid.concurrency, 1):
+            self._begin(meter, ticket)
         else:
-            queue.stand_in_line(ticket)
-            if queue.on_r and queue.length:  # the ticket is behind others, in reality and in the model
-                fluid.demand(queue, queue.rho + ticket.width)
+            meter.stand_in_line(ticket)
+            first = meter.first
+            if meter.on_r and first is not None and first is not ticket:  # it is behind others, really and in the model
+                fluid.demand(meter, meter.rho + ticket.width)
                 return
-        fluid.demand_anew(queue, queue.rho + ticket.width)
+        fluid.demand_anew(meter, meter.rho + ticket.width)
 
-    def rejoin(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
+    def rejoin(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket) -> None:
         if queue.oldest is ticket:
-            queue.first = ticket
-            self.fluid.schedule(queue)
+            queue.meter.first = ticket
+            self.fluid.schedule(queue.meter)
 
-    def serve(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
-        fluid = self.fluid
-        width, work, occupied = ticket.width, ticket.work, queue.occupied
-        fluid.turn = queue.index
+    def serve(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket) -> None:
+        fluid, meter = self.fluid, queue.meter
+        width, work, occupied = ticket.width, ticket.work, meter.occupied
+        fluid.turn = meter.index
         fluid.used = used = fluid.used + width  # `FluidModel.take`, inlined for speed
         if used > fluid.shares.capacity:
             fluid.set_capacity()
         if work.final_seats > work.seats:
             self._asked[ticket] = width
-        if queue.on_r or occupied >= fluid.concurrency:
-            self._enter(queue, ticket)
+        if meter.on_r or occupied >= fluid.concurrency:
+            self._enter(meter, ticket)
             return
         # While all requests of the queue run, P runs at the rate of time, so no end becomes earlier.
         if occupied:
-            position = fluid.here(queue)
-            queue.progress += (position - queue.since) // occupied
-            queue.since = position
+            position = fluid.here(meter)
+            meter.progress += (position - meter.since) // occupied
+            meter.since = position
         else:
-            queue.mark, queue.since = fluid.now, queue.base
-        queue.occupied = occupied + width
-        ticket.start_r = begin = queue.progress
-        guess_ns = queue.guess_ns + work.linger_ns
+            meter.mark, meter.since = fluid.now, meter.base
+        meter.occupied = occupied + width
+        ticket.start_r = begin = meter.progress
+        guess_ns = meter.guess_ns + work.linger_ns
         end = begin + guess_ns * GRAINS_PER_SEAT_NS
-        self._expect(queue, ticket, end)
-        if end < queue.soonest or not queue.has_end:
-            queue.soonest = end
-            fluid.end_at_time(queue, fluid.now + guess_ns)
-        queue.end_is_stale = True
-        crossed = fluid.shares.change(queue, queue.rho + width)  # `FluidModel.demand`, inlined for speed
+        self._expect(meter, ticket, end)
+        if end < meter.soonest or not meter.has_end:
+            meter.soonest = end
+            fluid.end_at_time(meter, fluid.now + guess_ns)
+        meter.end_is_stale = True
+        crossed = fluid.shares.change(meter, meter.rho + width)  # `FluidModel.demand`, inlined for speed
         if crossed:
             fluid.cross(crossed)
 
-    def leave(self, queue: MaxMinConcurrentQueue, ticket: Ticket, *, was_oldest: bool) -> None:  # noqa: ARG002
+    def leave(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket, *, was_oldest: bool) -> None:  # noqa: ARG002
+        meter = queue.meter
         self._asked.pop(ticket, None)
-        self._take_out(queue, ticket)
-        queue.first = queue.oldest
-        self.fluid.demand_anew(queue, queue.rho - ticket.width)
+        self._take_out(meter, ticket)
+        meter.first = queue.oldest
+        self.fluid.demand_anew(meter, meter.rho - ticket.width)
 
-    def dispatch(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
-        fluid = self.fluid
-        fluid.turn = queue.index
+    def dispatch(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket) -> None:
+        fluid, meter = self.fluid, queue.meter
+        fluid.turn = meter.index
         fluid.used = used = fluid.used + ticket.width  # `FluidModel.take`, inlined for speed
         if used > fluid.shares.capacity:
             fluid.set_capacity()
@@ -381,85 +381,85 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
             cut = self._asked.pop(ticket, ticket.width) - ticket.width
             if cut:
                 if ticket.start_r != NOT_YET:
-                    self._occupy(queue, -cut)
-                    self._fill(queue)
-                queue.first = queue.oldest
-                fluid.demand_anew(queue, queue.rho - cut)
+                    self._occupy(meter, -cut)
+                    self._fill(meter)
+                meter.first = queue.oldest
+                fluid.demand_anew(meter, meter.rho - cut)
                 return
-        queue.first = queue.oldest
-        if queue.first is not None:
-            fluid.schedule_finish(queue)
+        meter.first = queue.oldest
+        if meter.first is not None:
+            fluid.schedule_finish(meter)
         else:
-            fluid.unschedule_finish(queue)
+            fluid.unschedule_finish(meter)
 
-    def settle(self, queue: MaxMinConcurrentQueue, ticket: Ticket, duration_ns: int) -> None:
+    def settle(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket, duration_ns: int) -> None:
         ticket.settled = (duration_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
-        self.fluid.learn(queue, duration_ns)
+        self.fluid.learn(queue.meter, duration_ns)
         if not ticket.work.linger_ns:
             self.vacate(queue, ticket)
 
-    def vacate(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
+    def vacate(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket) -> None:
         """End ``ticket``, which has really ended, or give it a virtual end."""
-        fluid = self.fluid
+        fluid, meter = self.fluid, queue.meter
         width, begin = ticket.width, ticket.start_r
         fluid.used -= width  # `FluidModel.give`, inlined for speed
         if fluid.shares.capacity != fluid.concurrency and not fluid.follows:
             fluid.set_capacity()
-        if queue.is_closed:
+        if meter.is_closed:
             return
         if begin == NOT_YET:
-            self._owe(queue, ticket)
+            self._owe(meter, ticket)
             return
         end = begin + ticket.settled
-        position = fluid.r if queue.on_r else fluid.here(queue)
-        progress = queue.progress + (position - queue.since) // queue.occupied
+        position = fluid.r if meter.on_r else fluid.here(meter)
+        progress = meter.progress + (position - meter.since) // meter.occupied
         if end > progress:
-            queue.finish(ticket, end)
-            if end >= queue.soonest:
-                queue.end_is_stale = True
+            meter.finish(ticket, end)
+            if end >= meter.soonest:
+                meter.end_is_stale = True
             else:
-                self._end_first(queue, end)
-            first = queue.first
+                self._end_first(meter, end)
+            first = meter.first
             if first is not None and first.start_r == NOT_YET:
-                fluid.schedule_finish(queue)
+                fluid.schedule_finish(meter)
             return
-        queue.progress, queue.since = progress, position
-        self._end(queue, ticket, width)
+        meter.progress, meter.since = progress, position
+        self._end(meter, ticket, width)
 
-    def _owe(self, queue: MaxMinConcurrentQueue, ticket: Ticket) -> None:
+    def _owe(self, meter: ConcurrentMeter, ticket: Ticket) -> None:
         """Keep ``ticket``, which has really ended but not begun virtually, in line, up to C seats of such tickets."""
         fluid = self.fluid
-        if queue.owed + ticket.width <= fluid.concurrency:
-            queue.owed += ticket.width
+        if meter.owed + ticket.width <= fluid.concurrency:
+            meter.owed += ticket.width
         else:
-            del queue.line[ticket]
-            fluid.demand_anew(queue, queue.rho - ticket.width)
+            del meter.line[ticket]
+            fluid.demand_anew(meter, meter.rho - ticket.width)
 
-    def _end(self, queue: MaxMinConcurrentQueue, ticket: Ticket, width: int) -> None:
+    def _end(self, meter: ConcurrentMeter, ticket: Ticket, width: int) -> None:
         """End ``ticket``, because the progress of its queue has reached its end."""
         fluid = self.fluid
-        in_time = not queue.on_r and queue.rho == queue.occupied  # P runs at the rate of time, before and after
+        in_time = not meter.on_r and meter.rho == meter.occupied  # P runs at the rate of time, before and after
         # `_take_out`, inlined for speed
-        queue.occupied -= width
+        meter.occupied -= width
         ticket.charged = NOT_YET
-        queue.tidy()
-        if queue.line:
-            self._fill(queue)
-        oldest = queue.oldest
-        if in_time and (oldest is None or oldest.width == 1):
-            queue.finish_is_stale = oldest is not None
-            queue.end_is_stale = True
-            crossed = fluid.shares.change(queue, queue.rho - width)  # `FluidModel.demand`, inlined for speed
+        meter.tidy()
+        if meter.line:
+            self._fill(meter)
+        first = meter.first
+        if in_time and (first is None or first.width == 1):
+            meter.finish_is_stale = first is not None
+            meter.end_is_stale = True
+            crossed = fluid.shares.change(meter, meter.rho - width)  # `FluidModel.demand`, inlined for speed
             if crossed:
                 fluid.cross(crossed)
         else:
-            fluid.demand_anew(queue, queue.rho - width)
+            fluid.demand_anew(meter, meter.rho - width)
 
-    def _end_first(self, queue: MaxMinConcurrentQueue, end: int) -> None:
-        """Make ``end`` the first end of ``queue``."""
-        queue.soonest = end
-        queue.end_is_stale = False
-        self.fluid.end_at(queue, queue.since + queue.occupied * (end - queue.progress))
+    def _end_first(self, meter: ConcurrentMeter, end: int) -> None:
+        """Make ``end`` the first end of a queue."""
+        meter.soonest = end
+        meter.end_is_stale = False
+        self.fluid.end_at(meter, meter.since + meter.occupied * (end - meter.progress))
 
     def pick(self, widest: int | None = None) -> int:
         return self.fluid.pick(widest)
@@ -468,7 +468,7 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
     def is_at_rest(self) -> bool:
         return self.fluid.is_at_rest
 
-    def catch_up(self, queue: MaxMinConcurrentQueue, work: int, last_work: int) -> None:  # noqa: ARG002
+    def catch_up(self, queue: MaxMinQueue[ConcurrentMeter], work: int, last_work: int) -> None:  # noqa: ARG002
         self.fluid.turn = queue.index
 
     def follow(self) -> None:
@@ -477,37 +477,35 @@ class MaxMinConcurrent(Discipline[MaxMinConcurrentQueue]):
     def resize(self, concurrency: int) -> None:
         fluid = self.fluid
         fluid.resize(concurrency)
-        for queue in fluid.queues:
-            if queue.line:
-                self._fill(queue)
-                fluid.schedule(queue)
+        for meter in fluid.meters:
+            if meter.line:
+                self._fill(meter)
+                fluid.schedule(meter)
 
-    def close(self, queue: MaxMinConcurrentQueue, *, closing_up: bool) -> None:
-        queue.clear()
+    def close(self, queue: MaxMinQueue[ConcurrentMeter], *, closing_up: bool) -> None:
+        queue.meter.clear()
         self.fluid.close(queue, closing_up=closing_up)
 
     def meters(self) -> dict[str, int]:
-        return self.fluid.meters()
+        return self.fluid.figures()
 
     def check(self) -> None:
         self.fluid.check()
-        for queue in self.fluid.queues:
-            if queue.is_closed:
+        for meter in self.fluid.meters:
+            if meter.is_closed:
                 continue
-            entries = [*queue.guesses, *((end, ticket) for end, _, ticket in queue.later_guesses)]
+            entries = [*meter.guesses, *((end, ticket) for end, _, ticket in meter.later_guesses)]
             running = {ticket for end, ticket in entries if ticket.charged == end}
-            known, guessed = (
-                sum(end & WIDEST for end in queue.virtual_ends),
-                sum(ticket.width for ticket in running),
-            )
-            assert queue.occupied == known + guessed, f"occupied seats of {queue!r}"
-            owed = sum(ticket.width for ticket in queue.line if ticket.state is _RELEASED)
-            assert queue.owed == owed, f"what {queue!r} owes"
-            asked = queue.occupied + sum(self._asked.get(ticket, ticket.width) for ticket in queue.line)
-            assert queue.rho == asked, f"the demand of {queue!r}"
-            assert not queue.line or queue.occupied >= self.fluid.concurrency, f"a request could start in {queue!r}"
-            assert not queue.occupied or queue.soonest <= queue.first_end(), f"the soonest end of {queue!r}"
-            assert [end for end, _ in queue.guesses] == sorted(end for end, _ in queue.guesses), f"guesses of {queue!r}"
+            known = sum(end & WIDEST for end in meter.virtual_ends)
+            guessed = sum(ticket.width for ticket in running)
+            assert meter.occupied == known + guessed, f"occupied seats of {meter!r}"
+            owed = sum(ticket.width for ticket in meter.line if ticket.state is _RELEASED)
+            assert meter.owed == owed, f"what {meter!r} owes"
+            asked = meter.occupied + sum(self._asked.get(ticket, ticket.width) for ticket in meter.line)
+            assert meter.rho == asked, f"the demand of {meter!r}"
+            assert not meter.line or meter.occupied >= self.fluid.concurrency, f"a request could start in {meter!r}"
+            assert not meter.occupied or meter.soonest <= meter.first_end(), f"the soonest end of {meter!r}"
+            assert [end for end, _ in meter.guesses] == sorted(end for end, _ in meter.guesses), f"guesses of {meter!r}"
 
     def __repr__(self) -> str:
         return f"<MaxMinConcurrent {self.fluid!r}>"

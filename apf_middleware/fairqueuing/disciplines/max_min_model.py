@@ -45,15 +45,13 @@ divided here. The capacity grows at once, but shrinks only when time passes, so 
 taken again at the same instant change nothing.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from heapq import heappush
 from typing import Final, Generic, TypeVar
 
 from apf_middleware.exceptions import require_integer
+from apf_middleware.fairqueuing.disciplines.work_meter import MaxMinQueue, WorkMeter
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.queue_heap import QueueHeap
-from apf_middleware.fairqueuing.ticket import Queue, Ticket
 from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
 
 __all__ = [
@@ -61,10 +59,7 @@ __all__ = [
     "GRAINS_PER_UNIT",
     "NEVER",
     "TICKS_PER_NS",
-    "WIDEST",
-    "WIDTH_BITS",
     "FluidModel",
-    "MaxMinQueue",
 ]
 
 GRAINS_PER_SEAT_NS: Final = 1 << 20
@@ -79,81 +74,11 @@ NEVER: Final = 1 << 2048
 _OF_A_QUEUE: Final = 4  # the weight of one request in the average of its queue is one fourth
 _OF_THE_LEVEL: Final = 16
 
-WIDTH_BITS: Final = 32
-WIDEST: Final = (1 << WIDTH_BITS) - 1
-"""The greatest width of one virtual end; a wider ticket has several."""
+WorkMeterT = TypeVar("WorkMeterT", bound=WorkMeter)
 
 
-class MaxMinQueue(Queue, ABC):
-    """A queue with its demand and its meter in the fluid model; ``guess_ns`` is the average of its latest durations.
-
-    ``rho``, ``is_limited``, ``at_least``, ``at_most`` and ``is_closed`` belong to `MaxMinShares`. While the queue is
-    ``on_r``, ``base`` is the difference of its meter and R; otherwise ``base`` is the meter at the time ``mark``.
-    ``first`` is its oldest ticket, or one that is about to become the oldest. ``virtual_ends`` are requests that have
-    really ended but not yet in the model. They are a heap of integers, each of which combines an end and a width;
-    integers are faster to compare than tuples, and the garbage collector ignores them.
-    """
-
-    __slots__ = (
-        "at_least",
-        "at_most",
-        "base",
-        "end_is_stale",
-        "finish_is_stale",
-        "first",
-        "guess_ns",
-        "has_end",
-        "has_finish",
-        "is_closed",
-        "is_limited",
-        "mark",
-        "on_r",
-        "rho",
-        "virtual_ends",
-    )
-
-    def __init__(self, index: int, guess_ns: int) -> None:
-        super().__init__(index)
-        self.guess_ns: int = guess_ns
-        self.rho: int = 0
-        self.is_limited: bool = False
-        self.at_least: int = 0
-        self.at_most: int = 0
-        self.is_closed: bool = False
-        self.base: int = 0
-        self.mark: int = 0
-        self.on_r: bool = False
-        self.first: Ticket | None = None
-        self.virtual_ends: list[int] = []
-        self.has_finish: bool = False  # it has an entry in a heap of finishes
-        self.finish_is_stale: bool = False
-        self.has_end: bool = False  # it has an entry in a heap of ends
-        self.end_is_stale: bool = False
-
-    @abstractmethod
-    def finish_of(self, first: Ticket) -> int:
-        """Return the position at which ``first`` would be finished: on R if the queue is limited, else on its meter."""
-
-    @abstractmethod
-    def next_end(self) -> int | None:
-        """Return the position of the next event in this queue: on R if the queue is limited, else on its meter."""
-
-    def shift_positions(self, way: int) -> None:
-        """Add ``way`` to the stored positions, because the queue reads the other meter from now on."""
-
-    def end_virtually(self, end: int, width: int) -> None:
-        """Keep the seats of a request that has really ended occupied in the model until ``end``."""
-        while width > WIDEST:
-            heappush(self.virtual_ends, end << WIDTH_BITS | WIDEST)
-            width -= WIDEST
-        heappush(self.virtual_ends, end << WIDTH_BITS | width)
-
-
-MaxMinQueueT = TypeVar("MaxMinQueueT", bound=MaxMinQueue)
-
-
-class FluidModel(Generic[MaxMinQueueT]):
-    """Meters, shares and time of one level's queues. Each queue computes its own positions."""
+class FluidModel(Generic[WorkMeterT]):
+    """The work meters of one level's queues, their shares, and the time. Each meter computes its own positions."""
 
     __slots__ = (
         "_ends",
@@ -166,6 +91,7 @@ class FluidModel(Generic[MaxMinQueueT]):
         "concurrency",
         "follows",
         "guess_ns",
+        "meters",
         "now",
         "queues",
         "r",
@@ -182,24 +108,28 @@ class FluidModel(Generic[MaxMinQueueT]):
         self.turn: int = 0  # the index of the queue served last
         self.used: int = 0  # the seats in use
         self.follows: bool = False
-        self.queues: list[MaxMinQueueT] = []
-        self.shares: MaxMinShares[MaxMinQueueT] = MaxMinShares(concurrency, self.queues)
+        self.queues: list[MaxMinQueue[WorkMeterT]] = []
+        self.meters: list[WorkMeterT] = []  # of the queues, in the same order
+        self.shares: MaxMinShares[WorkMeterT] = MaxMinShares(concurrency, self.meters)
         self._finishes, self._finishes_on_r = WidthIndexedHeap(), WidthIndexedHeap()
         self._ends, self._ends_on_r = QueueHeap(), QueueHeap()
         self._waiting_in_time = 0  # queues with an entry in the heap of finishes by time
         self._soonest = self._soonest_on_r = NEVER  # no end comes before these
 
-    def open(self, queue: MaxMinQueueT) -> MaxMinQueueT:
-        """Add ``queue``, which is new."""
-        if queue.index == len(self.queues):
+    def open(self, meter: WorkMeterT) -> MaxMinQueue[WorkMeterT]:
+        """Return a new queue with this ``meter``."""
+        queue = MaxMinQueue(meter)
+        if meter.index == len(self.meters):
             self.queues.append(queue)
+            self.meters.append(meter)
         else:
-            self.queues[queue.index] = queue
+            self.queues[meter.index] = queue
+            self.meters[meter.index] = meter
         return queue
 
     # Time
 
-    def advance(self, elapsed_ns: int, reach: Callable[[MaxMinQueueT], None]) -> None:
+    def advance(self, elapsed_ns: int, reach: Callable[[WorkMeterT], None]) -> None:
         """Advance the time, and call ``reach`` for each queue that reaches its end, in the order of the ends."""
         if self.follows:
             # seats that were given back since the last step count from now on
@@ -217,7 +147,7 @@ class FluidModel(Generic[MaxMinQueueT]):
         self.now = until
         self.r = r
 
-    def _advance_to_end(self, until: int, r: int, reach: Callable[[MaxMinQueueT], None]) -> bool:
+    def _advance_to_end(self, until: int, r: int, reach: Callable[[WorkMeterT], None]) -> bool:
         """Advance the time to the next end; return False if there is none by ``until``, when R will be ``r``."""
         first, due, shares = None, until, self.shares
         if until >= self._soonest:
@@ -226,7 +156,7 @@ class FluidModel(Generic[MaxMinQueueT]):
             if due > until:
                 first = None
         if r >= self._soonest_on_r:
-            queue = self._soonest_of(self._ends_on_r)
+            meter = self._soonest_of(self._ends_on_r)
             self._soonest_on_r = key = self._ends_on_r.floor()
             # without free seats R stands still
             if key <= r and shares.free:
@@ -234,7 +164,7 @@ class FluidModel(Generic[MaxMinQueueT]):
                 # rounded up to the first whole nanosecond at which R has reached the position
                 at = self.now - (-way // (shares.free * GRAINS_PER_SEAT_NS)) if way > 0 else self.now
                 if first is None or at < due:
-                    first, due = queue, at
+                    first, due = meter, at
         if first is None:
             return False
         if shares.limited:
@@ -250,36 +180,36 @@ class FluidModel(Generic[MaxMinQueueT]):
             self._soonest = self._ends.floor()
         return True
 
-    def _soonest_of(self, heap: QueueHeap) -> MaxMinQueueT | None:
+    def _soonest_of(self, heap: QueueHeap) -> WorkMeterT | None:
         """Return the queue with the first end in this heap, which is then the heap's `floor`."""
         while (index := heap.least()) is not None:
-            queue = self.queues[index]
-            if not queue.end_is_stale:
-                return queue
-            self.schedule_end(queue)
+            meter = self.meters[index]
+            if not meter.end_is_stale:
+                return meter
+            self.schedule_end(meter)
         return None
 
-    def position(self, queue: MaxMinQueue) -> int:
+    def position(self, meter: WorkMeter) -> int:
         """Return the position of the queue's work meter, in grains."""
-        if queue.on_r:
-            return queue.base + self.r
-        return queue.base + queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
+        if meter.on_r:
+            return meter.base + self.r
+        return meter.base + meter.rho * (self.now - meter.mark) * GRAINS_PER_SEAT_NS
 
-    def here(self, queue: MaxMinQueueT) -> int:
+    def here(self, meter: WorkMeterT) -> int:
         """Return the position of the work meter, and store it as ``base`` if the queue is granted."""
-        if queue.on_r:
-            return queue.base + self.r
-        if queue.mark != self.now:
-            queue.base += queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
-            queue.mark = self.now
-        return queue.base
+        if meter.on_r:
+            return meter.base + self.r
+        if meter.mark != self.now:
+            meter.base += meter.rho * (self.now - meter.mark) * GRAINS_PER_SEAT_NS
+            meter.mark = self.now
+        return meter.base
 
     # Expected durations
 
-    def learn(self, queue: MaxMinQueueT, took_ns: int) -> None:
-        """Update the guesses with the duration of a request of ``queue``."""
+    def learn(self, meter: WorkMeterT, took_ns: int) -> None:
+        """Update the guesses with the duration of a request of the queue with this ``meter``."""
         self.guess_ns = max(1, self.guess_ns + (took_ns - self.guess_ns) // _OF_THE_LEVEL)
-        queue.guess_ns = max(1, queue.guess_ns + (took_ns - queue.guess_ns) // _OF_A_QUEUE)
+        meter.guess_ns = max(1, meter.guess_ns + (took_ns - meter.guess_ns) // _OF_A_QUEUE)
 
     def next_guess(self, guess_ns: int) -> int:
         """Return the guess for a request that has taken longer than ``guess_ns``.
@@ -292,36 +222,36 @@ class FluidModel(Generic[MaxMinQueueT]):
 
     # Shares
 
-    def demand(self, queue: MaxMinQueueT, rho: int) -> None:
-        """Set the demand of ``queue`` to ``rho``."""
-        if queue.on_r and rho >= queue.at_least:
-            queue.rho = rho  # it stays limited, the most frequent case
-        elif self._divide(queue, rho) and not queue.on_r:
+    def demand(self, meter: WorkMeterT, rho: int) -> None:
+        """Set the demand of a queue to ``rho``."""
+        if meter.on_r and rho >= meter.at_least:
+            meter.rho = rho  # it stays limited, the most frequent case
+        elif self._divide(meter, rho) and not meter.on_r:
             # Only a granted queue's times depend on its own demand. If it has crossed, `cross` has updated its entries.
-            if queue.has_finish and not queue.finish_is_stale:
-                self.schedule_finish(queue)
-            if queue.has_end and not queue.end_is_stale:
-                self.schedule_end(queue)
+            if meter.has_finish and not meter.finish_is_stale:
+                self.schedule_finish(meter)
+            if meter.has_end and not meter.end_is_stale:
+                self.schedule_end(meter)
 
-    def demand_anew(self, queue: MaxMinQueueT, rho: int) -> None:
-        """Set the demand of ``queue``, after a change of its finish or end."""
-        if queue.on_r and rho >= queue.at_least:
-            queue.rho = rho
-            self.schedule(queue)
-        elif self._divide(queue, rho):
-            self.schedule(queue)
+    def demand_anew(self, meter: WorkMeterT, rho: int) -> None:
+        """Set the demand of a queue, after a change of its finish or end."""
+        if meter.on_r and rho >= meter.at_least:
+            meter.rho = rho
+            self.schedule(meter)
+        elif self._divide(meter, rho):
+            self.schedule(meter)
 
-    def _divide(self, queue: MaxMinQueueT, rho: int) -> bool:
-        """Divide the seats again; return whether ``queue`` is granted or limited as before."""
-        was_on_r = queue.on_r
+    def _divide(self, meter: WorkMeterT, rho: int) -> bool:
+        """Divide the seats again; return whether the queue is granted or limited as before."""
+        was_on_r = meter.on_r
         # up to now its meter has run at the former demand
-        if not was_on_r and queue.mark != self.now:
-            queue.base += queue.rho * (self.now - queue.mark) * GRAINS_PER_SEAT_NS
-            queue.mark = self.now
-        crossed = self.shares.change(queue, rho)
+        if not was_on_r and meter.mark != self.now:
+            meter.base += meter.rho * (self.now - meter.mark) * GRAINS_PER_SEAT_NS
+            meter.mark = self.now
+        crossed = self.shares.change(meter, rho)
         if crossed:
             self.cross(crossed)
-        return queue.on_r is was_on_r
+        return meter.on_r is was_on_r
 
     def take(self, seats: int) -> None:
         """Add ``seats`` to the seats in use."""
@@ -356,100 +286,99 @@ class FluidModel(Generic[MaxMinQueueT]):
         self.concurrency = concurrency
         self.set_capacity()
 
-    def cross(self, crossed: Iterable[MaxMinQueueT]) -> None:
+    def cross(self, crossed: Iterable[WorkMeterT]) -> None:
         """Let queues that have become granted or limited read the other meter, from their present position on."""
-        for one in crossed:
-            queue = self.queues[one.index]
-            if queue.on_r is queue.is_limited:
+        for meter in crossed:
+            if meter.on_r is meter.is_limited:
                 continue
             # Until ``on_r`` changes, the position and the entries are those on the old meter.
-            position = self.position(queue)
-            if queue.has_finish:
-                self.unschedule_finish(queue)
-            if queue.has_end:
-                self._remove_end(queue)
-            queue.on_r = queue.is_limited
-            if queue.on_r:
-                queue.base = position - self.r
-                queue.shift_positions(-queue.base)
+            position = self.position(meter)
+            if meter.has_finish:
+                self.unschedule_finish(meter)
+            if meter.has_end:
+                self._remove_end(meter)
+            meter.on_r = meter.is_limited
+            if meter.on_r:
+                meter.base = position - self.r
+                meter.shift_positions(-meter.base)
             else:
-                queue.shift_positions(queue.base)
-                queue.base, queue.mark = position, self.now
-            if queue.rho:  # without demand, the queue has no entries
-                self.schedule(queue)
+                meter.shift_positions(meter.base)
+                meter.base, meter.mark = position, self.now
+            if meter.rho:  # without demand, the queue has no entries
+                self.schedule(meter)
 
     # Entries
 
-    def schedule(self, queue: MaxMinQueueT) -> None:
-        """Update both entries of ``queue``."""
-        self.schedule_finish(queue)
-        self.schedule_end(queue)
+    def schedule(self, meter: WorkMeterT) -> None:
+        """Update both entries of a queue."""
+        self.schedule_finish(meter)
+        self.schedule_end(meter)
 
-    def schedule_finish(self, queue: MaxMinQueueT) -> None:
-        """Update the entry for the finish of ``queue``."""
-        queue.finish_is_stale = False
-        first = queue.first
-        if queue.on_r and first is not None and first.width == 1 and not self._finishes_on_r.wide:
-            queue.has_finish = True  # the most frequent case, as below
-            self._finishes_on_r.put(queue.index, queue.finish_of(first))
+    def schedule_finish(self, meter: WorkMeterT) -> None:
+        """Update the entry for the finish of a queue."""
+        meter.finish_is_stale = False
+        first = meter.first
+        if meter.on_r and first is not None and first.width == 1 and not self._finishes_on_r.wide:
+            meter.has_finish = True  # the most frequent case, as below
+            self._finishes_on_r.put(meter.index, meter.finish_of(first))
             return
         if first is None:
-            if queue.has_finish:
-                self.unschedule_finish(queue)
+            if meter.has_finish:
+                self.unschedule_finish(meter)
             return
-        key, width, heap = queue.finish_of(first), first.width, self._finishes_on_r
-        if not queue.on_r:
-            heap, rate = self._finishes, queue.rho * GRAINS_PER_SEAT_NS
-            way = key - queue.base - rate * (self.now - queue.mark)
+        key, width, heap = meter.finish_of(first), first.width, self._finishes_on_r
+        if not meter.on_r:
+            heap, rate = self._finishes, meter.rho * GRAINS_PER_SEAT_NS
+            way = key - meter.base - rate * (self.now - meter.mark)
             key = self.now * TICKS_PER_NS + way * TICKS_PER_NS // rate
-            if not queue.has_finish:
+            if not meter.has_finish:
                 self._waiting_in_time += 1
-        queue.has_finish = True
+        meter.has_finish = True
         if width > 1 or heap.wide:
-            heap.place(queue.index, key, width)
+            heap.place(meter.index, key, width)
         else:
-            heap.put(queue.index, key)
+            heap.put(meter.index, key)
 
-    def schedule_end(self, queue: MaxMinQueueT) -> None:
-        queue.end_is_stale = False
-        end = queue.next_end()
+    def schedule_end(self, meter: WorkMeterT) -> None:
+        meter.end_is_stale = False
+        end = meter.next_end()
         if end is not None:
-            self.end_at(queue, end)
-        elif queue.has_end:
-            self._remove_end(queue)
+            self.end_at(meter, end)
+        elif meter.has_end:
+            self._remove_end(meter)
 
-    def end_at(self, queue: MaxMinQueueT, end: int) -> None:
-        """Set the end of ``queue`` to ``end``."""
-        queue.has_end = True
-        if queue.on_r:
+    def end_at(self, meter: WorkMeterT, end: int) -> None:
+        """Set the end of a queue to ``end``."""
+        meter.has_end = True
+        if meter.on_r:
             if end < self._soonest_on_r:  # noqa: PLR1730 - min() is slower
                 self._soonest_on_r = end
-            self._ends_on_r.put(queue.index, end)
+            self._ends_on_r.put(meter.index, end)
             return
-        rate = queue.rho * GRAINS_PER_SEAT_NS
-        way = end - queue.base - rate * (self.now - queue.mark)
+        rate = meter.rho * GRAINS_PER_SEAT_NS
+        way = end - meter.base - rate * (self.now - meter.mark)
         key = self.now - (-way // rate) if way > 0 else self.now
-        self.end_at_time(queue, key)
+        self.end_at_time(meter, key)
 
-    def end_at_time(self, queue: MaxMinQueueT, time: int) -> None:
-        """Set the end of a granted ``queue`` to this ``time``."""
-        queue.has_end = True
+    def end_at_time(self, meter: WorkMeterT, time: int) -> None:
+        """Set the end of a granted queue to this ``time``."""
+        meter.has_end = True
         if time < self._soonest:  # noqa: PLR1730 - min() is slower
             self._soonest = time
-        self._ends.put(queue.index, time)
+        self._ends.put(meter.index, time)
 
-    def unschedule_finish(self, queue: MaxMinQueueT) -> None:
-        """Remove the finish of ``queue``."""
-        queue.has_finish = False
-        if queue.on_r:
-            self._finishes_on_r.drop(queue.index)
+    def unschedule_finish(self, meter: WorkMeterT) -> None:
+        """Remove the finish of a queue."""
+        meter.has_finish = False
+        if meter.on_r:
+            self._finishes_on_r.drop(meter.index)
         else:
             self._waiting_in_time -= 1
-            self._finishes.drop(queue.index)
+            self._finishes.drop(meter.index)
 
-    def _remove_end(self, queue: MaxMinQueueT) -> None:
-        queue.has_end = False
-        (self._ends_on_r if queue.on_r else self._ends).drop(queue.index)
+    def _remove_end(self, meter: WorkMeterT) -> None:
+        meter.has_end = False
+        (self._ends_on_r if meter.on_r else self._ends).drop(meter.index)
 
     # Picking
 
@@ -459,10 +388,10 @@ class FluidModel(Generic[MaxMinQueueT]):
         if self._waiting_in_time or heap.wide:
             return self._pick_of_both(widest)
         while (index := heap.first(self.turn)) is not None:  # `_next_of`, inlined for speed
-            queue = self.queues[index]
-            if not queue.finish_is_stale:
+            meter = self.meters[index]
+            if not meter.finish_is_stale:
                 return index
-            self.schedule_finish(queue)
+            self.schedule_finish(meter)
         raise LookupError("no request waits")
 
     def _pick_of_both(self, widest: int | None) -> int:
@@ -484,36 +413,39 @@ class FluidModel(Generic[MaxMinQueueT]):
             return on_r.index if ahead < 0 else in_time.index
         return min(in_time.index, on_r.index, key=lambda index: (index <= self.turn, index))  # the next one in turn
 
-    def _next_of(self, heap: WidthIndexedHeap, widest: int | None) -> MaxMinQueueT | None:
+    def _next_of(self, heap: WidthIndexedHeap, widest: int | None) -> WorkMeterT | None:
         while True:
             index = heap.first_within(self.turn, widest) if heap.wide else heap.first(self.turn)
             if index is None:
                 return None
-            queue = self.queues[index]
-            if not queue.finish_is_stale:
-                return queue
-            self.schedule_finish(queue)
+            meter = self.meters[index]
+            if not meter.finish_is_stale:
+                return meter
+            self.schedule_finish(meter)
 
     # Closing and inspection
 
-    def close(self, queue: MaxMinQueueT, *, closing_up: bool) -> None:
+    def close(self, queue: MaxMinQueue[WorkMeterT], *, closing_up: bool) -> None:
         """Remove ``queue`` and its demand from the model."""
-        queue.first = None
-        queue.finish_is_stale = queue.end_is_stale = False
-        if queue.has_finish:
-            self.unschedule_finish(queue)
-        if queue.has_end:
-            self._remove_end(queue)
-        queue.is_closed = True
+        meter = queue.meter
+        meter.first = None
+        meter.finish_is_stale = meter.end_is_stale = False
+        if meter.has_finish:
+            self.unschedule_finish(meter)
+        if meter.has_end:
+            self._remove_end(meter)
+        meter.is_closed = True
         if closing_up:
-            del self.queues[queue.index]
+            del self.queues[meter.index], self.meters[meter.index]
+            for other in self.meters[meter.index :]:
+                other.index -= 1
             for heap in (self._finishes, self._finishes_on_r, self._ends, self._ends_on_r):
-                heap.close_up(queue.index)
-            if self.turn >= queue.index:
+                heap.close_up(meter.index)
+            if self.turn >= meter.index:
                 self.turn -= 1
-        self.cross(self.shares.forget(queue, closing_up=closing_up))
+        self.cross(self.shares.forget(meter, closing_up=closing_up))
 
-    def meters(self) -> dict[str, int]:
+    def figures(self) -> dict[str, int]:
         """Return the model's numbers, by name."""
         shares = self.shares
         return {
@@ -526,50 +458,50 @@ class FluidModel(Generic[MaxMinQueueT]):
     def check(self) -> None:
         """Raise AssertionError unless each queue reads the right meter and its entries are correct."""
         self.shares.check()
-        queues = [queue for queue in self.queues if not queue.is_closed]
-        for queue in queues:
-            assert queue.on_r is queue.is_limited, f"{queue!r} reads the wrong meter"
-        self._check_heaps(queues)
-
-    def _check_heaps(self, queues: list[MaxMinQueueT]) -> None:
         for heap in (self._finishes, self._finishes_on_r, self._ends, self._ends_on_r):
             heap.check()
-        for queue in queues:
-            assert queue.first is queue.oldest, f"the first ticket of {queue!r}"
-            self._check_finish(queue)
-            self._check_end(queue)
-        waiting = sum(queue.has_finish and not queue.on_r for queue in queues)
+        waiting = 0
+        for queue, meter in zip(self.queues, self.meters, strict=True):
+            assert queue.meter is meter, f"the meter of {queue!r}"
+            if meter.is_closed:
+                continue
+            assert meter.index == queue.index, f"the index of {meter!r}"
+            assert meter.on_r is meter.is_limited, f"{meter!r} reads the wrong meter"
+            assert meter.first is queue.oldest, f"the first ticket of {meter!r}"
+            self._check_finish(meter)
+            self._check_end(meter)
+            waiting += meter.has_finish and not meter.on_r
         assert self._waiting_in_time == waiting, f"{waiting} queues wait in time, not {self._waiting_in_time}"
 
-    def _check_finish(self, queue: MaxMinQueueT) -> None:
+    def _check_finish(self, meter: WorkMeterT) -> None:
         """Check that the entry for the finish is correct, or too early if it is stale."""
-        assert queue.has_finish is (queue.first is not None), f"whether {queue!r} has a finish"
-        if queue.first is None:
+        assert meter.has_finish is (meter.first is not None), f"whether {meter!r} has a finish"
+        if meter.first is None:
             return
-        finish = queue.finish_of(queue.first)
-        if queue.on_r:
-            key, true = self._finishes_on_r.finish_of(queue.index), finish
+        finish = meter.finish_of(meter.first)
+        if meter.on_r:
+            key, true = self._finishes_on_r.finish_of(meter.index), finish
         else:
-            key, way = self._finishes.finish_of(queue.index), finish - self.position(queue)
-            true = self.now * TICKS_PER_NS + way * TICKS_PER_NS // (queue.rho * GRAINS_PER_SEAT_NS)
-        in_place = key == true or (queue.finish_is_stale and key < true)
-        assert in_place, f"the finish of {queue!r} is {true} and stands at {key}"
+            key, way = self._finishes.finish_of(meter.index), finish - self.position(meter)
+            true = self.now * TICKS_PER_NS + way * TICKS_PER_NS // (meter.rho * GRAINS_PER_SEAT_NS)
+        in_place = key == true or (meter.finish_is_stale and key < true)
+        assert in_place, f"the finish of {meter!r} is {true} and stands at {key}"
 
-    def _check_end(self, queue: MaxMinQueueT) -> None:
+    def _check_end(self, meter: WorkMeterT) -> None:
         """Check that the entry for the end is correct, or too early if it is stale."""
-        end = queue.next_end()
-        if end is None or not queue.has_end:
-            assert end is None, f"the end of {queue!r} is missing"
-            assert not queue.has_end or queue.end_is_stale, f"{queue!r} has an entry and no end"
+        end = meter.next_end()
+        if end is None or not meter.has_end:
+            assert end is None, f"the end of {meter!r} is missing"
+            assert not meter.has_end or meter.end_is_stale, f"{meter!r} has an entry and no end"
             return
-        if queue.on_r:
-            key, true, soonest = self._ends_on_r.finish_of(queue.index), end, self._soonest_on_r
+        if meter.on_r:
+            key, true, soonest = self._ends_on_r.finish_of(meter.index), end, self._soonest_on_r
         else:
-            way, rate = end - self.position(queue), queue.rho * GRAINS_PER_SEAT_NS
+            way, rate = end - self.position(meter), meter.rho * GRAINS_PER_SEAT_NS
             true, soonest = max(self.now, self.now - (-way // rate)), self._soonest
-            key = self._ends.finish_of(queue.index)
-        assert key == true or (queue.end_is_stale and key < true), f"the end of {queue!r} is {true} and stands at {key}"
-        assert key >= soonest, f"the end of {queue!r} comes before the soonest of all"
+            key = self._ends.finish_of(meter.index)
+        assert key == true or (meter.end_is_stale and key < true), f"the end of {meter!r} is {true} and stands at {key}"
+        assert key >= soonest, f"the end of {meter!r} comes before the soonest of all"
 
     def __repr__(self) -> str:
         return f"<FluidModel R={self.r} last served={self.turn} {self.shares!r}>"

@@ -46,24 +46,22 @@ from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.disciplines.max_min_model import (
     GRAINS_PER_UNIT,
     NEVER,
-    WIDEST,
-    WIDTH_BITS,
     FluidModel,
-    MaxMinQueue,
 )
+from apf_middleware.fairqueuing.disciplines.work_meter import WIDEST, WIDTH_BITS, MaxMinQueue, WorkMeter
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, EXACT_BELOW, seat_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MaxMinSerial", "MaxMinSerialQueue"]
+__all__ = ["MaxMinSerial", "SerialMeter"]
 
 _SEATED: Final = TicketState.SEATED
 
 
-class MaxMinSerialQueue(MaxMinQueue):
-    """A queue, the position where its next ticket starts, and the expected work of its running ones in grains."""
+class SerialMeter(WorkMeter):
+    """A work meter, the position where the queue's next ticket starts, and the expected work of the running ones."""
 
     __slots__ = ("next_dispatch_w", "running_work")
 
@@ -82,11 +80,14 @@ class MaxMinSerialQueue(MaxMinQueue):
         end = self.virtual_ends[0] >> WIDTH_BITS
         return end - self.base if self.on_r else end
 
-    def meters(self) -> dict[str, int]:
+    def shift_positions(self, way: int) -> None:
+        """Change nothing: the stored positions are always on the queue's own meter."""
+
+    def figures(self) -> dict[str, int]:
         return {"next_dispatch_w": self.next_dispatch_w, "rho": self.rho, "virtual_ends": len(self.virtual_ends)}
 
 
-class MaxMinSerial(Discipline[MaxMinSerialQueue]):
+class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
     """The KEP's second solution. ``guess_ns`` is the assumed duration of the first requests."""
 
     __slots__ = ("_asked", "_due", "_guessed", "_later_guesses", "_serial", "fluid")
@@ -96,7 +97,7 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
     is_restless: ClassVar[bool] = True  # shares change at events of the fluid model, between calls
 
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
-        self.fluid: FluidModel[MaxMinSerialQueue] = FluidModel(concurrency, guess_ns)
+        self.fluid: FluidModel[SerialMeter] = FluidModel(concurrency, guess_ns)
         self._asked: dict[Ticket, int] = {}  # width on arrival, of tickets that may be cut at dispatch
         # The times at which the guesses of seated tickets are exceeded: ``_guessed`` has first guesses as long as these
         # come in ascending order, and the heap ``_later_guesses`` has all others, with serial numbers.
@@ -105,8 +106,8 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
         self._due = NEVER  # no guess is exceeded before or at that time
         self._serial: Iterator[int] = count()
 
-    def open_queue(self, index: int) -> MaxMinSerialQueue:
-        return self.fluid.open(MaxMinSerialQueue(index, self.fluid.guess_ns))
+    def open_queue(self, index: int) -> MaxMinQueue[SerialMeter]:
+        return self.fluid.open(SerialMeter(index, self.fluid.guess_ns))
 
     # Time
 
@@ -142,62 +143,63 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
         """Raise the guess of ``ticket``, which has run for longer, until it is not exceeded."""
         fluid = self.fluid
         queue, seats = ticket.queue, ticket.work.seats
-        assert isinstance(queue, MaxMinSerialQueue), "only queued tickets have a guess"
+        assert isinstance(queue, MaxMinQueue), "only queued tickets have a guess"
+        meter: SerialMeter = queue.meter
         guess = guess_ns
         while ticket.seated_at + guess < fluid.now:
             guess = fluid.next_guess(guess)
         more = (seats * guess + 5) // 10 - (seats * guess_ns + 5) // 10
         ticket.charged += more
-        queue.running_work += more * GRAINS_PER_UNIT
-        queue.next_dispatch_w += more * GRAINS_PER_UNIT
+        meter.running_work += more * GRAINS_PER_UNIT
+        meter.next_dispatch_w += more * GRAINS_PER_UNIT
         heappush(self._later_guesses, (ticket.seated_at + guess, next(self._serial), ticket))
-        if queue.first is not None:
-            fluid.schedule_finish(queue)
+        if meter.first is not None:
+            fluid.schedule_finish(meter)
 
-    def _reach(self, queue: MaxMinSerialQueue) -> None:
+    def _reach(self, meter: SerialMeter) -> None:
         """End a request in the model, because the queue's meter has reached its virtual end."""
-        width = heappop(queue.virtual_ends) & WIDEST
-        self.fluid.demand_anew(queue, queue.rho - width)
+        width = heappop(meter.virtual_ends) & WIDEST
+        self.fluid.demand_anew(meter, meter.rho - width)
 
     # What happens to tickets
 
-    def arrive(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
-        fluid = self.fluid
+    def arrive(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket) -> None:
+        fluid, meter = self.fluid, queue.meter
         width, work = ticket.width, ticket.work
-        ticket.arrival_r = position = queue.base + fluid.r if queue.on_r else fluid.here(queue)
+        ticket.arrival_r = position = meter.base + fluid.r if meter.on_r else fluid.here(meter)
         if work.final_seats > work.seats:
             self._asked[ticket] = width
         if queue.length:
-            fluid.demand(queue, queue.rho + width)
+            fluid.demand(meter, meter.rho + width)
             return
-        if queue.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
-            queue.next_dispatch_w = position
-        queue.first = ticket
-        fluid.demand_anew(queue, queue.rho + width)
+        if meter.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
+            meter.next_dispatch_w = position
+        meter.first = ticket
+        fluid.demand_anew(meter, meter.rho + width)
 
-    def rejoin(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
+    def rejoin(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket) -> None:
         if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
             ticket.arrival_r = ticket.newer.arrival_r  # otherwise anti-windup takes credit from the tickets behind
         if queue.oldest is ticket:
             self._find(queue)
-            self.fluid.schedule_finish(queue)
+            self.fluid.schedule_finish(queue.meter)
 
-    def serve(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
-        fluid = self.fluid
-        ticket.arrival_r = position = queue.base + fluid.r if queue.on_r else fluid.here(queue)
-        if queue.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
-            queue.next_dispatch_w = position
-        self._charge(queue, ticket)
-        fluid.demand(queue, queue.rho + ticket.width)
+    def serve(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket) -> None:
+        fluid, meter = self.fluid, queue.meter
+        ticket.arrival_r = position = meter.base + fluid.r if meter.on_r else fluid.here(meter)
+        if meter.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
+            meter.next_dispatch_w = position
+        self._charge(meter, ticket)
+        fluid.demand(meter, meter.rho + ticket.width)
 
-    def _charge(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
-        fluid, work, guess = self.fluid, ticket.work, queue.guess_ns
-        fluid.turn = queue.index
+    def _charge(self, meter: SerialMeter, ticket: Ticket) -> None:
+        fluid, work, guess = self.fluid, ticket.work, meter.guess_ns
+        fluid.turn = meter.index
         ticket.charged = units = (work.seats * guess + 5) // 10 + work.final_work
         grains = units * GRAINS_PER_UNIT
-        ticket.start_r = start = queue.next_dispatch_w
-        queue.next_dispatch_w = start + grains
-        queue.running_work += grains
+        ticket.start_r = start = meter.next_dispatch_w
+        meter.next_dispatch_w = start + grains
+        meter.running_work += grains
         exceeded_at, guessed = fluid.now + guess, self._guessed
         if exceeded_at < self._due:  # noqa: PLR1730 - min() is slower
             self._due = exceeded_at
@@ -209,70 +211,71 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
         if used > fluid.shares.capacity:
             fluid.set_capacity()
 
-    def leave(self, queue: MaxMinSerialQueue, ticket: Ticket, *, was_oldest: bool) -> None:
-        fluid = self.fluid
+    def leave(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket, *, was_oldest: bool) -> None:
+        fluid, meter = self.fluid, queue.meter
         self._asked.pop(ticket, None)
         if was_oldest:
             self._find(queue)
-            fluid.demand_anew(queue, queue.rho - ticket.width)
+            fluid.demand_anew(meter, meter.rho - ticket.width)
         else:
-            fluid.demand(queue, queue.rho - ticket.width)
+            fluid.demand(meter, meter.rho - ticket.width)
 
-    def dispatch(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
-        fluid = self.fluid
-        self._charge(queue, ticket)
+    def dispatch(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket) -> None:
+        fluid, meter = self.fluid, queue.meter
+        self._charge(meter, ticket)
         if self._asked:
             cut = self._asked.pop(ticket, ticket.width) - ticket.width
             if cut:
                 self._find(queue)
-                fluid.demand_anew(queue, queue.rho - cut)
+                fluid.demand_anew(meter, meter.rho - cut)
                 return
         self._find(queue)
-        fluid.schedule_finish(queue)
+        fluid.schedule_finish(meter)
 
-    def settle(self, queue: MaxMinSerialQueue, ticket: Ticket, duration_ns: int) -> None:
-        fluid, work, guessed = self.fluid, ticket.work, self._guessed
+    def settle(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket, duration_ns: int) -> None:
+        fluid, meter, work, guessed = self.fluid, queue.meter, ticket.work, self._guessed
         if guessed and guessed[0][1] is ticket:  # usually; other entries are dropped when the guess is exceeded
             guessed.popleft()
         units = work.seats * duration_ns
         known = (units + 5) // 10 if 0 <= units < EXACT_BELOW else seat_seconds(work.seats, duration_ns)
         known += work.final_work
         charged = ticket.charged * GRAINS_PER_UNIT
-        queue.running_work = running = queue.running_work - charged
-        end = queue.next_dispatch_w + known * GRAINS_PER_UNIT - charged - running  # of all known durations
+        meter.running_work = running = meter.running_work - charged
+        end = meter.next_dispatch_w + known * GRAINS_PER_UNIT - charged - running  # of all known durations
         average = (work.seats * fluid.guess_ns + 5) // 10
         most = fluid.concurrency * (known if known > average else average) * GRAINS_PER_UNIT  # noqa: FURB136 - faster
-        latest = (queue.base + fluid.r if queue.on_r else fluid.here(queue)) + most
+        latest = (meter.base + fluid.r if meter.on_r else fluid.here(meter)) + most
         if end > latest:  # noqa: PLR1730 - min() is slower
             end = latest
         ticket.settled = end
-        queue.next_dispatch_w = end + running
-        fluid.learn(queue, duration_ns)
-        if queue.first is not None:
+        meter.next_dispatch_w = end + running
+        fluid.learn(meter, duration_ns)
+        if meter.first is not None:
             self._find(queue)
-            fluid.schedule_finish(queue)
+            fluid.schedule_finish(meter)
         if not work.linger_ns:
             self.vacate(queue, ticket)
 
-    def vacate(self, queue: MaxMinSerialQueue, ticket: Ticket) -> None:
-        fluid = self.fluid
+    def vacate(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket) -> None:
+        fluid, meter = self.fluid, queue.meter
         fluid.used -= ticket.width  # `FluidModel.give`, inlined for speed
         if fluid.shares.capacity != fluid.concurrency and not fluid.follows:
             fluid.set_capacity()
-        if queue.is_closed:
+        if meter.is_closed:
             return
-        if ticket.settled <= (queue.base + fluid.r if queue.on_r else fluid.here(queue)):
-            fluid.demand(queue, queue.rho - ticket.width)
+        if ticket.settled <= (meter.base + fluid.r if meter.on_r else fluid.here(meter)):
+            fluid.demand(meter, meter.rho - ticket.width)
             return
         # The seats are really free now, and in the model when the meter has reached the end.
-        queue.end_virtually(ticket.settled, ticket.width)
-        fluid.schedule_end(queue)
+        meter.end_virtually(ticket.settled, ticket.width)
+        fluid.schedule_end(meter)
 
-    def _find(self, queue: MaxMinSerialQueue) -> None:
+    def _find(self, queue: MaxMinQueue[SerialMeter]) -> None:
         """Update ``first`` and the start of the oldest ticket."""
-        queue.first = oldest = queue.oldest
-        if oldest is not None and queue.next_dispatch_w < oldest.arrival_r:
-            queue.next_dispatch_w = oldest.arrival_r
+        meter = queue.meter
+        meter.first = oldest = queue.oldest
+        if oldest is not None and meter.next_dispatch_w < oldest.arrival_r:
+            meter.next_dispatch_w = oldest.arrival_r
 
     def pick(self, widest: int | None = None) -> int:
         return self.fluid.pick(widest)
@@ -281,7 +284,7 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
     def is_at_rest(self) -> bool:
         return self.fluid.is_at_rest
 
-    def catch_up(self, queue: MaxMinSerialQueue, work: int, last_work: int) -> None:  # noqa: ARG002
+    def catch_up(self, queue: MaxMinQueue[SerialMeter], work: int, last_work: int) -> None:  # noqa: ARG002
         self.fluid.turn = queue.index
 
     def follow(self) -> None:
@@ -290,21 +293,22 @@ class MaxMinSerial(Discipline[MaxMinSerialQueue]):
     def resize(self, concurrency: int) -> None:
         self.fluid.resize(concurrency)
 
-    def close(self, queue: MaxMinSerialQueue, *, closing_up: bool) -> None:
+    def close(self, queue: MaxMinQueue[SerialMeter], *, closing_up: bool) -> None:
         self.fluid.close(queue, closing_up=closing_up)
 
     def meters(self) -> dict[str, int]:
-        return self.fluid.meters()
+        return self.fluid.figures()
 
     def check(self) -> None:
         self.fluid.check()
         for queue in self.fluid.queues:
-            if queue.is_closed:
+            meter = queue.meter
+            if meter.is_closed:
                 continue
-            ending = sum(end & WIDEST for end in queue.virtual_ends)
+            ending = sum(end & WIDEST for end in meter.virtual_ends)
             waiting = sum(ticket.width for ticket in queue)
-            assert queue.rho == waiting + queue.seats_in_use + ending, f"the demand of {queue!r}"
-            assert queue.executing or not queue.running_work, f"running work of {queue!r}"
+            assert meter.rho == waiting + queue.seats_in_use + ending, f"the demand of {queue!r}"
+            assert queue.executing or not meter.running_work, f"running work of {queue!r}"
 
     def __repr__(self) -> str:
         return f"<MaxMinSerial {self.fluid!r}>"

@@ -36,8 +36,8 @@ def test_a_long_request_leaves_no_growing_state() -> None:
         level.queueset.arrive(now, ticket)
         level.queueset.abandon(now, ticket)
     queue: Any = level.queueset.deck.queues[1]
-    assert queue.rho == 1
-    assert len(queue.guesses) < 100
+    assert queue.meter.rho == 1
+    assert len(queue.meter.guesses) < 100
 
 
 class Mortal(Ticket):
@@ -56,7 +56,7 @@ def test_of_a_finished_request_only_its_virtual_end_remains(discipline: type[Dis
     for now, ticket in enumerate(mortals, 1):
         queueset.release(now * GUESS // 2, ticket)
     queue: Any = queueset.deck.queues[0]
-    assert queue.virtual_ends, "it had more than its share"
+    assert queue.meter.virtual_ends, "it had more than its share"
     del mortals, ticket
     assert [memory() for memory in memories] == [None, None]
     queueset.check()
@@ -69,9 +69,9 @@ def test_the_virtual_end_of_a_request_keeps_its_width(discipline: type[Disciplin
     other = level.arrive(0, 1, seats=1 << 33)
     queue: Any = level.queueset.deck.queues[0]
     assert level.release(SECOND, giant) == ["flow 1"]
-    assert len(queue.virtual_ends) == 3
-    assert queue.rho == 1 << 33
+    assert len(queue.meter.virtual_ends) == 3
+    assert queue.meter.rho == 1 << 33
     level.release(2 * SECOND, other)
     level.queueset.tick(5 * SECOND)
     level.queueset.check()
-    assert (queue.rho, queue.virtual_ends) == (0, [])
+    assert (queue.meter.rho, queue.meter.virtual_ends) == (0, [])

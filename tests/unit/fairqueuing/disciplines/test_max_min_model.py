@@ -8,8 +8,9 @@ import pytest
 
 from apf_middleware.fairqueuing import Discipline, QueueSet, QueueSetSettings, Ticket, Work
 from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConcurrent
-from apf_middleware.fairqueuing.disciplines.max_min_model import FluidModel, MaxMinQueue
+from apf_middleware.fairqueuing.disciplines.max_min_model import FluidModel
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
+from apf_middleware.fairqueuing.disciplines.work_meter import MaxMinQueue, WorkMeter
 from apf_middleware.testing import Caller, observe, play
 from tests.support.discipline_level import Level
 from tests.support.kubernetes_scenarios import SCENARIOS, FairnessCase, worst_deviation
@@ -60,7 +61,7 @@ def test_the_guess_is_what_requests_of_the_queue_took(discipline: type[Disciplin
         now += took
         level.release(now, ticket)
     queues: Any = level.queueset.deck.queues
-    guesses = [queue.guess_ns for queue in queues[:2]]
+    guesses = [queue.meter.guess_ns for queue in queues[:2]]
     assert guesses == [pytest.approx(100 * GUESS, rel=0.01), pytest.approx(GUESS, rel=0.01)]
 
 
@@ -77,11 +78,11 @@ def test_a_new_queue_begins_with_the_guess_of_its_level(discipline: type[Discipl
     other = Ticket("flow 1", 1, Work())
     queueset.arrive(now, other)
     queue: Any = other.queue
-    assert queue.guess_ns == pytest.approx(50 * GUESS, rel=0.05)
+    assert queue.meter.guess_ns == pytest.approx(50 * GUESS, rel=0.05)
 
 
 def test_a_guess_grows_by_what_requests_of_the_level_take() -> None:
-    fluid: FluidModel[MaxMinQueue] = FluidModel(1, 1000)
+    fluid = FluidModel[WorkMeter](1, 1000)
     assert [fluid.next_guess(guess) for guess in (1000, 2000, 16_000, 160_000)] == [2000, 3000, 17_000, 170_000]
 
 
@@ -95,8 +96,9 @@ def test_what_a_queue_owes_is_bounded_however_long_it_used_seats_that_no_other_w
         callers = [Caller(connections, (50_000_000,), [(0, seconds * SECOND)]) for connections in (8, 1)]
         one_each = QueueSetSettings(4, 1, 1, 100, exact=8)
         queues: Any = observe(one_each, callers, discipline=discipline).queueset.deck.queues
-        ends = max(len(queue.virtual_ends) + len(getattr(queue, "line", ())) for queue in queues)
-        return max(queue.rho for queue in queues), ends
+        meters = [queue.meter for queue in queues]
+        ends = max(len(meter.virtual_ends) + len(getattr(meter, "line", ())) for meter in meters)
+        return max(meter.rho for meter in meters), ends
 
     assert kept(40) == kept(20)
     assert max(kept(20)) <= 8
@@ -111,8 +113,10 @@ def test_requests_that_come_and_leave_again_leave_nothing_behind(discipline: typ
         level.queueset.arrive(now, ticket)
         level.queueset.abandon(now, ticket)
     queue: Any = level.queueset.deck.queues[1]
-    assert queue.rho == 0
-    assert sum(len(getattr(queue, kept, ())) for kept in ("virtual_ends", "guesses", "later_guesses", "line")) < 100
+    assert queue.meter.rho == 0
+    assert (
+        sum(len(getattr(queue.meter, kept, ())) for kept in ("virtual_ends", "guesses", "later_guesses", "line")) < 100
+    )
     level.queueset.check()
 
 
@@ -130,7 +134,7 @@ def test_of_a_request_within_its_share_nothing_remains(discipline: type[Discipli
     del mortal
     assert memory() is None
     assert isinstance(queue, MaxMinQueue)
-    assert not queue.virtual_ends
+    assert not queue.meter.virtual_ends
 
 
 @BOTH

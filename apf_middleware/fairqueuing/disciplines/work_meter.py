@@ -1,0 +1,108 @@
+"""The part of a queue in the fluid model of the max-min disciplines: its demand, its work meter and its next events.
+
+The queue set counts the requests of a `MaxMinQueue`, and the fluid model reads and moves its `WorkMeter`. Each of the
+two disciplines has a work meter of its own, because it determines the next events of a queue by rules of its own.
+"""
+
+from abc import ABC, abstractmethod
+from heapq import heappush
+from typing import Final, Generic, TypeVar
+
+from apf_middleware.fairqueuing.ticket import Queue, Ticket
+
+__all__ = ["WIDEST", "WIDTH_BITS", "MaxMinQueue", "WorkMeter"]
+
+WIDTH_BITS: Final = 32
+WIDEST: Final = (1 << WIDTH_BITS) - 1
+"""The greatest width of one virtual end; a wider ticket has several."""
+
+
+class WorkMeter(ABC):
+    """The demand of one queue and its meter W in the fluid model; ``guess_ns`` is the average of its latest durations.
+
+    ``index`` is that of the queue. ``rho``, ``is_limited``, ``at_least``, ``at_most`` and ``is_closed`` belong to
+    `MaxMinShares`. While the meter is ``on_r``, ``base`` is its difference to R; otherwise ``base`` is its position at
+    the time ``mark``. ``first`` is the oldest ticket of the queue, or one that is about to become the oldest.
+    ``virtual_ends`` are requests that have really ended but not yet in the model. They are a heap of integers, each of
+    which combines an end and a width; integers are faster to compare than tuples, and the garbage collector ignores
+    them.
+    """
+
+    __slots__ = (
+        "at_least",
+        "at_most",
+        "base",
+        "end_is_stale",
+        "finish_is_stale",
+        "first",
+        "guess_ns",
+        "has_end",
+        "has_finish",
+        "index",
+        "is_closed",
+        "is_limited",
+        "mark",
+        "on_r",
+        "rho",
+        "virtual_ends",
+    )
+
+    def __init__(self, index: int, guess_ns: int) -> None:
+        self.index: int = index
+        self.guess_ns: int = guess_ns
+        self.rho: int = 0
+        self.is_limited: bool = False
+        self.at_least: int = 0
+        self.at_most: int = 0
+        self.is_closed: bool = False
+        self.base: int = 0
+        self.mark: int = 0
+        self.on_r: bool = False
+        self.first: Ticket | None = None
+        self.virtual_ends: list[int] = []
+        self.has_finish: bool = False  # it has an entry in a heap of finishes
+        self.finish_is_stale: bool = False
+        self.has_end: bool = False  # it has an entry in a heap of ends
+        self.end_is_stale: bool = False
+
+    @abstractmethod
+    def finish_of(self, first: Ticket) -> int:
+        """Return the position at which ``first`` would be finished: on R if the queue is limited, else on its meter."""
+
+    @abstractmethod
+    def next_end(self) -> int | None:
+        """Return the position of the next event in this queue: on R if the queue is limited, else on its meter."""
+
+    @abstractmethod
+    def shift_positions(self, way: int) -> None:
+        """Add ``way`` to the stored positions, because the queue reads the other meter from now on."""
+
+    @abstractmethod
+    def figures(self) -> dict[str, int]:
+        """Return the discipline's numbers for this queue, by name."""
+
+    def end_virtually(self, end: int, width: int) -> None:
+        """Keep the seats of a request that has really ended occupied in the model until ``end``."""
+        while width > WIDEST:
+            heappush(self.virtual_ends, end << WIDTH_BITS | WIDEST)
+            width -= WIDEST
+        heappush(self.virtual_ends, end << WIDTH_BITS | width)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.index}: {self.rho} seats demanded>"
+
+
+WorkMeterT = TypeVar("WorkMeterT", bound=WorkMeter)
+
+
+class MaxMinQueue(Queue, Generic[WorkMeterT]):
+    """A queue and its ``meter``."""
+
+    __slots__ = ("meter",)
+
+    def __init__(self, meter: WorkMeterT) -> None:
+        super().__init__(meter.index)
+        self.meter: WorkMeterT = meter
+
+    def meters(self) -> dict[str, int]:
+        return self.meter.figures()
