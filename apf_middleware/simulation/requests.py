@@ -13,22 +13,21 @@ from apf_middleware.simulation.meters import TenantMeter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from apf_middleware.runtime.admission import Wakeable
-
 __all__ = ["ClientGroup", "SimulatedClient", "SimulatedRequest"]
 
 
-class SimulatedRequest(Admission):
+class SimulatedRequest:
     """One attempt at a request that ``client`` wanted to make at the time ``due``, after ``tries`` earlier attempts.
 
-    It takes ``service_ns`` on an idle backend and loads the backend with ``weight`` seats: the ``asked_seats`` of the
-    scenario, or else those that the configuration estimates. ``parent`` is the request that makes it while it is
-    served, and ``called`` the number of requests that it has made itself. ``on_conclusion`` is called at its end, with
-    True if it was rejected; ``on_wake`` when its wait in a queue is over. ``is_settled`` means that the client no
-    longer waits for it, whether or not it got a response.
+    ``admission`` is the attempt's outcome at the server. It takes ``service_ns`` on an idle backend and loads the
+    backend with ``weight`` seats: the ``asked_seats`` of the scenario, or else those that the configuration estimates.
+    ``parent`` is the request that makes it while it is served, and ``called`` the number of requests that it has made
+    itself. ``on_conclusion`` is called at its end, with True if it was rejected; ``on_wake`` when its wait in a queue
+    is over. ``is_settled`` means that the client no longer waits for it, whether or not it got a response.
     """
 
     __slots__ = (
+        "admission",
         "asked_at",
         "asked_seats",
         "called",
@@ -45,9 +44,6 @@ class SimulatedRequest(Admission):
         "weight",
     )
 
-    asked_at: int
-    due: int
-
     on_wake: "Callable[[SimulatedRequest], None]"
 
     def __init__(
@@ -61,13 +57,14 @@ class SimulatedRequest(Admission):
         asked_seats: int,
         parent: "SimulatedRequest | None",
     ) -> None:
-        super().__init__(destination)
+        self.admission: Admission = Admission(destination)
         self.client: SimulatedClient = client
-        self.due = self.asked_at = due
+        self.due: int = due
+        self.asked_at: int = due
         self.service_ns: int = service_ns
         self.server_index: int = server_index
         self.asked_seats: int = asked_seats
-        self.weight: int = asked_seats or self.width
+        self.weight: int = asked_seats or destination.work.width
         self.tries: int = 0
         self.called: int = 0
         self.is_settled: bool = False
@@ -77,7 +74,7 @@ class SimulatedRequest(Admission):
 
     def wake(self) -> None:
         """End the wait. The server schedules what follows, because the caller is still changing the state."""
-        self.waiter: Wakeable | None = None
+        self.admission.waiter = None
         self.on_wake(self)
 
 

@@ -210,7 +210,8 @@ class Simulation:
         if self._counts(request):
             meter.timeouts += 1
             # For the level, a waiting request that times out counts as rejected; one that already runs continues.
-            self.measurements.levels[request.level].rejected += request.state is _WAITING
+            admission = request.admission
+            self.measurements.levels[admission.level].rejected += admission.state is _WAITING
         meter.turned_away += 1
         request.is_settled = True
         self.servers[request.server_index].disconnect(request)
@@ -224,11 +225,12 @@ class Simulation:
 
     def seated(self, request: SimulatedRequest) -> None:
         now = self._events.now
-        level = self.measurements.levels[request.level]
-        level.change(now, request.width)
+        admission = request.admission
+        level = self.measurements.levels[admission.level]
+        level.change(now, admission.width)
         if self._counts(request):
             level.dispatched += 1
-            level.waits.add(now - request.arrived_at)
+            level.waits.add(now - admission.arrived_at)
 
     def served(self, request: SimulatedRequest) -> None:
         """Make the next call to another tenant for ``request`` (see ``calls``), or finish ``request``."""
@@ -245,22 +247,22 @@ class Simulation:
 
     def answered(self, request: SimulatedRequest) -> None:
         now = self._events.now
-        level = self.measurements.levels[request.level]
-        level.change(now, -request.width)
+        level = self.measurements.levels[request.admission.level]
+        level.change(now, -request.admission.width)
         if self._counts(request):
             level.latencies.add(now - request.asked_at)
         if not request.is_settled:
             self._conclude(request, "failed" if request.has_failed else "served")
 
     def rejected(self, request: SimulatedRequest) -> None:
-        is_counted = self._counts(request)
-        self.measurements.levels[request.level].rejected += is_counted
+        is_counted, admission = self._counts(request), request.admission
+        self.measurements.levels[admission.level].rejected += is_counted
         if request.is_settled:
             return
         meter = request.client.meter
         meter.turned_away += 1
-        if is_counted and request.reason is not None:
-            meter.rejected[request.reason] += 1
+        if is_counted and admission.reason is not None:
+            meter.rejected[admission.reason] += 1
         self._conclude(request, "rejected")
 
     def _conclude(self, request: SimulatedRequest, outcome: _Outcome) -> None:
@@ -305,13 +307,13 @@ class Simulation:
         assert retries is not None, "only a client with retries repeats a request"
         wait = retries.back_off.draw(self._dice) * retries.factor**request.tries
         wait = min(wait, retries.longest_ns) * self._dice.uniform(1 - retries.jitter, 1 + retries.jitter)
-        if retries.obey_retry_after and request.reason is not None:
+        if retries.obey_retry_after and request.admission.reason is not None:
             wait = max(wait, self._retry_after_s(request) * _SECOND)
         self._events.at(self._events.now + int(wait), self._retry, request)
 
     def _retry_after_s(self, request: SimulatedRequest) -> int:
         """Return the Retry-After of the response to a rejected request."""
-        runtime, settings = request.destination.runtime, self._responses
+        runtime, settings = request.admission.destination.runtime, self._responses
         return retry_after_s(
             runtime.shared.queueset.waiting + 1,
             runtime.drain.sample(self._events.now, runtime.dispatched),

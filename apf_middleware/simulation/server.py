@@ -74,13 +74,14 @@ class SimulatedServer:
         if request.is_settled:  # the client has left already
             return
         now = self._events.now
-        self.controller.arrive(now, request)
-        state = request.state
+        admission = request.admission
+        self.controller.arrive(now, admission)
+        state = admission.state
         if state is _SEATED:
             self._work(self._begin, request)
         elif state is _WAITING:
-            request.waiter = request  # as the task of a server would wait, so that the controller can wake it
-            runtime = request.destination.runtime
+            admission.waiter = request  # as the task of a server would wait, so that the controller can wake it
+            runtime = admission.destination.runtime
             limits = self._wait_limits.get(runtime.name)
             if limits is None:
                 limits = self._wait_limits[runtime.name] = FifoTimeouts(self._events, self._time_out, _is_not_waiting)
@@ -89,10 +90,10 @@ class SimulatedServer:
             self._reject(request)
 
     def _time_out(self, request: SimulatedRequest) -> None:
-        self.controller.abandon(request, Reason.TIME_OUT)
+        self.controller.abandon(request.admission, Reason.TIME_OUT)
 
     def _woken(self, request: SimulatedRequest) -> None:
-        if request.state is _SEATED:
+        if request.admission.state is _SEATED:
             self._work(self._begin, request)
         elif not request.is_settled:
             # Not at once, because the controller is still changing its state.
@@ -126,15 +127,15 @@ class SimulatedServer:
         if request.is_settled or request.has_failed:
             self.wasted_ns += work
         self._observer.answered(request)
-        self.controller.release(request)
+        self.controller.release(request.admission)
 
     def disconnect(self, request: SimulatedRequest) -> None:
         """End the client's connection: a waiting request leaves its queue, a running one continues."""
-        self.controller.hang_up(request)
+        self.controller.hang_up(request.admission)
 
     def __repr__(self) -> str:
         return f"<SimulatedServer: load of {self.load} on {self.places} places, {self.controller!r}>"
 
 
 def _is_not_waiting(request: SimulatedRequest) -> bool:
-    return request.state is not _WAITING
+    return request.admission.state is not _WAITING
