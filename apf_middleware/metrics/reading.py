@@ -43,7 +43,7 @@ class AdjustmentReading:
 
 @dataclass(frozen=True, slots=True)
 class LevelReading:
-    """The limits of one level, and how long its numbers had each value.
+    """The limits of one level, and how long its numbers had each value; the numbers themselves are in `LevelSnapshot`.
 
     ``waiting_capacity`` is the number of requests that all of its queues together can hold. Seats in use and demand are
     exposed as parts of ``denominator``; None means the current limit, or a tenth of the server's seats if that limit is

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.kubernetes_scenarios import SCENARIOS
 from tests.support.own_scenarios import MORE_SCENARIOS
 
@@ -63,6 +65,43 @@ def test_fairness_is_measured() -> None:
     assert (len(SCENARIOS), len(MORE_SCENARIOS)) == (39, 6)
     for row in measured:
         assert row.keys() >= {"seats", "expected", "gap", "jain", "utilisation"}
+
+
+def starvation(*arguments: str) -> list[dict[str, Any]]:
+    """Play two scenarios, in which requests of 50 ms compete for four seats after one flow was there before."""
+    chosen = ("history of 10 s", "arrival of elephant 2")
+    return rows("benchmarks.fairness", "--starvation", "--json", *(f"--scenario={name}" for name in chosen), *arguments)
+
+
+def served(row: dict[str, Any]) -> list[int]:
+    return [int(number) for number in row["served"].split()]
+
+
+def test_starvation_is_measured_and_there_is_none() -> None:
+    measured = starvation()
+
+    assert len({(row["discipline"], row["scenario"]) for row in measured}) == len(measured) == 3 * 2
+    for row in measured:
+        assert row["is_fair"] is row["as_it_must_be"] is row["must_be_fair"] is True
+        assert row["shortfall"] <= row["bound"]
+        assert row["drought"] <= row["drought_bound"]
+        assert sum(row["seats"]) == pytest.approx(sum(row["expected"]), abs=0.1) == 4
+        in_windows = served(row)
+        assert len(in_windows) == 15
+        assert in_windows[0] * 0.05 / 3 == pytest.approx(row["seats"][0], abs=0.05), "the seats of the first flow"
+        assert min(in_windows) > 0.9 * max(in_windows)
+
+
+def test_starvation_is_found_where_upstream_starves_a_flow() -> None:
+    measured = starvation("--strict", "--discipline", "equal-serial")
+
+    assert len(measured) == 2
+    for row in measured:
+        assert (row["is_fair"], row["must_be_fair"], row["as_it_must_be"]) == (False, False, True)
+        assert row["shortfall"] > 10 * row["bound"]
+        assert row["drought"] > 10 * row["drought_bound"]
+        in_windows = served(row)
+        assert in_windows[0] < 0.1 * in_windows[-1], "it has next to no seats in the first three seconds"
 
 
 def test_classification_is_measured() -> None:
