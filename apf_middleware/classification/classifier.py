@@ -36,6 +36,7 @@ from apf_middleware.classification.rules import (
     UserSubject,
 )
 from apf_middleware.classification.schema import Classification, FlowSchema
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError, require_integer
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ _NamedStep = tuple[int, Predicate | None, frozenset[str] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Value):
     """A classification, and the reasons why the schemas tried before didn't accept the request."""
 
     classification: Classification

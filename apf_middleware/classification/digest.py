@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Never
 
+from apf_middleware.copying import Value
+
 __all__ = ["ANONYMOUS", "NO_VALUES", "Identity", "RequestDigest", "Resolution", "Resource"]
 
 
@@ -25,6 +27,9 @@ class _NoValues(Mapping[str, str]):
     def __len__(self) -> int:
         return 0
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Mapping) and not other
+
     def __hash__(self) -> int:
         return 0
 
@@ -37,7 +42,7 @@ NO_VALUES: Mapping[str, str] = _NoValues()
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Value):
     """The authenticated caller."""
 
     name: str
@@ -51,7 +56,7 @@ ANONYMOUS = Identity("system:anonymous", ("system:unauthenticated",))
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Value):
     """The resource of a request; an empty string means none, such as the namespace of a cluster-wide request."""
 
     resource: str
@@ -63,7 +68,7 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
-class Resolution:
+class Resolution(Value):
     """The verb and resource of method, path and query; ``resource`` is None for requests without one."""
 
     verb: str

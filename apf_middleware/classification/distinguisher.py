@@ -139,9 +139,9 @@ def _address_reader(prefix_v4: int, prefix_v6: int) -> Reader:
     return read
 
 
-def _checked(function: Reader | None, schema: str) -> Reader:
+def _checked(function: Callable[[RequestDigest], object] | None, schema: str) -> Reader:
     def read(digest: RequestDigest) -> str:
-        flow: object = function(digest) if function is not None else None
+        flow = function(digest) if function is not None else None
         if not isinstance(flow, str):
             raise InvalidValueError(
                 f"distinguisher of the schema {schema!r}", flow, "its callable must return a string"

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = [
@@ -27,7 +28,7 @@ ANY_SEGMENT = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class PathTemplate:
+class PathTemplate(Value):
     """A parsed template: ``{name}`` is kept among ``segments``; ``below`` means a ``/*`` at the end."""
 
     segments: tuple[str, ...]

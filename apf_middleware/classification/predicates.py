@@ -28,6 +28,7 @@ from apf_middleware.classification.rules import (
     UserSubject,
     ValueMatch,
 )
+from apf_middleware.copying import Value
 
 __all__ = ["IDENTITY_FIELDS", "Alternative", "compile_rule"]
 
@@ -56,7 +57,7 @@ _ATTRIBUTES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Alternative:
+class Alternative(Value):
     """One way to be accepted: ``guard`` holds for the identity, and ``test`` (None: always) for the request."""
 
     guard: Guard

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from apf_middleware.classification.paths import parse_template
 from apf_middleware.classification.text import compile_regex, require_text
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = [
@@ -31,21 +32,21 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class UserSubject:
+class UserSubject(Value):
     """A user by name; ``*`` means all."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSubject:
+class GroupSubject(Value):
     """The members of a group; ``*`` means all callers, also those without any group."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceAccountSubject:
+class ServiceAccountSubject(Value):
     """A service account of a namespace; the name ``*`` means all of the namespace."""
 
     namespace: str
@@ -56,7 +57,7 @@ AnySubject = UserSubject | GroupSubject | ServiceAccountSubject
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceRule:
+class ResourceRule(Value):
     """Verbs on resources. Each list is ``("*",)``, which means all, or has exact names; a subresource is ``pods/log``.
 
     ``cluster_scope`` accepts requests without a namespace, ``namespaces`` those with one.
@@ -70,7 +71,7 @@ class ResourceRule:
 
 
 @dataclass(frozen=True, slots=True)
-class NonResourceRule:
+class NonResourceRule(Value):
     """Verbs on paths without a resource."""
 
     verbs: tuple[str, ...]
@@ -78,7 +79,7 @@ class NonResourceRule:
 
 
 @dataclass(frozen=True, slots=True)
-class ValueMatch:
+class ValueMatch(Value):
     """A header or query parameter that must have one of ``values``, match ``pattern``, or just be present.
 
     With both ``values`` and ``pattern`` one of them suffices. A pattern must match completely.
@@ -98,7 +99,7 @@ class ValueMatch:
 
 
 @dataclass(frozen=True, slots=True)
-class HttpRule:
+class HttpRule(Value):
     """Methods, paths, hosts, headers and query parameters; an empty list accepts anything.
 
     A path is a template: ``{name}`` and ``*`` match one segment, and ``/*`` at the end matches everything below and the
@@ -123,7 +124,7 @@ class HttpRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Value):
     """One of ``subjects`` matches the caller, and one of the other rules matches the operation."""
 
     subjects: tuple[AnySubject, ...]
@@ -160,7 +161,7 @@ class Operator(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AtomicTest:
+class AtomicTest(Value):
     """One atomic test, or its inverse.
 
     ``values`` is the one value of ``equals``, the set of ``inSet`` and ``superSet``, the one regex of ``patternMatch``,
@@ -185,7 +186,7 @@ class AtomicTest:
 
 
 @dataclass(frozen=True, slots=True)
-class Conjunction:
+class Conjunction(Value):
     """A conjunction of ``tests``; without any it accepts everything."""
 
     tests: tuple[AtomicTest, ...] = ()

@@ -7,6 +7,7 @@ from enum import StrEnum
 from apf_middleware.classification.digest import RequestDigest
 from apf_middleware.classification.rules import Conjunction, Rule
 from apf_middleware.classification.text import compile_regex, require_text
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError, require_integer
 
 __all__ = ["Classification", "Distinguisher", "FlowSchema", "Source"]
@@ -29,7 +30,7 @@ _NAMED = frozenset({Source.HEADER, Source.PATH_PARAMETER, Source.QUERY})
 
 
 @dataclass(frozen=True, slots=True)
-class Distinguisher:
+class Distinguisher(Value):
     """The rule that gives a request's flow: a source of a value, and an optional regex that selects a part of it.
 
     ``argument`` names the header, path parameter or query parameter. ``groups`` is a set of groups, of which the first
@@ -73,7 +74,7 @@ class Distinguisher:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowSchema:
+class FlowSchema(Value):
     """Requests that one of ``rules`` accepts go to ``level``.
 
     If several schemas accept a request, the one with the lowest precedence wins, then the first one by name. Without a
@@ -95,7 +96,7 @@ class FlowSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class Classification:
+class Classification(Value):
     """The schema, level and flow of a request, and the flow's 64 bits of entropy."""
 
     schema: str

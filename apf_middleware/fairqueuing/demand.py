@@ -11,13 +11,14 @@ minimum and maximum, even if it was held for no time at all: a momentary peak is
 from dataclasses import dataclass
 from math import isnan, nan, sqrt
 
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import ClockError, InvalidValueError, require_integer
 
 __all__ = ["Demand", "DemandStatistics"]
 
 
 @dataclass(frozen=True, slots=True)
-class DemandStatistics:
+class DemandStatistics(Value):
     """A period's demand, in seats.
 
     ``deviation`` is the standard deviation of the whole period, not an estimate from a sample. If the duration is 0,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing.shuffle import Dealer
 
@@ -12,7 +13,7 @@ MAX_QUEUES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class QueueSetSettings:
+class QueueSetSettings(Value):
     """A level's seats and queues.
 
     There are ``queues`` queues, of which a flow may use ``hand_size``; each holds up to ``queue_length_limit`` waiting

@@ -22,6 +22,7 @@ from enum import Enum, StrEnum
 from typing import Final, Protocol
 
 from apf_middleware.compilation import mypyc_attr
+from apf_middleware.copying import get_state, set_state
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.work import Work
 from apf_middleware.snapshots import QueueSnapshot, TicketSnapshot
@@ -209,6 +210,12 @@ class Ticket:
         queue = f" queue={self.queue.index}" if self.queue is not None else ""
         return f"<{type(self).__name__} {self.flow!r} {self.state.value}{reason} width={self.width}{queue}>"
 
+    def __getstate__(self) -> dict[str, object]:
+        return get_state(self)
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        set_state(self, state)
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Queue:
@@ -365,6 +372,12 @@ class Queue:
             f"<{type(self).__name__} {self.index}: {self.length} waiting, {self.executing} executing, "
             f"{self.seats_in_use} seats in use>"
         )
+
+    def __getstate__(self) -> dict[str, object]:
+        return get_state(self)
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        set_state(self, state)
 
 
 class Gatekeeper(Protocol):

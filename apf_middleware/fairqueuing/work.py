@@ -9,6 +9,7 @@ integer, which may be negative.
 import math
 from dataclasses import dataclass, field
 
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError, require_integer
 
 __all__ = [
@@ -65,7 +66,7 @@ def format_seat_seconds(work: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Work(Value):
     """A request's estimate: ``seats`` while it runs, then ``final_seats`` for ``linger_ns`` after the reply.
 
     The larger of the two is its width: the seats that it occupies from dispatch until the end of its linger.

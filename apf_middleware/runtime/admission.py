@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from apf_middleware.classification import ANONYMOUS, Classification, Identity, Resource
 from apf_middleware.compilation import mypyc_attr
+from apf_middleware.copying import Value, get_state, set_state
 from apf_middleware.exceptions import InvalidValueError, TicketStateError, require_amount
 from apf_middleware.fairqueuing import Ticket, TicketState
 from apf_middleware.runtime.open_streams import Stream
@@ -47,7 +48,7 @@ _SECOND: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
-class AdmissionRecord:
+class AdmissionRecord(Value):
     """The values of an admission when it was pickled; the attributes have the same names."""
 
     level: str
@@ -162,6 +163,12 @@ class Destination:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.classification}>"
 
+    def __getstate__(self) -> dict[str, object]:
+        return get_state(self)
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        set_state(self, state)
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Admission(Ticket):
@@ -249,7 +256,7 @@ class Admission(Ticket):
             self.destination.controller.release(self, long_lived=True)
         return self.state is not _SEATED
 
-    def charge(self, seats: float) -> bool:
+    def charge(self, seats: int | float) -> bool:  # noqa: PYI041 - a float would hide a bool in the compiled build
         """Bill the flow for ``seats`` instead of the estimate, for the whole duration; the last call counts.
 
         Return False if the request has already given its seats back.

@@ -17,24 +17,34 @@ from apf_middleware.fairqueuing import (
     Ticket,
     Work,
 )
-from apf_middleware.fairqueuing.seats import Passed, Reservation
+from apf_middleware.fairqueuing.seats import Reservation
 from tests.support.examples import examples
 
 MS = 10**6
 
 
-class Watched(Reservation):
-    """Remembers who passed."""
+class PassLog(dict[Ticket, tuple[Reservation, ...]]):
+    """The mapping of tickets that have passed others; it notes those that passed the head of the ``watched`` one."""
 
-    __slots__ = ("log",)
+    def __init__(self, watched: Reservation, *others: Reservation) -> None:
+        super().__init__()
+        self.tickets: list[Ticket] = []
+        self._watched = watched
+        self._noted: set[Ticket] = set()
+        for reservation in (watched, *others):
+            reservation.join(self)
 
-    def __init__(self, passed: Passed) -> None:
-        super().__init__(passed)
-        self.log: list[Ticket] = []
+    def __setitem__(self, ticket: Ticket, reservations: tuple[Reservation, ...]) -> None:
+        super().__setitem__(ticket, reservations)
+        if self._watched in reservations and ticket not in self._noted:
+            self._noted.add(ticket)
+            self.tickets.append(ticket)
 
-    def let_pass(self, ticket: Ticket, *, own: bool) -> None:
-        self.log.append(ticket)
-        super().let_pass(ticket, own=own)
+
+def log_of(lending: Lending, watched: str) -> PassLog:
+    """Return a log of the tickets that pass the head of the level ``watched``."""
+    reservations = {name: level.queueset.reservation for name, level in lending.levels.items()}
+    return PassLog(reservations.pop(watched), *reservations.values())
 
 
 class Watch:
@@ -113,11 +123,11 @@ def test_in_a_queue_set_the_wait_of_a_wide_ticket_is_bounded(
     queueset = QueueSet(
         QueueSetSettings(seats, 8, 1, 20, exact=20, backfill=rounds), discipline=DISCIPLINES[discipline]
     )
-    queueset.reservation = watched = Watched(queueset.reservation.passed)
+    log = PassLog(queueset.reservation)
     wide = crowd.ticket(99, max(1, seats - 2 + over))
     watch = Watch(wide, (rounds + 1) * crowd.longest)
     for step in range(250):
-        watched.log.clear()
+        log.tickets.clear()
         if step == 20:
             seated = [*queueset.arrive(crowd.now, wide)]
         elif crowd.is_next(queueset.next_event_at()):
@@ -132,7 +142,7 @@ def test_in_a_queue_set_the_wait_of_a_wide_ticket_is_bounded(
             ]
         crowd.seat(seated)
         queueset.check()
-        others = [ticket for ticket in seated if ticket not in watched.log and ticket is not wide]
+        others = [ticket for ticket in seated if ticket not in log.tickets and ticket is not wide]
         is_first = wide.is_waiting and queueset.head() is wide
         watch.look(crowd.now, is_first=is_first, others=others)
         if is_first:
@@ -164,11 +174,11 @@ def test_among_levels_the_wait_of_a_wide_ticket_is_bounded(
     limits = LevelLimits(seats // 2 + 1, least, seats)
     lending = Lending(seats + 2 * least, {"wide": (queues, limits), "a": (queues, limits), "b": (queues, limits)})
     level = lending.levels["wide"]
-    level.queueset.reservation = watched = Watched(level.queueset.reservation.passed)
+    log = log_of(lending, "wide")
     wide, homes = crowd.ticket(99, seats - 1), dict[Ticket, SharedLevel]()
     watch = Watch(wide, (rounds + 1) * crowd.longest)
     for step in range(250):
-        watched.log.clear()
+        log.tickets.clear()
         if step == 20:
             homes[wide] = level
             seated = [*lending.arrive(crowd.now, level, wide)]
@@ -185,7 +195,7 @@ def test_among_levels_the_wait_of_a_wide_ticket_is_bounded(
         crowd.seat(seated)
         lending.check()
         is_saver = wide.is_waiting and lending._scheduler.survey(crowd.now).saver is level
-        by_right = [ticket for ticket in seated if ticket not in watched.log and ticket is not wide]
+        by_right = [ticket for ticket in seated if ticket not in log.tickets and ticket is not wide]
         others = [one for one in by_right if homes[one].queueset.seats_in_use > homes[one].least]
         watch.look(crowd.now, is_first=is_saver and level.queueset.head() is wide, others=others)
 
@@ -194,7 +204,7 @@ def test_among_levels_the_wait_of_a_wide_ticket_is_bounded(
 def test_the_number_of_backfill_rounds_is_kept(rounds: int) -> None:
     """Two seats, and requests that overlap: without a bound the one that needs both would wait for ever."""
     queueset = QueueSet(QueueSetSettings(2, 8, 1, 1000, exact=20, backfill=rounds))
-    queueset.reservation = watched = Watched(queueset.reservation.passed)
+    log = PassLog(queueset.reservation)
     running = [*queueset.arrive(0, Ticket("flow", 1, Work())), *queueset.arrive(0, Ticket("flow", 2, Work()))]
     wide = Ticket("wide", 99, Work(2))
     queueset.arrive(0, wide)
@@ -206,7 +216,7 @@ def test_the_number_of_backfill_rounds_is_kept(rounds: int) -> None:
         now += 5 * MS
         running += queueset.release(now, running.pop(0))
 
-    assert len(watched.log) == rounds  # in each round one that ran before it ends, and one takes its seat
+    assert len(log.tickets) == rounds  # in each round one that ran before it ends, and one takes its seat
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2, 5])
@@ -218,7 +228,7 @@ def test_the_number_of_backfill_rounds_is_kept_among_levels(rounds: int, others:
     lending = Lending(3, {"wide": (queues, limits), "other": (queues, limits), "third": (queues, small)})
     own, other, third = (lending.levels[name] for name in ("wide", "other", "third"))
     crowded = own if others == "in its own level" else other
-    own.queueset.reservation = watched = Watched(own.queueset.reservation.passed)
+    log = log_of(lending, "wide")
     homes: dict[Ticket, SharedLevel] = {}
 
     def arrive(level: SharedLevel, flow: int, width: int = 1) -> Ticket:
@@ -244,7 +254,7 @@ def test_the_number_of_backfill_rounds_is_kept_among_levels(rounds: int, others:
         lending.check()
 
     assert bystander.is_seated
-    assert len(watched.log) == rounds
+    assert len(log.tickets) == rounds
 
 
 def test_guaranteed_seats_do_not_depend_on_other_levels() -> None:

@@ -19,7 +19,9 @@ from apf_middleware.fairqueuing import (
 )
 from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import UpstreamEqualSerial, UpstreamEqualSerialQueue
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits
+from apf_middleware.fairqueuing.ticket import Queue
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, round_half_away, seat_seconds
+from tests.support.delegating_discipline import DelegatingDiscipline
 from tests.support.examples import examples
 
 MS = 10**6
@@ -29,22 +31,23 @@ REQUESTS = st.lists(
 )
 
 
-class Noted(UpstreamEqualSerial):
+class Noted(DelegatingDiscipline, of=UpstreamEqualSerial):
     """Notes what its queues are billed: what was taken on account, and what settling makes of it."""
 
-    def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
+    def __init__(self, concurrency: int, guess_ns: int) -> None:
         super().__init__(concurrency, guess_ns)
         self.billed = 0
 
-    def serve(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
+    def serve(self, queue: Queue, ticket: Ticket) -> None:
         super().serve(queue, ticket)
         self.billed += ticket.total_work
 
-    def dispatch(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
+    def dispatch(self, queue: Queue, ticket: Ticket) -> None:
         super().dispatch(queue, ticket)
         self.billed += ticket.total_work
 
-    def settle(self, queue: UpstreamEqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
+    def settle(self, queue: Queue, ticket: Ticket, duration_ns: int) -> None:
+        assert isinstance(queue, UpstreamEqualSerialQueue)
         before = queue.next_dispatch_r
         waits = queue.oldest
         super().settle(queue, ticket, duration_ns)

@@ -1,68 +1,109 @@
 """The guarantee names the queue that its plain twin names, whatever happens and however it is asked."""
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from apf_middleware.fairqueuing import DISCIPLINES, Discipline, QueueSet, QueueSetSettings, Work
+from apf_middleware.fairqueuing import DISCIPLINES, Discipline, QueueSet, QueueSetSettings, Ticket, Work
 from apf_middleware.fairqueuing.guarantee import Guarantee
 from apf_middleware.fairqueuing.ticket import Queue
+from tests.support.delegating_discipline import DelegatingDiscipline
 from tests.support.examples import seeds
 from tests.support.plain_guarantee import PlainGuarantee
 from tests.support.recorded_queueset import MS, RecordedQueueSet, Step
 
 
-class Compared(Guarantee):
-    """A guarantee that compares each of its answers with that of its plain twin."""
+class Comparison:
+    """Compares each new answer of a queue set's guarantee with that of its plain twin; an answer is asked for by turns.
+
+    An answer holds until something else happens than that time passes. The gatekeeper of a queue set is asked about
+    each ticket whose turn it is, right after the guarantee.
+    """
 
     def __init__(self, queueset: QueueSet) -> None:
-        super().__init__(queueset.ceiling)
+        self.guarantee = queueset.guarantee = Guarantee(queueset.ceiling)
+        queueset.gatekeeper = self
+        discipline = queueset.discipline
+        assert isinstance(discipline, Watched)
+        discipline.comparison = self
         self.plain = PlainGuarantee(queueset)
-        self.named = self.had_to = 0
+        self.is_new = True
 
-    def wait(self, now: int, queue: Queue, width: int, queues: Iterable[Queue]) -> None:
-        super().wait(now, queue, width, queues)
-        self.plain.wait(queue)
-
-    def leave(self, now: int, queue: Queue, width: int) -> None:
-        super().leave(now, queue, width)
-        self.plain.leave(queue)
-
-    def dispatch(self, now: int, queue: Queue, width: int, cut: int) -> None:
-        super().dispatch(now, queue, width, cut)
-        self.plain.leave(queue)
-
-    def vacate(self, now: int, queue: Queue, width: int, held_ns: int) -> None:
-        super().vacate(now, queue, width, held_ns)
-        self.plain.vacate(width, held_ns)
-
-    def overdue(self, now: int) -> Queue | None:
-        is_new = not self._is_decided
-        found = super().overdue(now)
-        if is_new:  # an answer holds until something else happens than that time passes
+    def compare(self, now: int) -> None:
+        found = self.guarantee.overdue(now)
+        if self.is_new:
+            self.is_new = False
             may, must = self.plain.verdict()
             assert found is None or found in may, f"{found!r} of {may}"
             assert max(must.values(), default=0) <= (may[found] if found else 0), f"{found!r}, but {must}"
-            self.named += found is not None
-            self.had_to += bool(must)
-        return found
+
+    def admits(self, now: int, ticket: Ticket) -> bool:  # noqa: ARG002 - as every gatekeeper
+        self.compare(now)
+        return True
+
+    def bars(self, now: int, ticket: Ticket) -> bool:  # noqa: ARG002 - as every gatekeeper
+        self.compare(now)
+        return False
+
+    def is_parked(self, ticket: Ticket) -> bool:  # noqa: ARG002
+        return False
 
 
-def watched(discipline: type[Discipline[Any]], twins: list[PlainGuarantee]) -> Callable[[int, int], Discipline[Any]]:
-    """Return a maker of the ``discipline`` that lets the time of the ``twins`` pass when its own does."""
+class Watched(DelegatingDiscipline):
+    """Lets the plain twin know what happens."""
 
-    class Watched(discipline):  # type: ignore[valid-type, misc]
-        time = 0
+    comparison: Comparison | None = None
+    time = 0
 
-        def advance(self, elapsed_ns: int, demand: int) -> None:
-            super().advance(elapsed_ns, demand)
-            self.time += elapsed_ns
-            for twin in twins:
-                twin.advance(self.time)
+    def _twin(self) -> PlainGuarantee | None:
+        """Return the twin, whose answer may change now."""
+        if self.comparison is None:
+            return None
+        self.comparison.is_new = True
+        return self.comparison.plain
 
-    return Watched
+    def advance(self, elapsed_ns: int, demand: int) -> None:
+        super().advance(elapsed_ns, demand)
+        self.time += elapsed_ns
+        if self.comparison is not None:
+            self.comparison.plain.advance(self.time)
+
+    def arrive(self, queue: Queue, ticket: Ticket) -> None:
+        super().arrive(queue, ticket)
+        if twin := self._twin():
+            twin.wait(queue)
+
+    def leave(self, queue: Queue, ticket: Ticket, *, was_oldest: bool) -> None:
+        super().leave(queue, ticket, was_oldest=was_oldest)
+        if twin := self._twin():
+            twin.leave(queue)
+
+    def dispatch(self, queue: Queue, ticket: Ticket) -> None:
+        super().dispatch(queue, ticket)
+        if twin := self._twin():
+            twin.leave(queue)
+
+    def settle(self, queue: Queue, ticket: Ticket, duration_ns: int) -> None:
+        super().settle(queue, ticket, duration_ns)
+        if not ticket.work.linger_ns:
+            self._free(ticket)
+
+    def vacate(self, queue: Queue, ticket: Ticket) -> None:
+        super().vacate(queue, ticket)
+        self._free(ticket)
+
+    def _free(self, ticket: Ticket) -> None:
+        if twin := self._twin():
+            twin.vacate(ticket.width, self.time - ticket.seated_at)
+
+
+def watched(discipline: type[Discipline[Any]]) -> Callable[[int, int], Discipline[Any]]:
+    class Own(Watched, of=discipline):
+        pass
+
+    return Own
 
 
 @pytest.mark.parametrize("seed", [*seeds(8), 131, 241])
@@ -76,10 +117,8 @@ def test_the_guarantee_names_the_queue_with_the_largest_shortfall(discipline: ty
     def level() -> QueueSetSettings:
         return QueueSetSettings(chance.randint(1, 8), queues, 1, queue_length_limit=30, backfill=backfill)
 
-    twins: list[PlainGuarantee] = []
-    side = RecordedQueueSet(watched(discipline, twins), level())
-    side.queueset.guarantee = compared = Compared(side.queueset)
-    twins.append(compared.plain)
+    side = RecordedQueueSet(watched(discipline), level())
+    comparison = Comparison(side.queueset)
     stride, tide = MS, [1] * 6
     for place in range(400):
         if place % 40 == 0:
@@ -96,3 +135,4 @@ def test_the_guarantee_names_the_queue_with_the_largest_shortfall(discipline: ty
             step = Step(after, "reconfigure", settings=level())
         side.take(step)
         side.queueset.check()
+        comparison.compare(side.now)

@@ -29,6 +29,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, Generic, TypeVar
 
 from apf_middleware.compilation import mypyc_attr
+from apf_middleware.copying import get_state, set_state
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
 
 __all__ = ["Discipline"]
@@ -133,3 +134,9 @@ class Discipline(ABC, Generic[QueueT]):
     @abstractmethod
     def check(self) -> None:
         """Raise AssertionError if the data of the discipline are inconsistent."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return get_state(self)
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        set_state(self, state)

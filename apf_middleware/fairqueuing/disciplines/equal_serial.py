@@ -38,7 +38,6 @@ Kubernetes' own version, with a virtual time that runs at the rate of equal shar
 
 from typing import ClassVar, Final
 
-from apf_middleware.compilation import mypyc_attr
 from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
@@ -72,7 +71,6 @@ class EqualSerialQueue(Queue):
         return {"next_dispatch_r": (self.finished + self.seats_in_use * self.guess_ns) // _NS_PER_UNIT}
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class EqualSerial(Discipline[EqualSerialQueue]):
     """Serve the queue with the lowest meter. ``guess_ns`` is the assumed duration of the first requests."""
 

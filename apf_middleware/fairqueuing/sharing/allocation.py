@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import InfeasibleError, InvalidValueError, require_amount
 from apf_middleware.fairqueuing.sharing.pdqsort import pdqsort
 
@@ -32,7 +33,7 @@ class SeatClaim(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(Value):
     """The solution: the fraction of its target that each claim gets unless a bound applies, and all amounts."""
 
     fair_fraction: float

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import InfeasibleError, InvalidValueError, require_amount, require_integer
 from apf_middleware.fairqueuing.demand import DemandStatistics
 from apf_middleware.fairqueuing.sharing.allocation import SeatClaim, solve
@@ -33,7 +34,7 @@ _LOST: Final = 0.023  # the rest; as a double, 1 - 0.977 is a different number
 
 
 @dataclass(frozen=True, slots=True)
-class LevelDemand:
+class LevelDemand(Value):
     """The demand of one level before an adjustment, and its limits.
 
     ``demand`` is that of the period since the last adjustment; ``smoothed`` and ``current`` are the results of that
@@ -57,7 +58,7 @@ class LevelDemand:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelAdjustment:
+class LevelAdjustment(Value):
     """The result of an adjustment for one level: its ``current`` limit, and how that was found."""
 
     current: int
@@ -67,7 +68,7 @@ class LevelAdjustment:
 
 
 @dataclass(frozen=True, slots=True)
-class Adjustment:
+class Adjustment(Value):
     """The result of an adjustment for all levels.
 
     ``fair_fraction`` is the fraction of its target that each level gets unless a bound applies; 0 if the solver wasn't
@@ -122,7 +123,7 @@ def _observe(level: LevelDemand) -> LevelAdjustment:
     return LevelAdjustment(
         current=min_current if level.exempt else level.current,
         smoothed=smoothed,
-        target=max(min_current, smoothed),
+        target=max(float(min_current), smoothed),
         min_current=min_current,
     )
 

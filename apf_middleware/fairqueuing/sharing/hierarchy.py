@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits, LevelShares
 
@@ -19,7 +20,7 @@ MOST_PRIORITY: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Hierarchy:
+class Hierarchy(Value):
     """The limits of parents, the parents and priorities of levels, and the shares of both, by name.
 
     Priorities that are missing are 0. The shares of a level or parent are its weight when several want the same seats;

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.demand import DemandStatistics
 from apf_middleware.fairqueuing.queueset import QueueSet
@@ -43,7 +44,7 @@ _NO_PARENT: "Parent | None" = None
 
 
 @dataclass(frozen=True, slots=True)
-class LevelRecord:
+class LevelRecord(Value):
     """The demand of one level at the last adjustment, and its result."""
 
     demand: DemandStatistics

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import MOST_AMOUNT, InvalidValueError, require_integer
 
 __all__ = ["LevelLimits", "LevelShares", "limits_from_shares"]
@@ -16,7 +17,7 @@ Level = TypeVar("Level", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class LevelShares:
+class LevelShares(Value):
     """The configuration of a level's seats, in proportions.
 
     If ``borrowing_percent`` is None, the level may borrow as many seats as the server has. For an exempt level it must
@@ -40,7 +41,7 @@ class LevelShares:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelLimits:
+class LevelLimits(Value):
     """A level's limits in seats: its current limit stays between ``min`` and ``max``."""
 
     nominal: int

@@ -20,13 +20,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import require_integer
 
 __all__ = ["SeatDemand", "deserved", "deserved_by_name", "divide", "whole_parts", "with_surplus"]
 
 
 @dataclass(frozen=True, slots=True)
-class SeatDemand:
+class SeatDemand(Value):
     """The demand of one queue; ``most`` None means that there is no limit, and ``parent`` names another queue."""
 
     weight: int

@@ -21,6 +21,7 @@ from apf_middleware.classification import (
 )
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import flow_hash
+from tests.support.builds import raises_for_wrong_type
 from tests.support.schemas import classifier, schema
 
 ANN = Identity("ann", ("dev",))
@@ -151,10 +152,7 @@ def test_the_repr_shows_the_number_of_schemas() -> None:
     ("make", "message"),
     [
         (lambda: classifier(schema("a"), schema("a", 2)), "name of a schema is 'a', but another schema has the same"),
-        (lambda: classifier("a"), "schema is 'a', but it must be a FlowSchema"),  # type: ignore[arg-type]
         (lambda: classifier(hash_flow=7), "hash_flow is 7"),
-        (lambda: classifier(fallback=None), "fallback is None"),
-        (lambda: classifier(masters_fallback="x"), "masters_fallback is 'x'"),
         (lambda: classifier(remembered=0), "remembered is 0, but it must be at least 1"),
         (lambda: classifier(flowless_levels="exempt"), "flowless_levels is 'exempt'"),
     ],
@@ -164,3 +162,16 @@ def test_invalid_arguments_are_refused(make: Callable[[], object], message: str)
         make()
 
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: classifier("a"), "schema is 'a', but it must be a FlowSchema"),  # type: ignore[arg-type]
+        (lambda: classifier(fallback=None), "fallback is None"),
+        (lambda: classifier(masters_fallback="x"), "masters_fallback is 'x'"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_refused(make: Callable[[], object], message: str) -> None:
+    with raises_for_wrong_type(message):
+        make()

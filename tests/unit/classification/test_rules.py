@@ -13,6 +13,7 @@ from apf_middleware.classification import (
     ValueMatch,
 )
 from apf_middleware.exceptions import InvalidValueError
+from tests.support.builds import BOOL_FOR_A_NUMBER, raises_for_wrong_type
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,6 @@ from apf_middleware.exceptions import InvalidValueError
         (lambda: Atom(Field.USER, Operator.PATTERN_MATCH, ("*",)), "pattern for user is '*'"),
         (lambda: FlowSchema("", "l"), "name of a schema is ''"),
         (lambda: FlowSchema("s", ""), "level of the schema 's' is ''"),
-        (lambda: FlowSchema("s", "l", True), "precedence of the schema 's' is True, but it must be an integer"),  # noqa: FBT003
     ],
 )
 def test_an_invalid_rule_is_refused(make: Callable[[], object], message: str) -> None:
@@ -39,3 +39,9 @@ def test_an_invalid_rule_is_refused(make: Callable[[], object], message: str) ->
         make()
 
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("precedence", [1.5, "1", None, BOOL_FOR_A_NUMBER])
+def test_a_precedence_is_an_integer(precedence: int) -> None:
+    with raises_for_wrong_type(r"precedence of the schema 's' is .*, but it must be an integer"):
+        FlowSchema("s", "l", precedence)

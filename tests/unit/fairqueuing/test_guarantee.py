@@ -18,19 +18,30 @@ from apf_middleware.fairqueuing import (
 from apf_middleware.fairqueuing.guarantee import Guarantee, RiseLog
 from apf_middleware.fairqueuing.ticket import Queue
 from apf_middleware.testing import Caller, observe
+from tests.support.delegating_discipline import DelegatingDiscipline
 
 SECOND = 10**9
 
 
-class First(EqualSerial):
+class First(DelegatingDiscipline, of=EqualSerial):
     """Serves the first queue where something waits, so that all others starve."""
 
-    name: ClassVar[str] = "first"
+    def __init__(self, concurrency: int, guess_ns: int) -> None:
+        super().__init__(concurrency, guess_ns)
+        self.queues: list[Queue] = []
+
+    def open_queue(self, index: int) -> Queue:
+        self.queues.append(super().open_queue(index))
+        return self.queues[-1]
+
+    def close(self, queue: Queue, *, closing_up: bool) -> None:
+        super().close(queue, closing_up=closing_up)
+        self.queues.remove(queue)
 
     def pick(self, widest: int | None = None) -> int:
         fitting = (
             queue.index
-            for queue in self._queues
+            for queue in self.queues
             if queue.oldest is not None and (widest is None or queue.oldest.width <= widest)
         )
         index = next(fitting, None)

@@ -15,6 +15,7 @@ from apf_middleware.fairqueuing import (
     Work,
     flow_hash,
 )
+from tests.support.builds import BOOL_FOR_A_NUMBER, raises_for_wrong_type
 
 ONE_QUEUE = QueueSetSettings(1, queues=1, hand_size=1, queue_length_limit=5)
 
@@ -241,9 +242,9 @@ def test_time_does_not_run_backwards() -> None:
         queueset.arrive(9, ticket())
 
 
-@pytest.mark.parametrize("now", [1.0, None, "1", True])
+@pytest.mark.parametrize("now", [1.0, None, "1", BOOL_FOR_A_NUMBER])
 def test_time_is_an_integer(now: int) -> None:
-    with pytest.raises(InvalidValueError, match=r"now is .* it must be an integer of nanoseconds"):
+    with raises_for_wrong_type(r"now is .* it must be an integer of nanoseconds"):
         QueueSet(ONE_QUEUE).tick(now)
 
 
@@ -254,7 +255,7 @@ def test_a_call_that_is_refused_changes_nothing() -> None:
 
     with pytest.raises(ClockError):
         queueset.release(4, one)
-    with pytest.raises(InvalidValueError):
+    with raises_for_wrong_type("integer"):
         queueset.arrive(5.0, ticket())  # type: ignore[arg-type]
     with pytest.raises(TicketStateError):
         queueset.arrive(9, one)
@@ -268,10 +269,15 @@ def test_a_call_that_is_refused_changes_nothing() -> None:
     assert list(queueset.release(6, one)) == []
 
 
-@pytest.mark.parametrize("guess_ns", [0, -1, 0.5])
+@pytest.mark.parametrize("guess_ns", [0, -1])
 def test_the_guess_is_a_duration(guess_ns: int) -> None:
     with pytest.raises(InvalidValueError, match="guess_ns is"):
         QueueSet(ONE_QUEUE, guess_ns=guess_ns)
+
+
+def test_the_guess_is_an_integer() -> None:
+    with raises_for_wrong_type("guess_ns is"):
+        QueueSet(ONE_QUEUE, guess_ns=0.5)  # type: ignore[arg-type]
 
 
 def test_a_snapshot_shows_queues_and_tickets() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Dealer, collision_probabilities, entropy_bits, flow_hash
+from tests.support.builds import raises_for_wrong_type
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,6 @@ def test_more_than_sixty_bits_are_refused(deck: int, hand: int) -> None:
         (1, 0, "hand size is 0, but it must be at least 1"),
         (1, 2, "a hand can't exceed the deck of 1"),
         (2**26 + 1, 1, "deck size is 67108865, but it must be at most 67108864"),
-        (8.0, 1, "deck size is 8.0, but it must be an integer"),
     ],
 )
 def test_a_deck_that_cannot_be_dealt_from_is_refused(deck: int, hand: int, rule: str) -> None:
@@ -78,9 +78,20 @@ def test_a_deck_that_cannot_be_dealt_from_is_refused(deck: int, hand: int, rule:
         Dealer(deck, hand)
 
 
-@pytest.mark.parametrize("entropy", [-1, 2**64, 1.0, None])
+def test_the_size_of_a_deck_is_an_integer() -> None:
+    with raises_for_wrong_type(r"deck size is 8\.0, but it must be an integer"):
+        Dealer(8.0, 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("entropy", [-1, 2**64])
 def test_entropy_is_64_bits(entropy: int) -> None:
     with pytest.raises(InvalidValueError, match="entropy is"):
+        Dealer(8, 3).deal(entropy)
+
+
+@pytest.mark.parametrize("entropy", [1.0, None])
+def test_entropy_is_an_integer(entropy: int) -> None:
+    with raises_for_wrong_type("entropy is"):
         Dealer(8, 3).deal(entropy)
 
 

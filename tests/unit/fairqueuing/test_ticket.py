@@ -10,6 +10,7 @@ from apf_middleware.fairqueuing import (
     TicketState,
     Work,
 )
+from tests.support.builds import BOOL_FOR_A_NUMBER, raises_for_wrong_type
 
 ONE_QUEUE = QueueSetSettings(1, queues=1, hand_size=1, queue_length_limit=5)
 
@@ -39,7 +40,7 @@ def test_an_invalid_reason_is_refused_without_side_effects() -> None:
     queueset.arrive(0, ticket())
     queueset.arrive(0, waiting)
 
-    with pytest.raises(InvalidValueError, match="reason is 'boredom', but it must be a Reason"):
+    with raises_for_wrong_type("reason is 'boredom', but it must be a Reason"):
         queueset.abandon(1, waiting, "boredom")  # type: ignore[arg-type]
 
     assert waiting.is_waiting
@@ -66,12 +67,24 @@ def test_a_ticket_of_another_queue_set_is_refused() -> None:
         queueset.abandon(1, waiting)
 
 
-def test_a_ticket_asks_for_work_with_entropy() -> None:
-    with pytest.raises(InvalidValueError, match="work is 3, but it must be a Work"):
+NO_ENTROPY = r"entropy is .* it must be an integer from 0 to 2\*\*64 - 1"
+
+
+def test_a_ticket_asks_for_work() -> None:
+    with raises_for_wrong_type("work is 3, but it must be a Work"):
         Ticket("flow", 0, 3)  # type: ignore[arg-type]
-    for entropy in (1.5, -1, 2**64, True):
-        with pytest.raises(InvalidValueError, match=r"entropy is .* it must be an integer from 0 to 2\*\*64 - 1"):
-            Ticket("flow", entropy, Work())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("entropy", [-1, 2**64])
+def test_the_entropy_of_a_ticket_has_64_bits(entropy: int) -> None:
+    with pytest.raises(InvalidValueError, match=NO_ENTROPY):
+        Ticket("flow", entropy, Work())
+
+
+@pytest.mark.parametrize("entropy", [1.5, None, BOOL_FOR_A_NUMBER])
+def test_the_entropy_of_a_ticket_is_an_integer(entropy: int) -> None:
+    with raises_for_wrong_type(NO_ENTROPY):
+        Ticket("flow", entropy, Work())
 
 
 def test_a_ticket_has_a_snapshot_in_every_state() -> None:

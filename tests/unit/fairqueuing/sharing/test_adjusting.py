@@ -17,7 +17,7 @@ from apf_middleware.fairqueuing import (
 from apf_middleware.fairqueuing.demand import DemandStatistics
 from apf_middleware.fairqueuing.sharing.adjusting import ADJUSTMENT_PERIOD_NS, MOST_MADE_UP
 from apf_middleware.fairqueuing.sharing.base import Wanted
-from apf_middleware.fairqueuing.sharing.borrowing import adjust_limits, forget_demand, smooth_demand
+from apf_middleware.fairqueuing.sharing.borrowing import forget_demand, smooth_demand
 
 SECOND = 10**9
 PERIOD = ADJUSTMENT_PERIOD_NS
@@ -199,7 +199,7 @@ def test_missed_adjustments_come_to_the_same_as_timely_ones() -> None:
     assert currents(late) == currents(timely)
 
 
-def test_of_very_many_missed_adjustments_the_forgetting_is_done_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_missed_adjustments_the_forgetting_is_done_in_one_step() -> None:
     late, timely = (adjusting(600, DEFAULTS) for _ in range(2))
     periods = 10 * MOST_MADE_UP
     for sharing in (late, timely):
@@ -208,11 +208,8 @@ def test_of_very_many_missed_adjustments_the_forgetting_is_done_in_one_step(monk
             sharing.release(9 * SECOND, level, ticket)
     for period in range(1, periods + 1):
         timely.tick(period * PERIOD)
-    adjust = Mock(side_effect=adjust_limits)
-    monkeypatch.setattr("apf_middleware.fairqueuing.sharing.adjusting.adjust_limits", adjust)
     late.tick(periods * PERIOD)
 
-    assert adjust.call_count == MOST_MADE_UP + 1
     assert currents(late) == currents(timely)
     for name, level in late.levels.items():
         theirs = timely.levels[name].record
@@ -221,13 +218,12 @@ def test_of_very_many_missed_adjustments_the_forgetting_is_done_in_one_step(monk
         assert level.record.adjustment.smoothed == pytest.approx(theirs.adjustment.smoothed)
 
 
-def test_after_very_many_missed_adjustments_the_next_one_is_at_its_time() -> None:
+def test_after_any_number_of_missed_adjustments_the_next_one_is_at_its_time() -> None:
     sharing = adjusting(20, TWO)
-    sharing.tick(1000 * PERIOD + 5)
+    sharing.tick(10**10 * PERIOD)  # one by one, so many adjustments would take a week
+    fill(sharing, 10**10 * PERIOD + 1, "a", 40)
 
-    fill(sharing, 1000 * PERIOD + 6, "a", 40)
-
-    assert sharing.next_event_at() == 1001 * PERIOD
+    assert sharing.next_event_at() == (10**10 + 1) * PERIOD
 
 
 def test_forgetting_in_one_step_is_forgetting_step_by_step() -> None:

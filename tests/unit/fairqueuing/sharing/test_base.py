@@ -2,8 +2,9 @@
 
 import pytest
 
-from apf_middleware.exceptions import ClockError, InvalidValueError
+from apf_middleware.exceptions import ClockError
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Ticket, Work
+from tests.support.builds import raises_for_wrong_type
 
 QUEUED = QueueSetSettings(5, 16, 4, 20)
 
@@ -26,7 +27,7 @@ def test_a_clock_that_runs_backwards_is_refused_across_levels() -> None:
 
     with pytest.raises(ClockError, match="now is 9"):
         arrive(lending, "b", 2, Work(2), now=9)
-    with pytest.raises(InvalidValueError, match="integer"):
+    with raises_for_wrong_type("integer"):
         lending.tick(11.0)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import nan
 
 import pytest
@@ -7,6 +7,7 @@ from apf_middleware.exceptions import InfeasibleError, InvalidValueError
 from apf_middleware.fairqueuing.demand import DemandStatistics
 from apf_middleware.fairqueuing.sharing.borrowing import Adjustment, LevelDemand, adjust_limits, smooth_demand
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits, LevelShares, limits_from_shares
+from tests.support.builds import raises_for_wrong_type
 
 PERIOD = 10_000_000_000
 NOTHING = DemandStatistics(0, nan, nan, 0, 0)
@@ -53,13 +54,23 @@ def test_a_period_without_duration_leaves_what_is_smoothed_as_it_is() -> None:
     assert smooth_demand(7.5, DemandStatistics(0, nan, nan, 3, 9)) == 7.5
 
 
-@pytest.mark.parametrize("smoothed", [nan, -1.0, None])
-def test_what_is_smoothed_is_an_amount_of_seats(smoothed: float) -> None:
-    for call in (
+def smoothing(smoothed: float) -> list[Callable[[], object]]:
+    return [
         lambda: smooth_demand(smoothed, NOTHING),
         lambda: LevelDemand(LevelLimits(1, 1, 1), NOTHING, smoothed=smoothed),
-    ):
+    ]
+
+
+@pytest.mark.parametrize("smoothed", [nan, -1.0])
+def test_what_is_smoothed_is_an_amount_of_seats(smoothed: float) -> None:
+    for call in smoothing(smoothed):
         with pytest.raises(InvalidValueError, match="smoothed is "):
+            call()
+
+
+def test_what_is_smoothed_is_a_number() -> None:
+    for call in smoothing(None):  # type: ignore[arg-type]
+        with raises_for_wrong_type("smoothed is "):
             call()
 
 
@@ -254,16 +265,19 @@ def test_the_standings_are_left_as_they_were() -> None:
     [
         ({"limits": (1, 1, 1)}, "limits"),
         ({"demand": 3}, "demand"),
-        ({"current": -1}, "current"),
         ({"current": 1.5}, "current"),
         ({"exempt": None}, "exempt"),
     ],
 )
-def test_a_standing_that_breaks_a_rule_is_refused(change: dict[str, object], name: str) -> None:
+def test_a_standing_of_wrong_types_is_refused(change: dict[str, object], name: str) -> None:
     whole: dict[str, object] = {"limits": LevelLimits(1, 1, 1), "demand": NOTHING}
-    with pytest.raises(InvalidValueError) as caught:
+    with raises_for_wrong_type(f"^{name} is "):
         LevelDemand(**whole | change)  # type: ignore[arg-type]
-    assert caught.value.name == name
+
+
+def test_a_current_limit_is_not_negative() -> None:
+    with pytest.raises(InvalidValueError, match=r"^current is -1"):
+        LevelDemand(LevelLimits(1, 1, 1), NOTHING, current=-1)
 
 
 def test_the_order_of_the_levels_does_not_matter_to_the_last_bit() -> None:

@@ -8,6 +8,7 @@ import pytest
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Adjusting, Lending, LevelLimits, QueueSetSettings, Reason, Sharing, Ticket, Work
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
+from tests.support.builds import raises_for_wrong_type
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.sharing.base import Wanted
@@ -109,9 +110,7 @@ def test_a_level_can_move_to_another_parent_while_it_works() -> None:
 @pytest.mark.parametrize(
     ("hierarchy", "name"),
     [
-        (None, "hierarchy"),
         (Hierarchy(parent_of={"a": "nobody"}), "parent of a"),
-        (Hierarchy({"p": (1, 1, 1)}), "limits of p"),  # type: ignore[dict-item]
         (Hierarchy({"a": limits(1, 1)}), "parents"),
         (Hierarchy(priorities={"a": 10**7}), "priority of a"),
     ],
@@ -120,6 +119,15 @@ def test_invalid_hierarchies_are_refused(hierarchy: Hierarchy, name: str) -> Non
     with pytest.raises(InvalidValueError) as caught:
         Lending(4, {"a": (QUEUED, limits(1, 1))}, hierarchy=hierarchy)
     assert caught.value.name == name
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "name"),
+    [(None, "hierarchy"), (Hierarchy({"p": (1, 1, 1)}), "limits of p")],  # type: ignore[dict-item]
+)
+def test_hierarchies_of_wrong_types_are_refused(hierarchy: Hierarchy, name: str) -> None:
+    with raises_for_wrong_type(f"^{name} is "):
+        Lending(4, {"a": (QUEUED, limits(1, 1))}, hierarchy=hierarchy)
 
 
 # Guarantees in aggregate, and priorities

@@ -2,6 +2,7 @@ import pytest
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits, LevelShares, limits_from_shares
+from tests.support.builds import raises_for_wrong_type
 
 KUBERNETES = {
     "exempt": LevelShares(0, exempt=True),
@@ -81,19 +82,29 @@ def test_without_seats_no_level_has_one() -> None:
     ("shares", "name"),
     [
         ({"shares": -1}, "shares"),
-        ({"shares": 1.5}, "shares"),
         ({"shares": 1, "lendable_percent": -1}, "lendable_percent"),
         ({"shares": 1, "lendable_percent": 101}, "lendable_percent"),
         ({"shares": 1, "borrowing_percent": -1}, "borrowing_percent"),
-        ({"shares": 1, "borrowing_percent": "50"}, "borrowing_percent"),
         ({"shares": 1, "borrowing_percent": 50, "exempt": True}, "borrowing_percent"),
-        ({"shares": 1, "exempt": 1}, "exempt"),
     ],
 )
 def test_shares_that_break_a_rule_are_refused(shares: dict[str, int], name: str) -> None:
     with pytest.raises(InvalidValueError) as caught:
         LevelShares(**shares)  # type: ignore[arg-type]
     assert caught.value.name == name
+
+
+@pytest.mark.parametrize(
+    ("shares", "name"),
+    [
+        ({"shares": 1.5}, "shares"),
+        ({"shares": 1, "borrowing_percent": "50"}, "borrowing_percent"),
+        ({"shares": 1, "exempt": 1}, "exempt"),
+    ],
+)
+def test_shares_of_wrong_types_are_refused(shares: dict[str, int], name: str) -> None:
+    with raises_for_wrong_type(f"^{name} is "):
+        LevelShares(**shares)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +117,12 @@ def test_min_nominal_and_max_come_in_this_order(limits: tuple[int, int, int], na
     assert caught.value.name == name
 
 
-@pytest.mark.parametrize("seats", [-1, 1.0, None])
+def test_a_server_has_no_negative_number_of_seats() -> None:
+    with pytest.raises(InvalidValueError, match="seats is -1"):
+        limits_from_shares(-1, {})
+
+
+@pytest.mark.parametrize("seats", [1.0, None])
 def test_a_server_has_a_whole_number_of_seats(seats: int) -> None:
-    with pytest.raises(InvalidValueError, match="seats is "):
+    with raises_for_wrong_type("seats is "):
         limits_from_shares(seats, {})
