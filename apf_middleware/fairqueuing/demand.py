@@ -11,6 +11,7 @@ minimum and maximum, even if it was held for no time at all: a momentary peak is
 from dataclasses import dataclass
 from math import isnan, nan, sqrt
 
+from apf_middleware.compilation import quotient
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import ClockError, InvalidValueError, require_integer
 
@@ -104,8 +105,9 @@ class Demand:
             return DemandStatistics(0, nan, nan, self._minimum, self._maximum)
         area = self._area + self._value * elapsed
         squares = self._squares + self._value**2 * elapsed
-        variance = (squares * duration - area * area) / duration**2  # integers, rounded only once, by the division
-        return DemandStatistics(duration, area / duration, sqrt(variance), self._minimum, self._maximum)
+        variance = quotient(squares * duration - area * area, duration**2)
+        average = quotient(area, duration)
+        return DemandStatistics(duration, average, sqrt(variance), self._minimum, self._maximum)
 
     def reset(self, now: int) -> DemandStatistics:
         """End the period, begin the next one, and return the statistics of the one that ended."""

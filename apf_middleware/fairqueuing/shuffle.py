@@ -10,6 +10,7 @@ import hashlib
 import math
 from bisect import insort
 
+from apf_middleware.compilation import quotient
 from apf_middleware.exceptions import InvalidValueError, require_integer
 
 __all__ = [
@@ -98,13 +99,13 @@ def collision_probabilities(deck_size: int, hand_size: int, elephants: int) -> l
     require_integer("elephants", elephants, least=1, most=_MOST_ELEPHANTS)
     hands = math.comb(deck_size, hand_size)
     held = {hand_size: 1.0}
-    covered = [1 / hands]
+    covered = [quotient(1, hands)]
     for _ in range(elephants - 1):
         grown: dict[int, float] = {}
         for distinct, likely in held.items():
             for fresh in range(min(hand_size, deck_size - distinct) + 1):
                 ways = math.comb(deck_size - distinct, fresh) * math.comb(distinct, hand_size - fresh)
-                grown[distinct + fresh] = grown.get(distinct + fresh, 0.0) + likely * (ways / hands)
+                grown[distinct + fresh] = grown.get(distinct + fresh, 0.0) + likely * quotient(ways, hands)
         held = grown
-        covered.append(math.fsum(likely * (math.comb(n, hand_size) / hands) for n, likely in held.items()))
+        covered.append(math.fsum(likely * quotient(math.comb(n, hand_size), hands) for n, likely in held.items()))
     return covered

@@ -121,6 +121,14 @@ def test_time_is_an_integer(now: object) -> None:
             call(now)  # type: ignore[arg-type]
 
 
+def test_an_average_over_years_is_rounded_once() -> None:
+    demand = Demand(0)
+    demand.set(0, 1)
+    demand.set(1, 0)
+
+    assert demand.results(31_625_638_753_468_389).average == 3.161991470892678e-17
+
+
 def test_a_demand_shows_its_value_and_its_bounds() -> None:
     demand = Demand(1, 3)
     demand.set(7, 2)

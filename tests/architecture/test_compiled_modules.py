@@ -1,0 +1,108 @@
+"""Rules for the modules that the compiled build compiles, as pyproject.toml lists them."""
+
+import ast
+import importlib
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import apf_middleware
+from tests.architecture.measures import Module, Package, cycles
+
+ROOT: Final = Path(apf_middleware.__file__).parents[1]
+SUBCLASSED: Final = "mypyc_attr(allow_interpreted_subclasses=True)"
+
+
+def patterns() -> list[str]:
+    """Return the paths of modules and packages in the settings of the build hook."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    found: list[str] = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]["include"]
+    return [pattern.removeprefix("/") for pattern in found]
+
+
+def is_compiled(module: Module) -> bool:
+    path = str(module.path.relative_to(ROOT))
+    return any(path == one or (one.endswith("/") and path.startswith(one)) for one in patterns())
+
+
+@pytest.fixture(scope="module")
+def package() -> Package:
+    return Package(ROOT / "apf_middleware")
+
+
+@pytest.fixture(scope="module")
+def compiled(package: Package) -> Mapping[str, Module]:
+    return {name: module for name, module in package.modules.items() if is_compiled(module)}
+
+
+def test_everything_listed_exists_and_something_is(compiled: Mapping[str, Module]) -> None:
+    assert [pattern for pattern in patterns() if not (ROOT / pattern).exists()] == []
+    assert [pattern for pattern in patterns() if (ROOT / pattern).is_dir() is not pattern.endswith("/")] == []
+    assert patterns() == sorted(patterns())
+    assert len(compiled) > 40
+
+
+@pytest.mark.parametrize("typing", [False, True], ids=["at run time", "for type checking"])
+def test_compiled_modules_import_each_other_in_one_direction(
+    package: Package,
+    compiled: Mapping[str, Module],
+    typing: bool,  # noqa: FBT001 - a case
+) -> None:
+    graph = package.graph(typing=typing)
+    among = {name: graph[name] & compiled.keys() for name in compiled}
+
+    assert sum(len(imported) for imported in among.values()) > len(compiled)
+    assert cycles(among) == []
+
+
+def decorators(node: ast.ClassDef) -> list[str]:
+    return [ast.unparse(decorator) for decorator in node.decorator_list]
+
+
+def test_frozen_values_can_be_copied(compiled: Mapping[str, Module]) -> None:
+    """The default of a compiled class tries to assign to the fields of the copy."""
+    frozen = {
+        node.name: [ast.unparse(base) for base in node.bases]
+        for module in compiled.values()
+        for node in module.classes
+        if any("frozen=True" in one for one in decorators(node))
+    }
+
+    assert len(frozen) > 20
+    assert [name for name, bases in frozen.items() if bases != ["Value"]] == []
+
+
+def interpreted_subclasses(package: Package, compiled: Mapping[str, Module]) -> Iterator[type]:
+    """Yield the compiled classes, protocols aside, that interpreted modules of the package subclass."""
+    for name in package.modules.keys() - compiled.keys() - {"apf_middleware.__main__"}:
+        for one in vars(importlib.import_module(name)).values():
+            if isinstance(one, type) and one.__module__ == name:
+                bases = (base for base in one.__bases__ if base.__module__ in compiled)
+                yield from (base for base in bases if not getattr(base, "_is_protocol", False))
+
+
+def test_what_interpreted_modules_subclass_allows_it(package: Package, compiled: Mapping[str, Module]) -> None:
+    """Otherwise the first instance of the subclass raises TypeError."""
+    allowing = {
+        (name, node.name)
+        for name, module in compiled.items()
+        for node in module.classes
+        if SUBCLASSED in decorators(node)
+    }
+    needed = {(one.__module__, one.__qualname__) for one in interpreted_subclasses(package, compiled)}
+
+    assert needed
+    assert needed - allowing == set()
+
+
+def test_what_may_be_subclassed_has_a_state_to_copy(compiled: Mapping[str, Module]) -> None:
+    """The default state of a compiled class lacks what an interpreted subclass adds."""
+    for name, module in compiled.items():
+        for node in module.classes:
+            if SUBCLASSED in decorators(node):
+                found = getattr(importlib.import_module(name), node.name)
+                assert found.__getstate__ is not object.__getstate__, found
+                assert hasattr(found, "__setstate__"), found
