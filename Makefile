@@ -10,8 +10,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
 NATIVE_PIP := $(PIP:$(BIN)%=$(NATIVE)/bin%) --quiet
 DEMO_NEEDS := import tomllib; print("rich", *tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")
 
-# The compiled build must replay Kubernetes' traces and agree with the plain twins, as the pure one does.
-NATIVE_TESTS := tests/differential tests/simulation
+# What runs against the compiled build too: all tests of behaviour. Those of documentation, structure, packaging,
+# examples and benchmarks run once.
+NATIVE_TESTS := tests/unit tests/integration tests/property tests/differential tests/simulation \
+    $(patsubst %,tests/e2e/test_%.py,control_socket expect lingering malformed_requests pool_gate prometheus \
+    refused_start reload servers shutdown slow_clients streams workers)
 
 # Tests start some hundred processes, and each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -45,7 +48,7 @@ bench: $(READY)  ## speed of the core and of classification, then fairness
 
 native: $(NATIVE)/.ready  ## the compiled build (needs a C compiler), installed into .venv-native
 
-test-native: $(NATIVE)/.ready  ## traces of Kubernetes, twins and the simulator, with the compiled build
+test-native: $(NATIVE)/.ready  ## the tests of behaviour, with the compiled build
 	rm -rf $(NATIVE)/checkout && mkdir $(NATIVE)/checkout
 	git ls-files -z --cached --others --exclude-standard ':!apf_middleware' | tar --null -T - -c | tar -x -C $(NATIVE)/checkout
 	cd $(NATIVE)/checkout && APF_GOLDEN="$${APF_GOLDEN:-$(abspath ../shared/golden)}" ../bin/python -m pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder $(NATIVE_TESTS)
