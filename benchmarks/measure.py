@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["best_cpu_us", "median_us", "print_json", "print_table", "unit_us"]
+__all__ = ["best_cpu_us", "median_us", "print_json", "print_table", "quartiles", "unit_us"]
 
 
 def median_us(run: Callable[[], int], repetitions: int) -> float:
@@ -31,6 +31,12 @@ def best_cpu_us(run: Callable[[], int], repetitions: int) -> float:
         number = run()
         times.append((time.process_time_ns() - begin) / number / 1000)
     return min(times)
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the lower quartile, the median and the upper quartile; a single value is all three."""
+    low, middle, high = statistics.quantiles(values, method="inclusive") if len(values) > 1 else [*values] * 3
+    return low, middle, high
 
 
 def unit_us() -> float:

@@ -28,7 +28,7 @@ from typing import Any, Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from benchmarks.load import event_loop_factory
-from benchmarks.measure import print_json, print_table
+from benchmarks.measure import print_json, print_table, quartiles
 from benchmarks.wire_apps import APPS, SEATS, WRAPPERS, ours, raw
 from benchmarks.wire_configs import write_config
 from benchmarks.wire_requests import RequestMaker, send
@@ -178,7 +178,7 @@ def _compared(one: MeasuredRow, measured: Sequence[MeasuredRow]) -> Row:
         other for other in measured if other.row.is_bare and (other.row.mode, other.row.base) == (row.mode, row.base)
     ]
     added = [mine - its for mine, its in zip(one.us, bare.us, strict=True)]
-    low, middle, high = statistics.quantiles(added, method="inclusive") if len(added) > 1 else added * 3
+    low, middle, high = quartiles(added)
     return {
         "mode": row.mode,
         "row": row.name,

@@ -1,207 +1,287 @@
-"""Requests a second through uvicorn: ``python -m benchmarks.throughput [--json]``.
+"""Processor time per request and requests a second through uvicorn: ``python -m benchmarks.throughput [--json]``.
 
-uvicorn (uvloop, httptools, one worker, no access log) has one core to itself, wrk with 64 connections the other. A new
-server for each row and round, warmed up for a second. ``ratio`` is to the bare app in the same round, and so is
-``cpu_ratio``, that of what the server takes of the processor per request: it holds too when the load's core was busy
-with something else, which ``foreign_cpu`` tells (in cores, at the most). A response other than 2xx makes the row
-worthless, so there must be none.
+The servers of all rows run at once (uvicorn with uvloop and httptools, one worker, no access log), on one core; wrk has
+the other. In each round, in random order, each server has two bursts of requests from 64 connections:
+
+- alone: ``requests_per_s`` and latencies. ``ratio`` is to the bare app's requests per second in the same round.
+- beside the reference, another server of the bare app with the same load at the same time: what else happens on the
+  machine happens to both. ``cpu_us`` is the processor time per request, ``cpu_ratio`` its ratio to the reference's,
+  which without noise would be 1 for the bare app.
+
+Ratios are medians over the rounds, with quartiles. Processes of the same program differ by about a percent, according
+to where their memory is, so all servers are started anew in the course of the rounds. ``foreign_cpu`` is what other
+processes take (in cores, the median): ``cpu_ratio`` hardly depends on it, but all else does.
+
+``--compiled .venv-native/bin/python`` adds rows of the compiled build, which ``make native`` installs there. They are
+compared with the bare app of the same interpreter. An answer that is not the app's ends the benchmark with an error.
 """
 
 import argparse
+import contextlib
 import re
-import resource
 import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
-from benchmarks.measure import print_json, print_table
+from benchmarks.bursts import Burst, BurstTarget, WorthlessRowError, send_bursts
+from benchmarks.interpreters import Interpreter, WrongBuildError, compiled_interpreter
+from benchmarks.measure import print_json, print_table, quartiles
 from benchmarks.wire_apps import environment
-from benchmarks.wire_configs import write_config
-from tests.support.servers import Server, busy_seconds, cores, cpu_seconds, pinned, serve
+from benchmarks.wire_builds import Build
+from tests.support.servers import ServerStartError, cores, serve
 
-__all__ = ["BASES", "ROWS", "Measured", "ThroughputRow", "measure", "parse_wrk"]
+__all__ = [
+    "ANSWERS",
+    "COMPILED_ROWS",
+    "ROWS",
+    "MeasuredRow",
+    "Plan",
+    "ThroughputRow",
+    "choose",
+    "compare",
+    "in_turns",
+    "measure",
+    "noise",
+]
 
 Row = dict[str, Any]
 
-BASES: Final = ("raw", "starlette", "fastapi")
-CONNECTIONS: Final = 64
-PATH: Final = "/items/42"
+ANSWERS: Final[Mapping[str, bytes]] = {"raw": b"ok", "starlette": b"ok", "fastapi": b'{"name":"42","limit":10}'}
+"""The apps, and what they answer."""
+
+_COLUMNS: Final = (
+    *("base", "row", "build", "cpu_us", "cpu_ratio", "cpu_ratio_q1", "cpu_ratio_q3"),
+    *("requests_per_s", "ratio", "ratio_q1", "ratio_q3", "p50_ms", "p99_ms", "foreign_cpu"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ThroughputRow:
-    """A wrapper around each of the apps."""
+    """A wrapper around an app, in our interpreter or in that of the compiled build."""
 
-    name: str
-    config: str | None = None
+    base: str
+    wrapper: str
+    is_compiled: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.wrapper}-compiled" if self.is_compiled else self.wrapper
+
+    @property
+    def bare(self) -> "ThroughputRow":
+        """The row with which this one is compared."""
+        return ThroughputRow(self.base, "bare", self.is_compiled)
 
 
-ROWS: Final = (
-    ThroughputRow("bare"),
-    ThroughputRow("noop"),
-    ThroughputRow("semaphore"),
-    ThroughputRow("headers"),
-    ThroughputRow("ours"),
+ROWS: Final = tuple(
+    ThroughputRow(base, wrapper) for base in ANSWERS for wrapper in ("bare", "noop", "semaphore", "headers", "ours")
 )
-"""All rows; the bare one, with which the others are compared, first."""
+COMPILED_ROWS: Final = tuple(
+    ThroughputRow(base, wrapper, is_compiled=True) for base in ANSWERS for wrapper in ("bare", "ours")
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """What wrk says of one run, and what the server took meanwhile."""
+class Plan:
+    """How often servers are started and get bursts, of how many seconds; the interpreter of the compiled build."""
 
-    requests: int
-    per_second: float
-    p50_ms: float
-    p99_ms: float
-    non_2xx: int
-    errors: int
-    cpu_us: float | None = None
-    foreign_cpu: float | None = None
+    rounds: int
+    starts: int
+    seconds: int
+    warm_up: int
+    compiled: Path | None
 
-
-_UNITS: Final = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
+    def parts(self) -> Sequence[int]:
+        """Return the number of rounds after each start."""
+        return [self.rounds // self.starts + (start < self.rounds % self.starts) for start in range(self.starts)]
 
 
-def parse_wrk(text: str) -> Measured:
-    """Parse the output of ``wrk --latency``, or raise a ValueError with its text."""
+@dataclass(frozen=True, slots=True)
+class MeasuredRow:
+    """A row, its bursts alone, and those beside the reference, with which they were at once."""
 
-    def find(pattern: str) -> tuple[str, ...]:
-        found = re.search(pattern, text)
-        if found is None:
-            raise ValueError(f"wrk's output has nothing that matches {pattern!r}:\n{text}")
-        return found.groups()
-
-    def latency(percent: int) -> float:
-        value, unit = find(rf"\s{percent}%\s+([\d.]+)(us|ms|s|m)\s")
-        return float(value) * _UNITS[unit]
-
-    refused = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
-    failed = re.search(r"Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", text)
-    return Measured(
-        requests=int(find(r"(\d+) requests in ")[0]),
-        per_second=float(find(r"Requests/sec:\s+([\d.]+)")[0]),
-        p50_ms=latency(50),
-        p99_ms=latency(99),
-        non_2xx=int(refused[1]) if refused else 0,
-        errors=sum(map(int, failed.groups())) if failed else 0,
-    )
+    row: ThroughputRow
+    alone: list[Burst] = field(default_factory=list)
+    beside: list[Burst] = field(default_factory=list)
+    references: list[Burst] = field(default_factory=list)
 
 
-def measure(rows: Sequence[tuple[str, ThroughputRow]], rounds: int, seconds: int, warm_up: int = 1) -> Iterator[Row]:
-    """Each row is a base and what is put around it; those of a base take turns."""
-    runs: dict[tuple[str, str], list[Measured]] = {(base, row.name): [] for base, row in rows}
-    for _ in range(rounds):
-        for base, row in rows:
-            runs[base, row.name].append(_run(base, row, seconds, warm_up))
-    for (base, name), measured in runs.items():
-        yield _compared(base, name, measured, runs[base, "bare"])
+def measure(rows: Sequence[ThroughputRow], plan: Plan) -> Sequence[MeasuredRow]:
+    """Send bursts to the rows in turns, each alone and beside another bare server of its app and interpreter."""
+    measured = {row: MeasuredRow(row) for row in rows}
+    _, load_core = cores() or (None, None)
+    random = Random(1)
+    with contextlib.ExitStack() as stack:
+        interpreters = {False: Interpreter()}
+        if plan.compiled:
+            interpreters[True] = stack.enter_context(compiled_interpreter(plan.compiled))
+        for rounds in plan.parts():
+            with _started(rows, interpreters, plan.warm_up) as (targets, references):
+                for row in in_turns(rows, rounds, random):
+                    target, reference = targets[row], references[row.bare]
+                    measured[row].alone.extend(send_bursts([target], plan.seconds, load_core))
+                    pair = [(target, measured[row].beside), (reference, measured[row].references)]
+                    random.shuffle(pair)  # the first one begins a little earlier
+                    bursts = send_bursts([one for one, _ in pair], plan.seconds, load_core)
+                    for burst, (_, seen) in zip(bursts, pair, strict=True):
+                        seen.append(burst)
+    return list(measured.values())
 
 
-def _run(base: str, row: ThroughputRow, seconds: int, warm_up: int) -> Measured:
+Targets = Mapping[ThroughputRow, BurstTarget]
+
+
+@contextlib.contextmanager
+def _started(
+    rows: Sequence[ThroughputRow], interpreters: Mapping[bool, Interpreter], warm_up: int
+) -> Iterator[tuple[Targets, Targets]]:
+    """Start a server for each row, and references of the bare ones."""
+    with contextlib.ExitStack() as stack:
+
+        def start(row: ThroughputRow) -> BurstTarget:
+            return stack.enter_context(_served(row, interpreters[row.is_compiled], warm_up))
+
+        yield {row: start(row) for row in rows}, {row: start(row) for row in rows if row == row.bare}
+
+
+@contextlib.contextmanager
+def _served(row: ThroughputRow, interpreter: Interpreter, warm_up: int) -> Iterator[BurstTarget]:
     server_core, load_core = cores() or (None, None)
-    with tempfile.TemporaryDirectory(prefix="apf-throughput-") as folder:
-        config = write_config(row.config, Path(folder)) if row.config else None
-        with serve(
-            "benchmarks.wire_apps:make_app",
-            *("--factory", "--loop", "uvloop", "--http", "httptools", "--lifespan", "off"),
-            environment=environment(base, row.name, config),
-            core=server_core,
-        ) as server:
-            if warm_up:
-                _wrk(server, warm_up, load_core)
-            busy, taken, begin = busy_seconds(), cpu_seconds(server.pid), time.perf_counter()
-            loaded = _load_seconds()
-            found = parse_wrk(_wrk(server, seconds, load_core))
-            elapsed, loaded = time.perf_counter() - begin, _load_seconds() - loaded
-            taken = _since(taken, cpu_seconds(server.pid))
-            busy = _since(busy, busy_seconds())
-    foreign = None if busy is None or taken is None else max(0.0, busy - taken - loaded) / elapsed
-    cpu_us = None if taken is None else taken / found.requests * 1e6
-    return replace(found, cpu_us=cpu_us, foreign_cpu=foreign)
+    with serve(
+        "benchmarks.wire_apps:make_app",
+        *("--factory", "--loop", "uvloop", "--http", "httptools", "--lifespan", "off"),
+        environment={**environment(row.base, row.wrapper), **interpreter.variables},
+        core=server_core,
+        python=interpreter.python,
+        folder=interpreter.folder,
+    ) as server:
+        interpreter.check(server.output())
+        target = BurstTarget(f"{row.base} {row.name}", server, ANSWERS[row.base])
+        target.check_answer()
+        if warm_up:
+            send_bursts([target], warm_up, load_core)
+        yield target
 
 
-def _wrk(server: Server, seconds: int, core: int | None) -> str:
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", server.url + PATH]
-    with pinned(core):
-        return subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout  # noqa: S603 - nobody else gives it
+def in_turns(rows: Sequence[ThroughputRow], rounds: int, random: Random) -> Iterator[ThroughputRow]:
+    """Yield the rows in the order of their bursts; in a round, those of an app follow each other, else at random."""
+    for _ in range(rounds):
+        bases = list(dict.fromkeys(row.base for row in rows))
+        random.shuffle(bases)
+        for base in bases:
+            turn = [row for row in rows if row.base == base]
+            random.shuffle(turn)
+            yield from turn
 
 
-def _load_seconds() -> float:
-    """Return the processor time of the processes that were started and have ended, such as wrk."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+def compare(measured: Sequence[MeasuredRow], plan: Plan) -> Iterator[Row]:
+    """Compare processor time with the reference's, and requests per second with those of the bare rows."""
+    alone = {one.row: one.alone for one in measured}
+    for one in measured:
+        bare = alone[one.row.bare]
+        foreign = [burst.foreign_cpu for burst in (*one.alone, *one.beside) if burst.foreign_cpu is not None]
+        cpu = [burst.cpu_us for burst in one.beside], [burst.cpu_us for burst in one.references]
+        requests = [burst.per_second for burst in one.alone], [burst.per_second for burst in bare]
+        yield {
+            "base": one.row.base,
+            "row": one.row.name,
+            "build": "compiled" if one.row.is_compiled else Build.here().name,
+            **_ratios(("cpu_us", "cpu_ratio"), *cpu, 2),
+            **_ratios(("requests_per_s", "ratio"), *requests),
+            "p50_ms": round(statistics.median(burst.p50_ms for burst in one.alone), 3),
+            "p99_ms": round(statistics.median(burst.p99_ms for burst in one.alone), 3),
+            "foreign_cpu": round(statistics.median(foreign), 3) if foreign else None,
+            "foreign_cpu_max": round(max(foreign), 3) if foreign else None,
+            "rounds": plan.rounds,
+            "starts": plan.starts,
+            "is_pinned": cores() is not None,
+        }
 
 
-def _since(before: float | None, after: float | None) -> float | None:
-    return None if before is None or after is None else after - before
-
-
-def _compared(base: str, name: str, measured: Sequence[Measured], bare: Sequence[Measured]) -> Row:
-    ratios = [mine.per_second / its.per_second for mine, its in zip(measured, bare, strict=True)]
-    cpu = [one.cpu_us for one in measured if one.cpu_us is not None]
-    pairs = [(mine.cpu_us, its.cpu_us) for mine, its in zip(measured, bare, strict=True)]
-    cpu_ratios = [mine / its for mine, its in pairs if mine is not None and its]
-    foreign = [one.foreign_cpu for one in measured if one.foreign_cpu is not None]
+def _ratios(
+    names: tuple[str, str], mine: Sequence[float | None], its: Sequence[float | None], digits: int | None = None
+) -> Row:
+    """Return the median of a figure, and that of its ratio to the bare app's with quartiles; None if not known."""
+    figure, ratio = names
+    known = [(one, bare) for one, bare in zip(mine, its, strict=True) if one is not None and bare]
+    if not known:
+        return dict.fromkeys((figure, ratio, f"{ratio}_q1", f"{ratio}_q3"))
+    low, middle, high = quartiles([one / bare for one, bare in known])
     return {
-        "base": base,
-        "row": name,
-        "requests_per_s": round(statistics.median(one.per_second for one in measured)),
-        "ratio": round(statistics.median(ratios), 3),
-        "ratio_min": round(min(ratios), 3),
-        "ratio_max": round(max(ratios), 3),
-        "cpu_us": round(statistics.median(cpu), 2) if cpu else None,
-        "cpu_ratio": round(statistics.median(cpu_ratios), 3) if cpu_ratios else None,
-        "p50_ms": round(statistics.median(one.p50_ms for one in measured), 3),
-        "p99_ms": round(statistics.median(one.p99_ms for one in measured), 3),
-        "non_2xx": sum(one.non_2xx for one in measured),
-        "errors": sum(one.errors for one in measured),
-        "foreign_cpu": round(max(foreign), 3) if foreign else None,
-        "rounds": len(measured),
-        "is_pinned": cores() is not None,
+        figure: round(statistics.median(one for one, _ in known), digits),
+        ratio: round(middle, 3),
+        f"{ratio}_q1": round(low, 3),
+        f"{ratio}_q3": round(high, 3),
     }
 
 
-def choose(pattern: str) -> Sequence[tuple[str, ThroughputRow]]:
-    """Return the rows that match by base and name, and the bare ones that they are compared with."""
-    rows = [(base, row) for base in BASES for row in ROWS]
-    bases = {base for base, row in rows if re.search(pattern, f"{base} {row.name}")}
-    return [
-        (base, row)
-        for base, row in rows
-        if re.search(pattern, f"{base} {row.name}") or (base in bases and row.name == "bare")
+def noise(rows: Sequence[Row]) -> str:
+    """Return a line that tells how much the machine disturbs: what should be 1 is, and what other processes take."""
+    bare = [
+        f"{row['base']} {row['cpu_ratio_q1']} to {row['cpu_ratio_q3']}"
+        for row in rows
+        if row["row"] == "bare" and row["cpu_ratio"] is not None
     ]
+    foreign = [row for row in rows if row["foreign_cpu"] is not None]
+    parts = []
+    if bare:
+        parts.append(f"cpu_ratio of bare, quartiles: {', '.join(bare)}")
+    if foreign:
+        middle = statistics.median(row["foreign_cpu"] for row in foreign)
+        parts.append(
+            f"other processes: {middle:.2f} cores, at most {max(row['foreign_cpu_max'] for row in foreign):.2f}"
+        )
+    return f"noise: {'; '.join(parts) or 'not known'}"
+
+
+def choose(pattern: str, *, with_compiled: bool = False) -> Sequence[ThroughputRow]:
+    """Return the rows that match by base and name, and the bare ones that they are compared with."""
+    rows = (*ROWS, *(COMPILED_ROWS if with_compiled else ()))
+    matching = [row for row in rows if re.search(pattern, f"{row.base} {row.name}")]
+    needed = {row.bare for row in matching}
+    return [row for row in rows if row in matching or row in needed]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput", description="What a request costs.")
+    parser.add_argument("--json", action="store_true", help="print a JSON list")
+    parser.add_argument("--seconds", type=int, default=1, help="of one burst")
+    parser.add_argument("--warm-up", type=int, default=1, help="seconds that aren't counted")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--starts", type=int, default=4, help="of all servers, in the course of the rounds")
+    parser.add_argument("--only", metavar="REGEX", default="", help="rows whose base and name match, say 'raw ours'")
+    parser.add_argument("--compiled", metavar="PYTHON", type=Path, help="an interpreter that has the compiled build")
+    return parser
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.throughput", description="Requests a second.")
-    parser.add_argument("--json", action="store_true", help="print a JSON list")
-    parser.add_argument("--seconds", type=int, default=5, help="of one run")
-    parser.add_argument("--warm-up", type=int, default=1, help="seconds that aren't counted")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", metavar="REGEX", default="", help="rows whose base and name match, say 'raw ours'")
+    parser = _parser()
     options = parser.parse_args()
     if shutil.which("wrk") is None:
         sys.exit("wrk makes the load, and it isn't installed. Install it (apt-get install wrk, brew install wrk)")
-    chosen = choose(options.only)
-    if options.rounds < 1 or options.seconds < 1 or options.warm_up < 0 or not chosen:
-        parser.error("--rounds and --seconds must be at least 1, --warm-up at least 0, and --only must match a row")
+    chosen = choose(options.only, with_compiled=options.compiled is not None)
+    if not 1 <= options.starts <= options.rounds or options.seconds < 1 or options.warm_up < 0 or not chosen:
+        rules = "--starts and --seconds must be at least 1, --rounds at least --starts, --warm-up at least 0"
+        parser.error(f"{rules}; --only must match a row")
+    if options.compiled and not options.compiled.exists():
+        parser.error(f"--compiled: there is no {options.compiled}. Make one with: make native")
     if cores() is None:
-        print("One core only, or no way to choose one: server and wrk share what there is", file=sys.stderr)
-    rows = list(measure(chosen, options.rounds, options.seconds, options.warm_up))
+        print("One core only, or no way to choose one: servers and wrk share what there is", file=sys.stderr)
+    plan = Plan(options.rounds, options.starts, options.seconds, options.warm_up, options.compiled)
+    try:
+        rows = list(compare(measure(chosen, plan), plan))
+    except (ServerStartError, WorthlessRowError, WrongBuildError) as error:
+        sys.exit(str(error))
     if options.json:
         print_json(rows)
-    else:
-        print_table(tuple(rows[0]), (["-" if value is None else value for value in row.values()] for row in rows))
-    if any(row["non_2xx"] or row["errors"] for row in rows):
-        sys.exit("Some requests were not answered with 2xx: the figures of those rows say nothing")
+        return
+    print_table(_COLUMNS, (["-" if row[column] is None else row[column] for column in _COLUMNS] for row in rows))
+    print(noise(rows))
 
 
 if __name__ == "__main__":

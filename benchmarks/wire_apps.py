@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import apf_middleware
 from benchmarks.wire_backend import Backend, Scoreboard
+from benchmarks.wire_builds import Build
 
 __all__ = ["APPS", "SEATS", "VARIABLE", "WRAPPERS", "environment", "make_app", "ours"]
 
@@ -184,7 +185,11 @@ def environment(app: str, wrapper: str, config: Path | None = None) -> dict[str,
 
 
 def make_app() -> ASGIApp:
-    """Return the app that the environment names; ``uvicorn --factory benchmarks.wire_apps:make_app``."""
+    """Return the app that the environment names, and print the build of our package.
+
+    For ``uvicorn --factory benchmarks.wire_apps:make_app``.
+    """
+    Build.here().print()
     app, wrapper, *config = os.environ[VARIABLE].split(" ", 2)
     made = APPS[app]()
     return ours(made, config[0]) if config else WRAPPERS[wrapper](made)

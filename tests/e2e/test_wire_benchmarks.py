@@ -7,7 +7,6 @@ row that refuses what it should have served, would make figures look better than
 import asyncio
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apf_middleware.config import load, read
 from apf_middleware.config.build import derive_limits
-from benchmarks import overhead, overload, throughput
+from benchmarks import overhead, overload
 from benchmarks.load import LoadReport, percentile, run_load
 from benchmarks.wire_apps import WRAPPERS
 from benchmarks.wire_backend import Backend, Scoreboard
@@ -29,7 +28,7 @@ from benchmarks.wire_callers import LoadPlan, MouseSample
 from benchmarks.wire_client import Connection, request_bytes
 from benchmarks.wire_configs import CONFIGS, write_config
 from benchmarks.wire_requests import Receiver, RequestMaker
-from tests.support.servers import Kind, ServerStartError, cores, cpu_seconds, pinned, serve
+from tests.support.servers import Kind, ServerStartError, busy_seconds, cores, cpu_seconds, pinned, serve
 from tests.support.virtual_loop import VirtualLoop
 
 ROOT = Path(__file__).parents[2]
@@ -73,10 +72,6 @@ def test_a_row_is_always_measured_beside_the_bare_one_of_its_kind() -> None:
     assert [(row.mode, row.name) for row in overhead.choose("alone noop-starlette")] == [
         ("alone", "bare-starlette"),
         ("alone", "noop-starlette"),
-    ]
-    assert [(base, row.name) for base, row in throughput.choose("fastapi semaphore")] == [
-        ("fastapi", "bare"),
-        ("fastapi", "semaphore"),
     ]
     assert overhead.choose("nothing like it") == []
 
@@ -143,60 +138,6 @@ def test_our_level_has_the_ten_seats_that_the_others_have(name: str, tmp_path: P
     limits = derive_limits(load(write_config(name, tmp_path)))["tenants"]
 
     assert (limits.nominal, limits.max) == (10, 10)
-
-
-# Throughput
-
-
-@pytest.mark.skipif(shutil.which("wrk") is None and "CI" not in os.environ, reason="wrk isn't installed")
-def test_throughput_is_measured_beside_the_bare_app() -> None:
-    measured = rows("benchmarks.throughput", "--rounds=1", "--seconds=1", "--warm-up=0", "--only", "raw ours")
-
-    assert [(line["base"], line["row"]) for line in measured] == [("raw", "bare"), ("raw", "ours")]
-    assert measured[0]["ratio"] == measured[0]["cpu_ratio"] == 1
-    for line in measured:
-        assert line["requests_per_s"] > 500
-        assert (line["non_2xx"], line["errors"]) == (0, 0)
-        assert 0 < line["p50_ms"] <= line["p99_ms"]
-        assert 1 < line["cpu_us"] < 5000
-
-
-def test_without_wrk_the_error_says_how_to_get_it() -> None:
-    result = run("benchmarks.throughput", "--json", PATH="/nowhere")
-
-    assert result.returncode == 1
-    assert "wrk makes the load, and it isn't installed. Install it (apt-get install wrk" in result.stderr
-
-
-WRK = """Running 2s test @ http://127.0.0.1:8000/
-  Thread Stats   Avg      Stdev     Max   +/- Stdev
-    Latency     1.10ms  242.10us   7.32ms   92.62%
-    Req/Sec    56.41k     1.77k   59.60k    70.00%
-  Latency Distribution
-     50%  912.00us
-     75%    1.10ms
-     90%    1.21ms
-     99%    1.02s
-  112276 requests in 2.00s, 12.96MB read
-"""
-
-
-def test_what_wrk_prints_is_read() -> None:
-    found = throughput.parse_wrk(WRK + "Requests/sec:  56130.11\nTransfer/sec:      6.48MB\n")
-
-    assert found == throughput.Measured(112276, 56130.11, 0.912, 1020.0, 0, 0)
-
-
-def test_refusals_and_broken_connections_that_wrk_met_are_read() -> None:
-    errors = "  Socket errors: connect 1, read 20, write 300, timeout 4000\n  Non-2xx or 3xx responses: 77\n"
-    found = throughput.parse_wrk(WRK + errors + "Requests/sec:  56130.11\n")
-
-    assert (found.non_2xx, found.errors) == (77, 4321)
-
-
-def test_what_wrk_does_not_print_is_an_error_that_shows_it() -> None:
-    with pytest.raises(ValueError, match=r"nothing that matches.*\n.*unable to connect"):
-        throughput.parse_wrk("unable to connect to 127.0.0.1:1")
 
 
 # Overload
@@ -501,6 +442,52 @@ def test_what_a_server_has_started_ends_with_it(tmp_path: Path) -> None:
     while child.exists() and (child / "stat").read_text().split()[2] not in {"Z", "X"}:
         assert time.monotonic() < deadline, f"{child} lives on"
         time.sleep(0.01)
+
+
+def test_the_processor_time_of_a_process_is_that_of_its_threads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for thread, taken in ((7, 1_500_000_001), (8, 500_000_000)):
+        folder = tmp_path / "7" / "task" / str(thread)
+        folder.mkdir(parents=True)
+        (folder / "schedstat").write_text(f"{taken} 12345 6\n")
+    monkeypatch.setattr("tests.support.servers._PROC", tmp_path)
+
+    assert cpu_seconds(7) == 2.000000001
+
+
+@pytest.mark.parametrize("schedstat", ["0 0 0\n", None], ids=["zeros", "missing"])
+def test_processor_time_is_counted_in_ticks_where_the_scheduler_keeps_none(
+    schedstat: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "7" / "task" / "7"
+    folder.mkdir(parents=True)
+    if schedstat:
+        (folder / "schedstat").write_text(schedstat)
+    (tmp_path / "7" / "stat").write_text("7 (a name) of) S " + " ".join(map(str, range(4, 40))))
+    monkeypatch.setattr("tests.support.servers._PROC", tmp_path)
+
+    assert cpu_seconds(7) == (14 + 15) / os.sysconf("SC_CLK_TCK")  # fields 14 and 15 are those of user and system
+
+
+def test_processor_time_is_not_known_where_the_system_does_not_tell(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tests.support.servers._PROC", tmp_path)
+
+    assert cpu_seconds(7) is None
+    assert busy_seconds() is None
+
+
+def test_our_own_processor_time_grows_with_our_work() -> None:
+    before, end = cpu_seconds(os.getpid()), time.process_time() + 0.05
+    while time.process_time() < end:
+        pass
+    after = cpu_seconds(os.getpid())
+
+    assert before is not None
+    assert after is not None
+    assert after - before > 0.03  # the last tick may not be counted yet
 
 
 def test_what_starts_while_pinned_runs_there_and_we_run_where_we_ran() -> None:

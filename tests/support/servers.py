@@ -35,6 +35,7 @@ ROOT: Final = Path(__file__).parents[2]
 
 Kind = Literal["uvicorn", "hypercorn", "granian"]
 
+_PROC: Final = Path("/proc")
 _PATIENCE: Final = 60.0  # seconds until a server must answer, on a machine that is busy with something else too
 _GRACE: Final = 5.0  # seconds that a server has for an orderly end
 
@@ -81,13 +82,18 @@ def serve(
     environment: Mapping[str, str] | None = None,
     core: int | None = None,
     ready: str = "/",
+    python: str = sys.executable,
+    folder: Path = ROOT,
 ) -> Iterator[Server]:
     """Run a server of ``app`` (``package.module:name``) on a free port, ready when it answers GET ``ready``.
 
-    Any answer will do, a refusal too. ``environment`` is added to ours; ``options`` are the server's own.
+    Any answer will do, a refusal too. ``environment`` is added to ours; ``options`` are the server's own. ``python``
+    runs it in ``folder``, from which it imports first.
     """
-    with tempfile.TemporaryDirectory(prefix="apf-server-") as folder:
-        server = _start(_command(kind, app, options), Path(folder) / "output", environment or {}, core)
+    with tempfile.TemporaryDirectory(prefix="apf-server-") as name:
+        written = Path(name) / "output"
+        with pinned(core):
+            server = _start(_command(kind, app, options, python), written, environment or {}, folder)
         try:
             _await_answer(server, ready)
             yield server
@@ -95,12 +101,12 @@ def serve(
             server.stop()
 
 
-def _start(command: "_Command", written: Path, environment: Mapping[str, str], core: int | None) -> Server:
+def _start(command: "_Command", written: Path, environment: Mapping[str, str], folder: Path) -> Server:
     port = free_port()
-    with written.open("wb") as output, pinned(core):
+    with written.open("wb") as output:
         process = subprocess.Popen(
             command.on(port),
-            cwd=ROOT,
+            cwd=folder,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -117,17 +123,18 @@ class _Command:
     after: Sequence[str]
 
     def on(self, port: int) -> list[str]:
-        return [sys.executable, "-m", *self.before, self.port.format(port=port), *self.after]
+        return [*self.before, self.port.format(port=port), *self.after]
 
 
-def _command(kind: Kind, app: str, options: Sequence[str]) -> _Command:
+def _command(kind: Kind, app: str, options: Sequence[str], python: str) -> _Command:
+    run = (python, "-m", kind)
     if kind == "uvicorn":
         quiet = ("--log-level", "warning", "--no-access-log")
-        return _Command(("uvicorn", "--host", "127.0.0.1", "--port"), "{port}", (*quiet, *options, app))
+        return _Command((*run, "--host", "127.0.0.1", "--port"), "{port}", (*quiet, *options, app))
     if kind == "hypercorn":
-        return _Command(("hypercorn", "--bind"), "127.0.0.1:{port}", (*options, app))
+        return _Command((*run, "--bind"), "127.0.0.1:{port}", (*options, app))
     asgi = ("--interface", "asgi", "--log-level", "warning")
-    return _Command(("granian", "--host", "127.0.0.1", "--port"), "{port}", (*asgi, *options, app))
+    return _Command((*run, "--host", "127.0.0.1", "--port"), "{port}", (*asgi, *options, app))
 
 
 def _await_answer(server: Server, path: str) -> None:
@@ -181,19 +188,34 @@ def pinned(core: int | None) -> Iterator[None]:
 
 
 def cpu_seconds(pid: int) -> float | None:
-    """Return the processor time that a process has taken; None where the system doesn't say."""
+    """Return the processor time that a process has taken; None where the system doesn't say.
+
+    The scheduler of Linux counts nanoseconds, of threads that have not ended; without its statistics there are ticks.
+    """
+    scheduled = _scheduled_ns(pid)
+    if scheduled:
+        return scheduled / 1e9
     try:
-        line = Path(f"/proc/{pid}/stat").read_text()
+        line = (_PROC / str(pid) / "stat").read_text()
     except OSError:
         return None
     fields = line.rpartition(")")[2].split()  # a name may contain spaces, and parentheses too
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def _scheduled_ns(pid: int) -> int:
+    """Return 0 where the kernel keeps no such statistics: the file is missing, or has zeros."""
+    taken = 0
+    for thread in (_PROC / str(pid) / "task").glob("*/schedstat"):
+        with contextlib.suppress(OSError):  # the thread has ended meanwhile
+            taken += int(thread.read_text().split()[0])
+    return taken
+
+
 def busy_seconds() -> float | None:
     """Return the processor time of all processes on all cores, which shows load from elsewhere."""
     try:
-        line = Path("/proc/stat").read_text().partition("\n")[0]
+        line = (_PROC / "stat").read_text().partition("\n")[0]
     except OSError:
         return None
     user, nice, system, _idle, _iowait, irq, softirq = map(int, line.split()[1:8])
