@@ -75,6 +75,7 @@ ROWS: Final = (
     OverloadRow("uvicorn-limit-100", options=("--limit-concurrency", "100")),
     OverloadRow("semaphore", "semaphore"),
     OverloadRow("semaphore-reject", "semaphore-reject"),
+    OverloadRow("round-robin", "round-robin"),
     OverloadRow("ours-sharded", "ours", "overload-sharded"),
     OverloadRow("ours", "ours", "overload"),
     OverloadRow("ours-small-hand", "ours", "overload-small-hand"),

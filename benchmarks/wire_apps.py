@@ -24,6 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import apf_middleware
 from benchmarks.wire_backend import Backend, Scoreboard
 from benchmarks.wire_builds import Build
+from benchmarks.wire_rejection import reject
+from benchmarks.wire_round_robin import RoundRobin
 
 __all__ = ["APPS", "SEATS", "VARIABLE", "WRAPPERS", "environment", "make_app", "ours"]
 
@@ -34,9 +36,7 @@ Wrapper = Callable[[ASGIApp], ASGIApp]
 
 _START: Final = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
 _BODY: Final = {"type": "http.response.body", "body": b"ok"}
-_REFUSAL: Final = {"type": "http.response.start", "status": 503, "headers": [(b"content-length", b"0")]}
 _HEADERS: Final = [(b"x-apf-flow-schema", b"anonymous"), (b"x-apf-priority-level", b"anonymous")]
-_NOTHING: Final = {"type": "http.response.body", "body": b""}
 
 
 async def raw(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -51,6 +51,15 @@ async def reading(_scope: Scope, receive: Receive, send: Send) -> None:
         pass
     await send(_START)
     await send(_BODY)
+
+
+async def holding(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer as `raw` does, except that requests of the path ``/hold`` last until their clients hang up."""
+    if scope["path"] != "/hold":
+        await raw(scope, receive, send)
+        return
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _hello(_request: Request) -> PlainTextResponse:
@@ -76,6 +85,7 @@ def _fastapi() -> ASGIApp:
 APPS: Final[Mapping[str, Callable[[], ASGIApp]]] = {
     "raw": lambda: raw,
     "reading": lambda: reading,
+    "holding": lambda: holding,
     "starlette": _starlette,
     "fastapi": _fastapi,
     "backend": lambda: Backend(Scoreboard.from_environment()),
@@ -106,18 +116,21 @@ def semaphore(app: ASGIApp, seats: int = SEATS) -> ASGIApp:
 
 
 def semaphore_reject(app: ASGIApp, seats: int = SEATS) -> ASGIApp:
-    """Refuse requests while no seat is free."""
+    """Reject requests while no seat is free."""
     limit = asyncio.Semaphore(seats)
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         if limit.locked():
-            await send(_REFUSAL)
-            await send(_NOTHING)
+            await reject(send)
             return
         async with limit:
             await app(scope, receive, send)
 
     return call
+
+
+def round_robin(app: ASGIApp, seats: int = SEATS) -> ASGIApp:
+    return RoundRobin(app, seats)
 
 
 def capacity_limiter(app: ASGIApp, seats: int = SEATS) -> ASGIApp:
@@ -171,6 +184,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "noop": noop,
     "semaphore": semaphore,
     "semaphore-reject": semaphore_reject,
+    "round-robin": round_robin,
     "capacity-limiter": capacity_limiter,
     "prometheus": prometheus,
     "headers": headers,

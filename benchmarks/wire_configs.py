@@ -54,11 +54,32 @@ spec:
   - httpRules: [{{}}]
 """
 
+_UNQUEUED: Final = """
+apiVersion: apf/v1
+kind: Server
+spec: {seats: 10, defaults: none}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: tenants}
+spec: {shares: 10000, maxSeats: 10, response: Reject}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: tenants}
+spec:
+  level: tenants
+  rules:
+  - httpRules: [{}]
+"""
+
 CONFIGS: Final[Mapping[str, str]] = {
     "kubernetes": _KUBERNETES,
     "tokens": _TOKENS,
     "on-seats": _ON_SEATS,
     "contended": _SEATS.format(wait_limit="10m", queues=64, hand=8, length=50),
+    "rejections": _SEATS.format(wait_limit="10m", queues="exact", hand=6, length=50),
+    "unqueued": _UNQUEUED,
     "memory": _SEATS.format(wait_limit="10m", queues=64, hand=8, length=10_000),
     # Callers give up after a second: requests that can't be served by then should be rejected before.
     "overload": _SEATS.format(wait_limit="800ms", queues="exact", hand=6, length=50),

@@ -18,7 +18,6 @@ from apf_middleware.asgi.identity import Refused
 from apf_middleware.asgi.resolver import ResolvedRequest, ServedWithoutSeats
 from apf_middleware.asgi.responses import (
     answer_gone,
-    answer_rejected,
     answer_unauthenticated,
     answer_unknown_queue,
     send_answer,
@@ -46,6 +45,7 @@ __all__ = ["REQUESTS", "HttpReply", "RequestHandler", "WebSocketReply"]
 REQUESTS: Final = frozenset({"http", "websocket"})
 """The types of the scopes of requests."""
 
+_CANCELLED: Final = Reason.CANCELLED
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
 _SENT_AT_ONCE: Final = 16 * 1024  # in bytes; servers buffer up to this size without waiting for the client
@@ -180,17 +180,15 @@ class RequestHandler:
         else:
             await self.app(scope, receive, send)
 
-    async def _reject(self, admission: Admission, scope: Scope, send: Send) -> None:
+    def _reject(self, admission: Admission, scope: Scope, send: Send) -> Awaitable[None]:
         """Answer a request that was rejected."""
         service = self._service
         service.rejections.note(admission)
         if service.tracing is not None:
             service.tracing.note(admission)
-        if admission.reason is Reason.CANCELLED:
-            await answer_gone(scope, send)
-        else:
-            answer = answer_rejected(admission, service.response_headers, service.now(), service.chance)
-            await send_answer(answer, scope, send)
+        if admission.reason is _CANCELLED:
+            return answer_gone(scope, send)
+        return send_answer(service.rejection_answers.find(admission), scope, send)
 
     def _follow(
         self,
@@ -243,9 +241,10 @@ def _begin_body(resolved: ResolvedRequest, scope: Scope, receive: Receive) -> Re
 def _end(admission: Admission, body: RequestBody | None) -> None:
     """Release the gates, the place among the streams and the body of a request."""
     destination = admission.destination
-    destination.controller.release_leases(admission)
-    if destination.gates and isinstance(destination, ResolvedRequest):
-        destination.forget_scope()
+    if destination.gates:  # no other request has leases
+        destination.controller.release_leases(admission)
+        if isinstance(destination, ResolvedRequest):
+            destination.forget_scope()
     if admission.stream is not None:
         admission.stream.close()
     if body is not None:

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from random import Random
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
@@ -17,6 +16,7 @@ from apf_middleware.asgi.admin.formatting import WallOffset
 from apf_middleware.asgi.control_socket import ControlSocket, Peer
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import ParentWatch, Signals
+from apf_middleware.asgi.rejections import RejectionAnswers
 from apf_middleware.asgi.reload import NO_FILES, ConfigurationOrigin, PreparedConfiguration, Reloader
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
 from apf_middleware.asgi.scrape import Scrape
@@ -89,7 +89,7 @@ class Service:
         self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry)
         self.own_paths, self.due = self._own_paths(), now()
         self.rejections: RejectionLog = RejectionLog(now)
-        self.chance: Random = Random()  # noqa: S311 - jitter, not for security
+        self.rejection_answers: RejectionAnswers = RejectionAnswers(self.response_headers)
         self._looked_at = self.due
         self._kinds = KindSampler(lambda: self.controller.registry.shown, now, self._rest)
         self._signals, self._parent = Signals(), ParentWatch(now)
@@ -207,6 +207,7 @@ class Service:
             prepared.chain,
             prepared.response_headers,
         )
+        self.rejection_answers = RejectionAnswers(prepared.response_headers)
         self.tracing, self.wait = prepared.tracing, choose_wait(prepared.tracing)
         # The targets are assigned from left to right, so this sets the successor of the old resolver. Requests that it
         # is resolving now find the successor after their next await.

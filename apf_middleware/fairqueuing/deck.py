@@ -212,7 +212,9 @@ class Deck:
         """
         exact = self.exact
         if exact is not None:
-            queue = exact.own.get(entropy) or exact.find(entropy)
+            queue = exact.own.get(entropy)
+            if queue is None:
+                queue = exact.find(entropy)
             if queue is not None:
                 self.choices += 1
                 return queue
@@ -293,6 +295,8 @@ class Deck:
 
     def leave(self, queue: Queue, entropy: int) -> None:
         """Note that a ticket of this flow has left ``queue``."""
+        if queue.length and queue.owner == entropy:
+            return  # the flow keeps its queue, which is not idle
         exact = self.exact
         # Shared queues, which guests use, are never listed. A queue that is listed already stays listed.
         if exact is not None and not queue.is_listed:

@@ -17,6 +17,7 @@ form a linked list, so it takes constant time to append a ticket, to serve the o
 discipline adds its own numbers in a subclass of `Queue`.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from enum import Enum, StrEnum
 from typing import Final, Protocol
@@ -229,6 +230,7 @@ class Queue:
     """
 
     __slots__ = (
+        "_by_flow",
         "executing",
         "index",
         "is_listed",
@@ -254,6 +256,7 @@ class Queue:
         self.owner: int | None = None
         self.is_listed: bool = False
         self.service_meter: ServiceMeter | None = None
+        self._by_flow: dict[int, int] | None = None  # the waiting tickets by flow, once `is_mostly` has counted
 
     @property
     def is_idle(self) -> bool:
@@ -284,6 +287,8 @@ class Queue:
         self.newest = ticket
         self.length += 1
         self.waiting_work += ticket.total_work
+        if self._by_flow is not None:
+            self._count(ticket)
 
     def insert(self, ticket: Ticket) -> None:
         """Add ``ticket``, which was parked, before all tickets that arrived later, as if it had never been parked."""
@@ -305,6 +310,8 @@ class Queue:
             older.newer = ticket
         self.length += 1
         self.waiting_work += ticket.total_work
+        if self._by_flow is not None:
+            self._count(ticket)
 
     def shift(self, ticket: Ticket) -> None:
         """Remove ``ticket``, the oldest; faster than `remove`."""
@@ -318,6 +325,8 @@ class Queue:
             ticket.newer = None
         self.length -= 1
         self.waiting_work -= ticket.total_work
+        if self._by_flow is not None:
+            self._discount(ticket)
 
     def remove(self, ticket: Ticket) -> None:
         """Remove ``ticket``, which may stand anywhere in the queue."""
@@ -334,6 +343,38 @@ class Queue:
         ticket.older = ticket.newer = None
         self.length -= 1
         self.waiting_work -= ticket.total_work
+        if self._by_flow is not None:
+            self._discount(ticket)
+
+    def is_mostly(self, entropy: int) -> bool:
+        """Return whether at least half of the waiting tickets belong to the flow with this ``entropy``.
+
+        Unless the queue is exact, the first call counts the tickets by flow. From then on the counts are kept up to
+        date, until the queue is empty, so that a queue that rejects many tickets isn't searched for each of them.
+        """
+        if self.owner == entropy:
+            return True
+        if self._by_flow is None:
+            self._by_flow = {}
+            for ticket in self:
+                self._count(ticket)
+        return 2 * self._by_flow.get(entropy, 0) >= self.length
+
+    def _count(self, ticket: Ticket) -> None:
+        by_flow = self._by_flow
+        assert by_flow is not None, "the caller has checked it"
+        by_flow[ticket.entropy] = by_flow.get(ticket.entropy, 0) + 1
+
+    def _discount(self, ticket: Ticket) -> None:
+        by_flow = self._by_flow
+        assert by_flow is not None, "the caller has checked it"
+        left = by_flow[ticket.entropy] - 1
+        if left:
+            by_flow[ticket.entropy] = left
+        else:
+            del by_flow[ticket.entropy]
+            if not by_flow:
+                self._by_flow = None
 
     def meters(self) -> dict[str, int]:
         """Return the discipline's numbers for this queue, by name."""
@@ -366,6 +407,8 @@ class Queue:
         assert self.waiting_work == sum(ticket.total_work for ticket in tickets), f"waiting work of {self!r}"
         assert self.newest is (tickets[-1] if tickets else None), f"the end of {self!r}"
         assert all(ticket.queue is self and ticket.is_waiting for ticket in tickets), f"foreign tickets in {self!r}"
+        counts = Counter(ticket.entropy for ticket in tickets)
+        assert self._by_flow is None or self._by_flow == counts, f"tickets of {self!r} by flow"
 
     def __repr__(self) -> str:
         return (

@@ -10,7 +10,7 @@ from apf_middleware.runtime.log import RejectionLog, log_event
 from apf_middleware.runtime.open_streams import OpenStreams
 from apf_middleware.runtime.queues import NamedQueues, QueueAction, QueueNaming, QueueState, UnknownQueue
 from apf_middleware.runtime.reading import read_server
-from apf_middleware.runtime.retry_after import DrainMeter, retry_after_s
+from apf_middleware.runtime.retry_after import DrainMeter, expected_wait_s, jittered_s, retry_after_s
 from apf_middleware.runtime.revocation import Revocation
 from apf_middleware.runtime.waiting import ClientWatch, wait_for_seat
 
@@ -34,6 +34,8 @@ __all__ = [
     "RejectionLog",
     "Revocation",
     "UnknownQueue",
+    "expected_wait_s",
+    "jittered_s",
     "log_event",
     "read_server",
     "retry_after_s",

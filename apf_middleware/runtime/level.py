@@ -105,7 +105,12 @@ class LevelRuntime:
     @property
     def dispatched(self) -> int:
         """The number of requests that have been given seats."""
-        return sum(counters.dispatched for counters in (*self._schema_counters.values(), *self._writes.values()))
+        dispatched = 0
+        for counters in self._schema_counters.values():
+            dispatched += counters.at_once + counters.after_wait
+        for counters in self._writes.values():
+            dispatched += counters.at_once + counters.after_wait
+        return dispatched
 
     @property
     def schema_counters(self) -> Mapping[str, SchemaCounters]:

@@ -7,10 +7,14 @@ The logger is ``apf_middleware``; the application decides where its records go.
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import Alarm
+
+if TYPE_CHECKING:
+    from apf_middleware.fairqueuing import Reason
+    from apf_middleware.metrics.schema_counters import SchemaCounters
 
 __all__ = ["LOG", "RejectionLog", "log_event"]
 
@@ -35,14 +39,15 @@ class RejectionLog:
 
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
-        self._counts: Counter[tuple[str, str, str]] = Counter()
+        self._counts: dict[tuple[SchemaCounters, Reason | None], int] = {}
         self._alarm = Alarm(self.summarize, now)
 
     def note(self, admission: Admission) -> None:
         """Count a rejected request."""
-        if not self._counts:
+        counts, key = self._counts, (admission.destination.counters, admission.reason)
+        if not counts:
             self._alarm.ask(self._now() + _SUMMARY_NS)
-        self._counts[admission.level, admission.schema, str(admission.reason)] += 1
+        counts[key] = counts.get(key, 0) + 1
         if LOG.isEnabledFor(logging.DEBUG):
             log_event(
                 logging.DEBUG,
@@ -55,7 +60,10 @@ class RejectionLog:
 
     def summarize(self) -> None:
         """Log what has been counted since the last summary."""
-        counts, self._counts = self._counts, Counter()
+        counted, self._counts = self._counts, {}
         self._alarm.cancel()
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for (of_schema, why), number in counted.items():  # reads and writes are counted apart, but logged together
+            counts[of_schema.level, of_schema.schema, str(why)] += number
         for (level, schema, reason), count in sorted(counts.items()):
             log_event(logging.WARNING, "apf.rejections", level=level, schema=schema, reason=reason, count=count)

@@ -5,15 +5,17 @@ nothing while there are no rejections. The retry time is jittered, so that rejec
 """
 
 from collections import deque
+from math import ceil
 from random import Random
 from typing import Final
 
-__all__ = ["DrainMeter", "retry_after_s"]
+__all__ = ["DrainMeter", "expected_wait_s", "jittered_s", "retry_after_s"]
 
 _SECOND: Final = 10**9
 _WINDOW_NS: Final = 10 * _SECOND
 _SPACING_NS: Final = _SECOND // 2
-_JITTER: Final = 0.25
+_LOWEST: Final = 0.75  # the jitter is a quarter
+_RANGE: Final = 0.5
 
 
 class DrainMeter:
@@ -42,13 +44,19 @@ class DrainMeter:
         return f"<DrainMeter: {len(self._samples)} samples>"
 
 
+def expected_wait_s(ahead: int, rate: float | None, least: int, most: int) -> float:
+    """Return the seconds until ``ahead`` requests are served, at most ``most``, or ``least`` if the rate is unknown."""
+    if rate is None:
+        return float(least)
+    return min(ahead / rate, float(most)) if rate > 0 else float(most)
+
+
+def jittered_s(expected_s: float, least: int, most: int, chance: Random) -> int:
+    """Return ``expected_s`` with some jitter, rounded up, within the bounds."""
+    seconds = ceil(expected_s * (_LOWEST + _RANGE * chance.random()))
+    return least if seconds < least else min(seconds, most)
+
+
 def retry_after_s(ahead: int, rate: float | None, *, least: int, most: int, chance: Random) -> int:
     """Return the seconds until ``ahead`` requests are served at ``rate``, with some jitter, within bounds."""
-    if rate is None:
-        expected = float(least)
-    elif rate <= 0:
-        expected = float(most)
-    else:
-        expected = min(ahead / rate, most)
-    spread = expected * chance.uniform(1 - _JITTER, 1 + _JITTER)
-    return max(least, min(most, -int(-spread // 1)))
+    return jittered_s(expected_wait_s(ahead, rate, least, most), least, most, chance)

@@ -1,11 +1,14 @@
 """What apps and clients see of requests that are admitted at once, queued, rejected, abandoned or cancelled."""
 
 import asyncio
+import gzip
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from tests.support.asgi_exchange import Exchange, http_scope
@@ -207,6 +210,29 @@ async def test_a_level_without_queues_rejects_requests_beyond_its_seats() -> Non
         protected.finish()
         await holder.end()
         assert (await protected.request("/next").end()).status == 200
+
+
+async def test_middleware_outside_may_change_a_rejection_without_changing_the_next_one() -> None:
+    """These two change the messages that they get; rejected requests share their answers."""
+    async with anyio.create_task_group() as tasks:
+        config = configuration(response="Reject", server=", responses: {retryAfter: {least: 7s, most: 7s}}")
+        protected = ProtectedApp(tasks, config)
+        outer = GZipMiddleware(CORSMiddleware(protected.middleware, allow_origins=["https://a.example"]), 1)
+        holder = await protected.holder()
+
+        async def reject(app: ASGIApp, **headers: str) -> Exchange:
+            return await Exchange(app, http_scope("/refused", headers=headers), tasks).body().start().end()
+
+        before = await reject(protected.middleware)
+        changed = await reject(outer, origin="https://a.example", **{"accept-encoding": "gzip"})
+        after = await reject(protected.middleware)
+
+        assert before.status == changed.status == 429
+        assert {"access-control-allow-origin", "content-encoding", "vary"} <= set(changed.headers)
+        assert before.sent == after.sent
+        assert gzip.decompress(changed.content) == after.content
+        protected.finish()
+        await holder.end()
 
 
 async def test_a_request_that_is_cancelled_while_queued_leaves_the_queue() -> None:

@@ -47,6 +47,9 @@ class World:
             assert len(taken) == self.queueset.settings.exact, "who has no place came when all were at work"
         else:
             assert queue not in [one[0].queue for one in before.values()], "an own queue is nobody else's"
+        if ticket.is_rejected:
+            waiting = [one.entropy for one in queue]
+            assert queue.is_mostly(flow) is (2 * waiting.count(flow) >= len(waiting)), "whose tickets fill the queue"
 
     def step(self, chance: random.Random) -> None:
         self.now += chance.choice([0, 1, MS, 30 * MS])

@@ -133,6 +133,15 @@ class _Machine(RuleBasedStateMachine):
     def quiesce_or_reopen(self, reopen: bool) -> None:  # noqa: FBT001 - hypothesis passes it by name
         self.twins.quiesce(reopen=reopen)
 
+    @precondition(lambda self: self._somebody_is(TicketState.WAITING))
+    @rule(which=_any, entropy=_entropies)
+    def ask_whose_tickets_fill_a_queue(self, which: int, entropy: int) -> None:
+        ticket, _ = self.twins.tickets[self._one_that_is(TicketState.WAITING, which)]
+        queue = ticket.queue
+        assert queue is not None
+        waiting = [one.entropy for one in queue]
+        assert queue.is_mostly(entropy) is (2 * waiting.count(entropy) >= len(waiting))
+
     # Invariants
 
     @invariant()

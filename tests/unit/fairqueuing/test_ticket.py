@@ -1,4 +1,6 @@
-"""Tickets: their states, and calls that are refused."""
+"""Tickets: their states, and calls that are refused; and the flows of a queue's tickets."""
+
+from random import Random
 
 import pytest
 
@@ -10,6 +12,7 @@ from apf_middleware.fairqueuing import (
     TicketState,
     Work,
 )
+from apf_middleware.fairqueuing.ticket import Queue
 from tests.support.builds import BOOL_FOR_A_NUMBER, raises_for_wrong_type
 
 ONE_QUEUE = QueueSetSettings(1, queues=1, hand_size=1, queue_length_limit=5)
@@ -94,3 +97,30 @@ def test_a_ticket_has_a_snapshot_in_every_state() -> None:
     queueset.arrive(3, one)
 
     assert (one.snapshot().state, one.snapshot().seated_at) == (TicketState.SEATED, 3)
+
+
+@pytest.mark.parametrize("asked", [0, 1, 50])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_queue_knows_whose_tickets_it_holds(seed: int, asked: int) -> None:
+    """Before the question ``asked``, nothing is counted."""
+    chance = Random(seed)
+    queue, waiting, parked = Queue(0), list[Ticket](), list[Ticket]()
+    for number in range(400):
+        what = chance.random()
+        if what < 0.5 or not waiting:
+            one = ticket(chance.randrange(3))
+            one.queue, one.state, one.arrived_at, one.total_work = queue, TicketState.WAITING, number, 1
+            waiting.append(one)
+            queue.append(one)
+        elif what < 0.6:
+            parked.append(waiting.pop(chance.randrange(len(waiting))))
+            queue.remove(parked[-1])
+        elif what < 0.7 and parked:
+            queue.insert(one := parked.pop(0))
+            waiting = sorted([*waiting, one], key=lambda other: other.arrived_at)
+        else:
+            queue.shift(waiting.pop(0))
+        queue.check()
+        if number >= asked:
+            flows = [one.entropy for one in waiting]
+            assert [queue.is_mostly(flow) for flow in range(4)] == [2 * flows.count(n) >= len(flows) for n in range(4)]

@@ -5,9 +5,9 @@ import logging
 import anyio
 import pytest
 
-from apf_middleware.fairqueuing import Reason
-from apf_middleware.runtime import Admission, RejectionLog
-from tests.support.level_world import LevelWorld
+from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.runtime import Admission, Destination, RejectionLog
+from tests.support.level_world import PLACE, LevelWorld
 from tests.support.virtual_loop import VirtualLoop
 
 
@@ -40,3 +40,17 @@ def test_rejections_are_summed_up_for_ten_seconds(caplog: pytest.LogCaptureFixtu
     assert record.levelno == logging.WARNING
     assert record.__dict__["apf"] == {"level": "crowd", "schema": "all", "reason": "time-out", "count": 3}
     assert record.getMessage() == "apf.rejections level=crowd schema=all reason=time-out count=3"
+
+
+def test_rejections_of_reads_and_writes_are_summed_up_together(caplog: pytest.LogCaptureFixture) -> None:
+    world = LevelWorld()
+    log = RejectionLog(lambda: world.time)
+    for writes, reason in ((False, Reason.TIME_OUT), (True, Reason.TIME_OUT), (True, Reason.QUEUE_FULL)):
+        admission = Admission(Destination(world.controller, PLACE, Work(), writes=writes))
+        world.controller.refuse(world.time, admission, reason)
+        log.note(admission)
+    log.summarize()
+    log.summarize()  # nothing is left
+
+    counts = [(one.__dict__["apf"]["reason"], one.__dict__["apf"]["count"]) for one in caplog.records]
+    assert counts == [("queue-full", 1), ("time-out", 2)]

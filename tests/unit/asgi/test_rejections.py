@@ -1,0 +1,257 @@
+"""The answers to rejected requests: their contents, and when two requests get the same one."""
+
+import json
+from dataclasses import replace
+from random import Random
+from typing import Literal
+
+import pytest
+
+from apf_middleware.asgi.rejections import RejectionAnswers
+from apf_middleware.asgi.resolver import ResponseHeaders
+from apf_middleware.asgi.responses import Answer
+from apf_middleware.classification import Classification
+from apf_middleware.config import Configuration, load, load_text
+from apf_middleware.config.responses import ResponseSettings, RetryAfterBounds
+from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.gates import Refusal
+from apf_middleware.runtime import Admission, Controller
+
+MS = 10**6
+SECOND = 10**9
+ANONYMOUS = Classification("anonymous-clients", "anonymous", "10.0.0.0/24", 7)
+
+
+class World:
+    """A controller whose clock the test sets, and the answers to its rejected requests."""
+
+    def __init__(self, config: Configuration | None = None, settings: ResponseSettings | None = None) -> None:
+        self.now = 0
+        self.controller = Controller(config or load(), now=lambda: self.now)
+        self.answers = RejectionAnswers(ResponseHeaders(settings or ResponseSettings()), Random(1))
+
+    def arrive(self, place: Classification = ANONYMOUS) -> Admission:
+        admission = Admission(self.controller.destination(place, Work()))
+        self.controller.arrive(self.now, admission)
+        return admission
+
+    def refused(self, reason: Reason, *, after: int = 0) -> Admission:
+        """Return a request that was rejected for ``reason``, when it had waited for ``after`` nanoseconds."""
+        admission = Admission(self.controller.destination(ANONYMOUS, Work()))
+        self.controller.refuse(self.now, admission, reason)
+        admission.arrived_at -= after
+        return admission
+
+    def reject(self, reason: Reason, *, after: int = 0) -> Answer:
+        return self.answers.find(self.refused(reason, after=after))
+
+
+STEADY = ResponseSettings(retry_after=RetryAfterBounds(3, 3))
+"""Settings without randomness."""
+
+
+def headers_of(answer: Answer) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in answer.headers}
+
+
+def retry_after(answer: Answer) -> int:
+    return int(headers_of(answer)["retry-after"])
+
+
+def crowd(queues: int = 2, length: int = 4, seats: int = 1) -> Configuration:
+    """Return a configuration with one level."""
+    return load_text(
+        f"""
+apiVersion: apf/v1
+kind: Server
+spec: {{seats: {seats}, defaults: none}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {{name: crowd}}
+spec:
+  shares: 1000
+  queuing: {{queues: {queues}, handSize: 1, queueLengthLimit: {length}}}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: all}}
+spec: {{level: crowd, rules: [{{httpRules: [{{}}]}}]}}
+"""
+    )
+
+
+def flow(name: str, entropy: int) -> Classification:
+    return Classification("all", "crowd", name, entropy)
+
+
+# What is in an answer
+
+
+def test_a_rejection_has_the_headers_that_a_client_needs() -> None:
+    found = World().reject(Reason.TIME_OUT)
+    headers, problem = headers_of(found), json.loads(found.body)
+
+    assert found.status == problem["status"] == 429
+    assert headers["content-type"] == "application/problem+json"
+    assert headers["content-length"] == str(len(found.body))
+    assert headers["cache-control"] == "no-store"
+    assert headers["retry-after"] == "1"
+    assert headers["x-apf-flow-schema"] == problem["schema"] == "anonymous-clients"
+    assert headers["x-apf-priority-level"] == problem["level"] == "anonymous"
+    assert problem["reason"] == "time-out"
+    assert problem["waited"] == 0
+    assert "10.0.0.0" not in json.dumps(problem), "the flow of others is not disclosed"
+
+
+@pytest.mark.parametrize("dialect", ["apf", "kubernetes"])
+def test_names_can_be_hidden(dialect: Literal["apf", "kubernetes"]) -> None:
+    found = World(settings=ResponseSettings(dialect=dialect, names="hidden")).reject(Reason.CONCURRENCY_LIMIT)
+
+    assert b"anonymous" not in found.body
+    assert "anonymous" not in repr(found.headers)
+    prefix = "x-apf" if dialect == "apf" else "x-kubernetes-pf"
+    assert len([name for name in headers_of(found) if name.startswith(prefix)]) == 2
+
+
+def test_a_closing_server_answers_503_for_any_configured_status() -> None:
+    world = World(settings=STEADY)
+    closed = world.reject(Reason.QUEUE_CLOSED)  # of a named queue, while the server is open
+    world.controller.close()
+    found = world.answers.find(world.arrive())
+
+    assert (closed.status, found.status) == (503, 503)
+    assert "connection" not in headers_of(closed)
+    assert headers_of(found)["connection"] == "close"
+    assert json.loads(closed.body)["detail"] == "The queue for requests like this one is closed."
+    assert json.loads(found.body)["detail"] == "The server is shutting down."
+
+
+def test_the_status_of_rejections_can_be_chosen() -> None:
+    assert World(settings=ResponseSettings(status=503)).reject(Reason.CONCURRENCY_LIMIT).status == 503
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_each_reason_is_explained(reason: Reason) -> None:
+    problem = json.loads(World().reject(reason).body)
+
+    assert (problem["type"], problem["reason"]) == (f"urn:apf:{reason.value}", reason.value)
+    assert problem["detail"]
+
+
+@pytest.mark.parametrize("reason", [Reason.SLOW_BODY, Reason.BODY_LIMIT])
+def test_a_body_that_is_never_received_ends_the_connection(reason: Reason) -> None:
+    assert headers_of(World().reject(reason))["connection"] == "close"
+
+
+def test_an_answer_of_a_gate_names_the_gate_and_has_its_status_and_time() -> None:
+    world = World()
+    admission = world.refused(Reason.GATE)
+    admission.refusal = Refusal("quota", 503, 7.2)
+    found = world.answers.find(admission)
+
+    assert found.status == 503
+    assert headers_of(found)["retry-after"] == "8"
+    assert json.loads(found.body)["gate"] == "quota"
+    assert "gate" not in json.loads(world.reject(Reason.GATE).body), "another request has another answer"
+
+
+# When requests share an answer
+
+
+def test_requests_that_are_rejected_on_arrival_share_an_answer() -> None:
+    world = World(settings=STEADY)
+    first, second = world.reject(Reason.CONCURRENCY_LIMIT), world.reject(Reason.CONCURRENCY_LIMIT)
+
+    assert first is second
+    assert first is not world.reject(Reason.STREAM_LIMIT)
+
+
+@pytest.mark.parametrize("settings", [STEADY, replace(STEADY, server_timing=True, names="hidden")])
+def test_a_shared_answer_is_the_one_that_a_request_alone_would_get(settings: ResponseSettings) -> None:
+    world = World(settings=settings)
+    for reason in [reason for reason in Reason if reason not in {Reason.GATE, Reason.TIME_OUT}]:
+        world.reject(reason)
+        alone = world.answers._write_for(world.refused(reason), reason)
+        assert world.reject(reason) == alone
+
+
+def test_a_request_that_has_waited_is_told_for_how_long() -> None:
+    world = World(settings=ResponseSettings(server_timing=True))
+    world.reject(Reason.QUEUE_CLOSED)
+    found = world.reject(Reason.QUEUE_CLOSED, after=1500 * MS)
+
+    assert json.loads(found.body)["waited"] == 1.5
+    assert headers_of(found)["server-timing"] == 'apf;dur=1500.0;desc="queue-closed"'
+    assert json.loads(world.reject(Reason.QUEUE_CLOSED).body)["waited"] == 0
+
+
+def test_retry_after_is_random_and_follows_the_rate() -> None:
+    world = World(crowd(length=400, seats=2))
+    running = [world.arrive(flow("a", 1)) for _ in range(402)]
+    assert {retry_after(world.answers.find(world.arrive(flow("a", 1)))) for _ in range(50)} == {1, 2}
+    for number in range(20):
+        world.now += 100 * MS
+        world.controller.release(running[number])
+        world.arrive(flow("a", 1))
+    answers = [world.answers.find(world.arrive(flow("a", 1))) for _ in range(500)]
+    seconds = set(map(retry_after, answers))
+
+    # 401 requests at 11 a second, because 22 were served in two seconds; and a quarter more or less
+    assert 28 <= min(seconds) <= 29
+    assert 45 <= max(seconds) <= 46
+    assert len(seconds) >= 15
+    for answer in answers:
+        assert json.loads(answer.body)["retry_after"] == retry_after(answer)
+
+
+def test_the_rate_is_measured_again_after_a_short_time() -> None:
+    world = World(crowd(length=1, seats=1))
+    world.arrive(flow("a", 1))
+    world.arrive(flow("a", 1))
+    found = []
+    for now in (0, 3 * SECOND, 3 * SECOND + 10 * MS, 4 * SECOND):
+        world.now = now
+        found.append(retry_after(world.answers.find(world.arrive(flow("a", 1)))))
+
+    # at first the rate is unknown, and then only one request was served in so many seconds
+    assert found[0] <= 2
+    assert all(seconds > 2 for seconds in found[1:])
+
+
+def test_few_answers_are_kept_although_many_numbers_are_possible() -> None:
+    world = World(settings=ResponseSettings(retry_after=RetryAfterBounds(1, 100_000)))
+    world.reject(Reason.CONCURRENCY_LIMIT)
+    [prepared] = world.answers._prepared.values()
+    for expected in range(1, 50_000, 50):
+        prepared.expected_s = float(expected)
+        world.reject(Reason.CONCURRENCY_LIMIT)
+
+    assert len(prepared.answers) <= 256
+
+
+# Whose requests fill the queue
+
+
+def test_a_caller_is_told_whether_its_own_flow_fills_the_queue() -> None:
+    world = World(crowd(length=4))
+    elephant = flow("elephant", 2)
+    for _ in range(5):
+        world.arrive(elephant)
+    own = world.answers.find(world.arrive(elephant))
+    index = world.controller.levels["crowd"].shared.queueset.deck.choose(2, 1).index
+    mice = [flow(f"mouse-{number}", number) for number in range(3, 200)]
+    other = next(
+        one for one in map(world.arrive, mice) if one.reason and one.queue is not None and one.queue.index == index
+    )
+
+    assert json.loads(own.body)["own_flow"] is True
+    assert json.loads(world.answers.find(other).body)["own_flow"] is False
+
+
+def test_with_a_single_queue_nothing_is_said_about_the_own_flow() -> None:
+    world = World(crowd(queues=1, length=1))
+    rejected = [world.arrive(flow("a", 1)) for _ in range(3)][-1]
+
+    assert rejected.reason is Reason.QUEUE_FULL
+    assert "own_flow" not in json.loads(world.answers.find(rejected).body)
