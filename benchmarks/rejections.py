@@ -21,7 +21,6 @@ import re
 import shutil
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import urllib.error
@@ -32,16 +31,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.measure import print_json, print_table
-from benchmarks.throughput import parse_wrk
 from benchmarks.wire_apps import environment
 from benchmarks.wire_configs import write_config
-from tests.support.servers import Server, cores, pinned, run_ns, serve
+from benchmarks.wrk import run_wrk
+from tests.support.servers import Server, cores, cpu_seconds, serve
 
-__all__ = ["BASE", "ROWS", "Burst", "RejectionRow", "compare", "measure"]
+__all__ = ["BASE", "ROWS", "Burst", "RejectionRow", "compare", "measure", "require_same"]
 
 Row = dict[str, Any]
 
-CONNECTIONS: Final = 64
 TENANT: Final = "elephant"
 _HOLDING: Final = 500  # requests that don't end: more than the seats and the queues of one tenant hold
 
@@ -89,7 +87,7 @@ def measure(rows: Sequence[RejectionRow], turns: int, seconds: int = 1) -> Itera
             stack.enter_context(_hold(server))
         for server in servers.values():
             _burst(server, seconds)  # warm up
-        _require_same({name: _rejection(server) for name, server in servers.items()})
+        require_same({name: _rejection(server) for name, server in servers.items()})
         for _ in range(turns):
             for name, server in servers.items():
                 bursts[name].append(_burst(server, seconds))
@@ -143,7 +141,7 @@ def _rejection(server: Server) -> tuple[int, Mapping[str, str], bytes]:
             return error.code, dict(error.headers), error.read()
 
 
-def _require_same(answers: Mapping[str, tuple[int, Mapping[str, str], bytes]]) -> None:
+def require_same(answers: Mapping[str, tuple[int, Mapping[str, str], bytes]]) -> None:
     """Raise RuntimeError unless all rows reject with the same headers, and with bodies of nearly the same length."""
     for name, (status, _, _) in answers.items():
         if status != 429:
@@ -157,15 +155,14 @@ def _require_same(answers: Mapping[str, tuple[int, Mapping[str, str], bytes]]) -
 def _burst(server: Server, seconds: int) -> Burst:
     """Send requests, which must all be rejected, for some seconds."""
     _, core = cores() or (None, None)
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", "-H", f"X-Tenant: {TENANT}", server.url]
-    before = run_ns(server.pid)
-    with pinned(core):
-        text = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout  # noqa: S603 - as above
-    taken = run_ns(server.pid) - before
-    found = parse_wrk(text)
+    before = cpu_seconds(server.pid)
+    [found] = run_wrk([server.url], seconds, core, [f"X-Tenant: {TENANT}"])
+    after = cpu_seconds(server.pid)
+    if before is None or after is None:
+        raise RuntimeError("this system doesn't tell the processor time of a process")
     if found.non_2xx != found.requests or found.errors:
-        raise RuntimeError(f"not all requests were rejected:\n{text}")
-    return Burst(found.requests, taken / found.requests / 1000)
+        raise RuntimeError(f"not all requests were rejected: {found}")
+    return Burst(found.requests, (after - before) / found.requests * 1e6)
 
 
 def main() -> None:

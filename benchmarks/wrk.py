@@ -1,4 +1,4 @@
-"""wrk, which makes the load of ``benchmarks.throughput``: how it is started, and what its report says."""
+"""wrk, which makes the load of ``throughput`` and ``rejections``: how it is started, and what its report says."""
 
 import contextlib
 import re
@@ -53,15 +53,18 @@ def parse_wrk(text: str) -> WrkReport:
     )
 
 
-def run_wrk(urls: Sequence[str], seconds: int, core: int | None = None) -> Sequence[WrkReport]:
+def run_wrk(
+    urls: Sequence[str], seconds: int, core: int | None = None, headers: Sequence[str] = ()
+) -> Sequence[WrkReport]:
     """Load servers from ``core``, all at once and each with a wrk of its own. wrk counts time in whole seconds."""
     with contextlib.ExitStack() as stack, pinned(core):
-        processes = [stack.enter_context(_start(url, seconds)) for url in urls]
+        processes = [stack.enter_context(_start(url, seconds, headers)) for url in urls]
         return [_report(process) for process in processes]
 
 
-def _start(url: str, seconds: int) -> subprocess.Popen[str]:
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", url]
+def _start(url: str, seconds: int, headers: Sequence[str]) -> subprocess.Popen[str]:
+    given = [argument for header in headers for argument in ("-H", header)]
+    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", *given, url]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - the URL is ours
 
 

@@ -7,27 +7,31 @@ row that refuses what it should have served, would make figures look better than
 import asyncio
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.config import load, read
 from apf_middleware.config.build import derive_limits
-from benchmarks import overhead, overload
+from benchmarks import overhead, overload, rejections
 from benchmarks.load import LoadReport, percentile, run_load
-from benchmarks.wire_apps import WRAPPERS
+from benchmarks.rejections import Burst
+from benchmarks.wire_apps import WRAPPERS, holding, ours
 from benchmarks.wire_backend import Backend, Scoreboard
 from benchmarks.wire_callers import LoadPlan, MouseSample
 from benchmarks.wire_client import Connection, request_bytes
 from benchmarks.wire_configs import CONFIGS, write_config
+from benchmarks.wire_rejection import reject
 from benchmarks.wire_requests import Receiver, RequestMaker
+from benchmarks.wire_round_robin import RoundRobin
 from tests.support.servers import Kind, ServerStartError, busy_seconds, cores, cpu_seconds, pinned, serve
 from tests.support.virtual_loop import VirtualLoop
 
@@ -133,7 +137,7 @@ def test_our_configurations_are_valid_and_odd_in_nothing(name: str, tmp_path: Pa
     assert list(reading.problems) == []
 
 
-@pytest.mark.parametrize("name", ["contended", "memory", "overload", "overload-small-hand"])
+@pytest.mark.parametrize("name", ["contended", "memory", "overload", "overload-small-hand", "rejections", "unqueued"])
 def test_our_level_has_the_ten_seats_that_the_others_have(name: str, tmp_path: Path) -> None:
     limits = derive_limits(load(write_config(name, tmp_path)))["tenants"]
 
@@ -163,7 +167,200 @@ def test_each_configuration_before_the_backend_is_a_row() -> None:
     names = [row.name for row in overload.ROWS]
 
     assert names[:5] == ["bare", "uvicorn-limit-10", "uvicorn-limit-100", "semaphore", "semaphore-reject"]
-    assert names[5:] == ["ours-sharded", "ours", "ours-small-hand"]
+    assert names[5:] == ["round-robin", "ours-sharded", "ours", "ours-small-hand"]
+
+
+def test_the_scenarios_are_an_elephant_a_larger_one_and_five(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = []
+
+    def measure_once(row: overload.OverloadRow, plan: dict[str, Any]) -> dict[str, Any]:
+        plans.append((row.name, plan["elephants"], plan["connections"]))
+        cpu = 0.3 if row.name == "ours" else 0.2 if plan["seed"] == 1 else 0.1
+        return dict.fromkeys(LoadReport.__dataclass_fields__, 1) | {"server_cpu": cpu}
+
+    monkeypatch.setattr(overload, "_measure_once", measure_once)
+    monkeypatch.setattr(sys, "argv", ["overload", "--scenarios", "--json", "--rounds=2", "--only=^(ours|round-robin)$"])
+    printed: list[Any] = []
+    monkeypatch.setattr(overload, "print_json", printed.extend)
+    overload.main()
+
+    assert plans == [(row, *counts) for counts in ((1, 200), (1, 600), (5, 200)) for row in ("round-robin", "ours") * 2]
+    assert [(row["elephants"], row["connections"]) for row in printed[::2]] == [(1, 200), (1, 600), (5, 200)]
+    assert [row["cpu_ratio"] for row in printed[:2]] == [1, pytest.approx((1.5 + 3) / 2)]
+
+
+# Round robin
+
+
+class Turns:
+    """A round robin with one seat, in front of an app that notes its requests and ends them in order."""
+
+    def __init__(self, seats: int = 1) -> None:
+        self.served: list[str] = []
+        self.rejected: list[str] = []
+        self._may_end: list[asyncio.Event] = []
+        self.app = RoundRobin(self._answer, seats)
+
+    async def _answer(self, scope: Scope, _receive: Receive, _send: Send) -> None:
+        self.served.append(scope["path"])
+        self._may_end.append(event := asyncio.Event())
+        await event.wait()
+
+    def ask(self, tenant: str, name: str = "") -> asyncio.Task[None]:
+        path = name or tenant
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                assert message["status"] == 429
+                self.rejected.append(path)
+
+        async def receive() -> Message:
+            raise AssertionError("nothing is received")
+
+        scope = {"path": path, "headers": [(b"host", b"x"), (b"x-tenant", tenant.encode())]}
+        return asyncio.ensure_future(self.app(scope, receive, send))
+
+    async def end(self, number: int = 1) -> None:
+        for _ in range(number):
+            self._may_end.pop(0).set()
+            await settle()
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def in_virtual_time(play: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(play())
+
+
+def test_tenants_take_turns() -> None:
+    async def play() -> None:
+        turns = Turns()
+        tasks = [turns.ask(tenant, f"{tenant}{n}") for tenant, number in (("a", 4), ("b", 2)) for n in range(number)]
+        await settle()
+        await turns.end(6)
+        assert turns.served == ["a0", "a1", "b0", "a2", "b1", "a3"]
+        tasks.append(turns.ask("b"))
+        await settle()
+        assert turns.served[-1] == "b", "the seat is free again"
+        await turns.end()
+        await asyncio.gather(*tasks)
+
+    in_virtual_time(play)
+
+
+def test_a_tenant_has_fifty_places_and_waits_less_than_a_second() -> None:
+    async def play() -> None:
+        turns = Turns()
+        tasks = [turns.ask("a", f"a{number}") for number in range(53)]
+        await settle()
+        assert turns.rejected == ["a51", "a52"]
+        tasks.append(turns.ask("b"))
+        await asyncio.sleep(0.79)
+        assert len(turns.rejected) == 2
+        await asyncio.sleep(0.02)
+        assert len(turns.rejected) == 53
+        tasks.append(turns.ask("b", "later"))
+        await turns.end(2)
+        assert turns.served == ["a0", "later"], "requests that have given up are passed over"
+        await asyncio.gather(*tasks)
+
+    in_virtual_time(play)
+
+
+def test_a_cancelled_request_passes_its_seat_on() -> None:
+    async def play() -> None:
+        turns = Turns()
+        tasks = [turns.ask(tenant) for tenant in "abc"]
+        await settle()
+        turns._may_end.pop(0).set()
+        await asyncio.sleep(0)  # the seat has been given to b, whose task hasn't run yet
+        tasks[1].cancel()
+        await settle()
+        assert turns.served == ["a", "c"]
+        await turns.end()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    in_virtual_time(play)
+
+
+# Rejections
+
+
+@pytest.mark.skipif(shutil.which("wrk") is None and "CI" not in os.environ, reason="wrk isn't installed")
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="only Linux tells how long a thread has run")
+def test_the_cost_of_rejections_is_compared_with_that_of_a_semaphore() -> None:
+    measured = rows("benchmarks.rejections", "--turns", "2", "--only", "ours")
+
+    assert [row["row"] for row in measured] == ["semaphore-reject", "ours", "ours-sharded", "ours-unqueued"]
+    assert measured[0]["ratio"] == 1
+    for row in measured:
+        assert row["turns"] == 2
+        assert row["requests"] > 500
+        assert 1 < row["cpu_us_q1"] <= row["cpu_us"] <= row["cpu_us_q3"] < 5000
+
+
+def test_costs_are_compared_in_the_same_turn() -> None:
+    base = [Burst(100, cpu_us) for cpu_us in (10.0, 20.0, 40.0)]
+    found = rejections.compare([Burst(50, 15.0), Burst(50, 50.0), Burst(50, 80.0)], base)
+
+    assert (found["cpu_us"], found["ratio"]) == (50, 2)
+    assert (found["ratio_q1"], found["ratio_q3"]) == (1.75, 2.25)
+    assert (found["requests"], found["turns"]) == (150, 3)
+
+
+def test_rejections_that_differ_are_not_compared() -> None:
+    alike = (429, {"a": "1"}, b"x" * 250)
+    rejections.require_same({"one": alike, "other": (429, {"a": "2"}, b"y" * 260)})
+
+    for other in ((429, {"a": "1", "b": "2"}, b"x" * 250), (429, {"a": "1"}, b"x" * 500)):
+        with pytest.raises(RuntimeError, match="different answers"):
+            rejections.require_same({"one": alike, "other": other})
+    with pytest.raises(RuntimeError, match="row other answered 200, not 429"):
+        rejections.require_same({"one": alike, "other": (200, {"a": "1"}, b"x" * 250)})
+
+
+def test_our_rejection_is_the_one_that_the_others_send(tmp_path: Path) -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def overflow() -> None:
+        app = ours(holding, write_config("rejections", tmp_path))
+        scopes = [{**scope, "path": "/hold"} for scope, _ in RequestMaker(tenants=True).make(16 * 61)][::16]
+        receiver = Receiver()
+        await receiver()
+        tasks = [asyncio.ensure_future(app(scope, receiver, send)) for scope in scopes]
+        await settle()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await reject(send)
+
+    asyncio.run(overflow())
+    mine, its = sent[:2], sent[2:]
+    assert [name for name, _ in mine[0]["headers"]] == [name for name, _ in its[0]["headers"]]
+    first, second = (json.loads(messages[1]["body"]) for messages in (mine, its))
+    assert {**first, "retry_after": 1} == second
+
+
+def test_only_requests_that_are_to_be_held_are() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    asyncio.run(holding({"path": "/"}, receive, send))
+    assert sent[0]["status"] == 200
+    asyncio.run(holding({"path": "/hold"}, receive, send))
+    assert len(sent) == 2
 
 
 def load_against(

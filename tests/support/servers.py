@@ -27,7 +27,6 @@ __all__ = [
     "cpu_seconds",
     "free_port",
     "pinned",
-    "run_ns",
     "serve",
 ]
 
@@ -211,11 +210,6 @@ def _scheduled_ns(pid: int) -> int:
         with contextlib.suppress(OSError):  # the thread has ended meanwhile
             taken += int(thread.read_text().split()[0])
     return taken
-
-
-def run_ns(pid: int) -> int:
-    """Return the time for which the main thread of a process has run, in nanoseconds; only Linux tells it."""
-    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
 
 
 def busy_seconds() -> float | None:
