@@ -14,6 +14,7 @@ from starlette.types import Scope, Send
 
 from apf_middleware.asgi.resolver import ResponseHeaders
 from apf_middleware.asgi.scope import Headers
+from apf_middleware.copying import Value
 
 if TYPE_CHECKING:
     from starlette.types import Message
@@ -36,7 +37,7 @@ _REFUSED: Final = 1008  # the WebSocket close code for a violated policy
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Value):
     """A complete response, which may be sent more than once."""
 
     status: int

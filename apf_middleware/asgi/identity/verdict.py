@@ -11,6 +11,7 @@ from typing import Final
 from starlette.types import Scope
 
 from apf_middleware.classification import Identity
+from apf_middleware.copying import Value
 
 __all__ = ["AUTHENTICATED_GROUP", "DESCRIPTIONS", "Authenticated", "Facts", "Refused", "Verdict", "refuse"]
 
@@ -43,7 +44,7 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Authenticated:
+class Authenticated(Value):
     """The caller's identity, valid until the time ``valid_until`` in wall-clock seconds; None means without a limit."""
 
     identity: Identity
@@ -51,7 +52,7 @@ class Authenticated:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Value):
     """A refusal of bad credentials, answered with 401; ``challenge`` is the value of WWW-Authenticate."""
 
     challenge: str
