@@ -128,8 +128,10 @@ class RequestHandler:
                 if not resolved.awaits_body or service.controller.is_closing:
                     return resolved, body
                 resolver = service.resolver
-                if body is None and ((body := _begin_body(resolved, scope, receive)) is None or body.is_there):
-                    return resolved, body
+                if body is None:
+                    body = _begin_body(resolved, scope, receive)
+                    if body is None or body.is_there:
+                        return resolved, body
                 await body.gather(service.controller.bodies.settings.buffer)
                 now = service.now()
                 if service.resolver is resolver and resolved.until > now:

@@ -108,8 +108,8 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[TaskGroup], Awa
 
         with asyncio.Runner(loop_factory=VirtualLoop) as runner:
             loop = runner.get_loop()
-            defaults = Service.__init__.__kwdefaults__ or {}
-            monkeypatch.setitem(defaults, "now", lambda: round(loop.time() * 10**9))
+            clocked = partial(Service, now=lambda: round(loop.time() * 10**9))
+            monkeypatch.setattr("apf_middleware.asgi.middleware.Service", clocked)
             return runner.run(live())
 
     return run

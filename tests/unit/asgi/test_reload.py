@@ -244,15 +244,15 @@ def test_changes_that_need_a_restart_are_reported_also_when_a_setting_was_remove
 
 
 async def test_exceptions_of_named_code_are_reported_and_change_nothing(
-    file: Path, caplog: pytest.LogCaptureFixture
+    file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     middleware = APFMiddleware(app, file)
     service = middleware.service
 
-    def fails(_configuration: object) -> None:
+    def fails(*_: object) -> None:
         raise ZeroDivisionError("in a module of the user's")
 
-    service.prepare = fails  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr("apf_middleware.asgi.reload.needs_restart", fails)
     resolver = service.resolver
     with caplog.at_level(logging.ERROR, "apf_middleware"):
         assert not await middleware.reload()
