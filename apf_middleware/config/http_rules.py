@@ -121,7 +121,7 @@ class DistinguisherModel(Settings):
 
     source: Annotated[
         Literal["user", "namespace", "group", "header", "pathParameter", "query", "clientAddress", "callable"],
-        AfterValidator(Source),
+        AfterValidator(lambda name: Source(name)),  # noqa: PLW0108 - from Python 3.12 on, an Enum has no such signature
         PlainSerializer(str),
     ]
     argument: Annotated[NonEmpty | None, Field(alias="name")] = None
