@@ -211,6 +211,10 @@ def _read_seconds(text: object) -> int:
     return duration // _SECOND
 
 
+def _written_seconds(seconds: int) -> str:
+    return f"{seconds}s"
+
+
 def size_bytes(text: str) -> int:
     """Convert a size such as ``64KiB`` or ``512B`` to bytes; any other text is a ValueError."""
     match = re.fullmatch(_SIZE, text)
@@ -286,7 +290,9 @@ Duration = Annotated[str, AfterValidator(_check_duration), _schema(pattern=f"^{_
 Nanoseconds = Annotated[
     int, Ge(0), PlainValidator(_read_duration), PlainSerializer(written_duration), WithJsonSchema(_DURATION_SCHEMA)
 ]
-Seconds = Annotated[int, PlainValidator(_read_seconds), PlainSerializer("{}s".format), WithJsonSchema(_DURATION_SCHEMA)]
+Seconds = Annotated[
+    int, PlainValidator(_read_seconds), PlainSerializer(_written_seconds), WithJsonSchema(_DURATION_SCHEMA)
+]
 Size = Annotated[int, Ge(0), PlainValidator(_read_size), PlainSerializer(written_size), WithJsonSchema(_SIZE_SCHEMA)]
 Pattern = Annotated[str, AfterValidator(_pattern), _schema(format="regex", maxLength=MAX_PATTERN)]
 Transform = Annotated[Pattern, AfterValidator(_transform)]
