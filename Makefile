@@ -79,6 +79,7 @@ $(NATIVE)/.ready: pyproject.toml $(shell find apf_middleware -name '*.py') | $(R
 	@$(NATIVE_PIP) --group dev
 	@$(NATIVE_PIP) --force-reinstall --no-deps $(NATIVE)/dist/*.whl
 	@$(NATIVE_PIP) "$$(echo $(NATIVE)/dist/*.whl)[cli,jwt]"
+	@$(NATIVE)/bin/python -I tests/smoke.py compiled
 	@touch $@
 
 # One environment in two steps: what the demo needs is there in seconds, and everything else comes on top of it.

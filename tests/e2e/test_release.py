@@ -6,12 +6,14 @@ import subprocess
 import sys
 import tarfile
 import time
+import tomllib
 import urllib.request
 import venv
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -235,29 +237,76 @@ def test_a_page_with_wrong_output_is_detected(tmp_path: Path) -> None:
     assert [missing(*pair) for pair in zip(commands, printed, strict=True)] == [[], ["a"]]
 
 
+Job = dict[str, Any]
+
+
+def workflows() -> dict[str, dict[Any, Any]]:
+    return {path.name: yaml.safe_load(path.read_text()) for path in (ROOT / ".github/workflows").glob("*.yaml")}
+
+
+def jobs() -> Iterator[tuple[str, Job]]:
+    """Yield the jobs that have steps, by name; the others only call another workflow."""
+    for flow in workflows().values():
+        yield from ((name, job) for name, job in flow["jobs"].items() if "uses" not in job)
+
+
 def test_workflows_use_targets_that_exist() -> None:
     """What runs on GitHub is what runs here."""
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    workflows = {path.name: yaml.safe_load(path.read_text()) for path in (ROOT / ".github/workflows").glob("*.yaml")}
-    steps = [step for flow in workflows.values() for job in flow["jobs"].values() for step in job["steps"]]
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    steps = [step for _, job in jobs() for step in job["steps"]]
     commands = [step["run"] for step in steps if "run" in step]
+    ci = (ROOT / ".ci" / "run").read_text()
 
-    assert sorted(workflows) == ["release.yaml", "test.yaml"]
+    assert sorted(workflows()) == ["release.yaml", "test.yaml", "wheels.yaml"]
     assert all("uses" in step or "run" in step for step in steps)
     assert {target for run in commands for target in re.findall(r"make (\w+)", run)} == {"docs", "dist", "types"}
-    assert sum(run.startswith("bash .ci/run") for run in commands) == 2  # which is system packages and make test
-    assert "make test" in (ROOT / ".ci" / "run").read_text()
-    for command in commands:
-        assert set(re.findall(r"make (\w+)", command)) <= targets
+    assert sum(run.startswith("bash .ci/run") for run in commands) == 2  # system packages, and the tests of both builds
+    assert re.findall(r"^make (\S+)", ci, re.MULTILINE) == ["test", "test-native"]
+    assert {target for run in (*commands, ci) for target in re.findall(r"^make (\S+)", run, re.MULTILINE)} <= targets
 
 
 def test_workflows_can_do_no_more_than_they_need() -> None:
     """Tokens read; only the job that publishes may ask for an identity, and it has no password."""
-    for path in (ROOT / ".github/workflows").glob("*.yaml"):
-        flow = yaml.safe_load(path.read_text())
-        assert flow["permissions"] == {"contents": "read"}
-        for name, job in flow["jobs"].items():
-            assert job.get("permissions", {}) in ({}, {"id-token": "write"})
-            assert ("id-token" in job.get("permissions", {})) == (name == "publish")
-            assert job["timeout-minutes"] <= 60
-        assert "secrets." not in path.read_text()
+    assert [flow["permissions"] for flow in workflows().values()] == [{"contents": "read"}] * 3
+    for name, job in jobs():
+        assert job.get("permissions", {}) in ({}, {"id-token": "write"})
+        assert ("id-token" in job.get("permissions", {})) == (name == "publish")
+        assert job["timeout-minutes"] <= 60
+    assert not any("secrets." in path.read_text() for path in (ROOT / ".github/workflows").iterdir())
+
+
+def test_a_release_publishes_all_that_was_built_and_tested() -> None:
+    release, wheels = workflows()["release.yaml"]["jobs"], workflows()["wheels.yaml"]["jobs"]
+    called = [job["uses"] for job in release.values() if "uses" in job]
+    uploads = [step["with"] for job in wheels.values() for step in job["steps"] if "upload" in step.get("uses", "")]
+    [download] = [step["with"] for step in release["publish"]["steps"] if "download" in step["uses"]]
+
+    assert called == ["./.github/workflows/wheels.yaml"]
+    assert "workflow_call" in workflows()["wheels.yaml"][True]  # YAML reads the key "on" as a boolean
+    assert sorted(release["publish"]["needs"]) == sorted(release.keys() - {"publish"})
+    assert download == {"pattern": "dist-*", "merge-multiple": True, "path": "dist/"}
+    assert [upload["name"] for upload in uploads] == ["dist-pure", "dist-${{ matrix.runner }}"]
+    assert {upload["path"] for upload in uploads} == {"dist/"}
+
+
+def test_wheels_are_compiled_for_each_version_of_python_that_is_supported() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    versions = re.findall(r"Python :: 3\.(\d+)", " ".join(settings["project"]["classifiers"]))
+    wheels = settings["tool"]["cibuildwheel"]
+    steps = workflows()["wheels.yaml"]["jobs"]["compiled"]["steps"]
+
+    assert wheels["build"].split() == [f"cp3{version}-*" for version in versions]
+    assert wheels["environment"] == {"HATCH_BUILD_HOOK_ENABLE_MYPYC": "1"}
+    assert workflows()["test.yaml"]["jobs"]["test"]["strategy"]["matrix"]["python"] == [f"3.{one}" for one in versions]
+    assert wheels["test-command"] == "python {project}/tests/smoke.py compiled"
+    assert "python -m pip install --group wheels" in [step.get("run") for step in steps]
+    assert [one.partition(">")[0] for one in settings["dependency-groups"]["wheels"]] == ["cibuildwheel"]
+
+
+@pytest.mark.parametrize(("build", "status"), [("pure", 0), ("compiled", 1)])
+def test_the_smoke_test_tells_the_builds_apart(newcomer: Newcomer, build: str, status: int) -> None:
+    python = str(newcomer.folder / ".venv" / "bin" / "python")
+    result = run(python, str(ROOT / "tests" / "smoke.py"), build, folder=newcomer.folder)
+
+    assert result.returncode == status, result.stdout + result.stderr
+    assert ("(pure) works with Python" in result.stdout) is (status == 0)
