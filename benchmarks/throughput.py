@@ -1,16 +1,17 @@
 """Processor time per request and requests a second through uvicorn: ``python -m benchmarks.throughput [--json]``.
 
 The servers of all rows run at once (uvicorn with uvloop and httptools, one worker, no access log), on one core; wrk has
-the other. In each round, in random order, each server has two bursts of requests from 64 connections:
+the other. In each round each server has two bursts of requests from 64 connections, in random order:
 
 - alone: ``requests_per_s`` and latencies. ``ratio`` is to the bare app's requests per second in the same round.
 - beside the reference, another server of the bare app with the same load at the same time: what else happens on the
   machine happens to both. ``cpu_us`` is the processor time per request, ``cpu_ratio`` its ratio to the reference's,
   which without noise would be 1 for the bare app.
 
-Ratios are medians over the rounds, with quartiles. Processes of the same program differ by about a percent, according
-to where their memory is, so all servers are started anew in the course of the rounds. ``foreign_cpu`` is what other
-processes take (in cores, the median): ``cpu_ratio`` hardly depends on it, but all else does.
+Ratios are medians over the rounds, with quartiles. Processes of the same program differ by a percent or two, according
+to where their memory is and to their hash seed, so all servers are started anew in the course of the rounds, all with
+another seed. ``foreign_cpu`` is what other processes take (in cores, the median): ``cpu_ratio`` hardly depends on it,
+but all else does.
 
 ``--compiled .venv-native/bin/python`` adds rows of the compiled build, which ``make native`` installs there. They are
 compared with the bare app of the same interpreter. An answer that is not the app's ends the benchmark with an error.
@@ -120,16 +121,18 @@ def measure(rows: Sequence[ThroughputRow], plan: Plan) -> Sequence[MeasuredRow]:
         interpreters = {False: Interpreter()}
         if plan.compiled:
             interpreters[True] = stack.enter_context(compiled_interpreter(plan.compiled))
-        for rounds in plan.parts():
-            with _started(rows, interpreters, plan.warm_up) as (targets, references):
-                for row in in_turns(rows, rounds, random):
-                    target, reference = targets[row], references[row.bare]
-                    measured[row].alone.extend(send_bursts([target], plan.seconds, load_core))
-                    pair = [(target, measured[row].beside), (reference, measured[row].references)]
-                    random.shuffle(pair)  # the first one begins a little earlier
-                    bursts = send_bursts([one for one, _ in pair], plan.seconds, load_core)
-                    for burst, (_, seen) in zip(bursts, pair, strict=True):
-                        seen.append(burst)
+        for start, rounds in enumerate(plan.parts()):
+            with _started(rows, interpreters, start, plan.warm_up) as (targets, references):
+                for _ in range(rounds):
+                    for row in in_turns(rows, random):
+                        measured[row].alone.extend(send_bursts([targets[row]], plan.seconds, load_core))
+                    # In turns of their own, so that both servers were idle before.
+                    for row in in_turns(rows, random):
+                        pair = [(targets[row], measured[row].beside), (references[row.bare], measured[row].references)]
+                        random.shuffle(pair)  # the first one begins a little earlier
+                        bursts = send_bursts([target for target, _ in pair], plan.seconds, load_core)
+                        for burst, (_, seen) in zip(bursts, pair, strict=True):
+                            seen.append(burst)
     return list(measured.values())
 
 
@@ -138,24 +141,24 @@ Targets = Mapping[ThroughputRow, BurstTarget]
 
 @contextlib.contextmanager
 def _started(
-    rows: Sequence[ThroughputRow], interpreters: Mapping[bool, Interpreter], warm_up: int
+    rows: Sequence[ThroughputRow], interpreters: Mapping[bool, Interpreter], seed: int, warm_up: int
 ) -> Iterator[tuple[Targets, Targets]]:
     """Start a server for each row, and references of the bare ones."""
     with contextlib.ExitStack() as stack:
 
         def start(row: ThroughputRow) -> BurstTarget:
-            return stack.enter_context(_served(row, interpreters[row.is_compiled], warm_up))
+            return stack.enter_context(_served(row, interpreters[row.is_compiled], seed, warm_up))
 
         yield {row: start(row) for row in rows}, {row: start(row) for row in rows if row == row.bare}
 
 
 @contextlib.contextmanager
-def _served(row: ThroughputRow, interpreter: Interpreter, warm_up: int) -> Iterator[BurstTarget]:
+def _served(row: ThroughputRow, interpreter: Interpreter, seed: int, warm_up: int) -> Iterator[BurstTarget]:
     server_core, load_core = cores() or (None, None)
     with serve(
         "benchmarks.wire_apps:make_app",
         *("--factory", "--loop", "uvloop", "--http", "httptools", "--lifespan", "off"),
-        environment={**environment(row.base, row.wrapper), **interpreter.variables},
+        environment={**environment(row.base, row.wrapper), **interpreter.variables, "PYTHONHASHSEED": str(seed)},
         core=server_core,
         python=interpreter.python,
         folder=interpreter.folder,
@@ -168,15 +171,14 @@ def _served(row: ThroughputRow, interpreter: Interpreter, warm_up: int) -> Itera
         yield target
 
 
-def in_turns(rows: Sequence[ThroughputRow], rounds: int, random: Random) -> Iterator[ThroughputRow]:
-    """Yield the rows in the order of their bursts; in a round, those of an app follow each other, else at random."""
-    for _ in range(rounds):
-        bases = list(dict.fromkeys(row.base for row in rows))
-        random.shuffle(bases)
-        for base in bases:
-            turn = [row for row in rows if row.base == base]
-            random.shuffle(turn)
-            yield from turn
+def in_turns(rows: Sequence[ThroughputRow], random: Random) -> Iterator[ThroughputRow]:
+    """Yield the rows in the order of their bursts: those of an app follow each other, else at random."""
+    bases = list(dict.fromkeys(row.base for row in rows))
+    random.shuffle(bases)
+    for base in bases:
+        turn = [row for row in rows if row.base == base]
+        random.shuffle(turn)
+        yield from turn
 
 
 def compare(measured: Sequence[MeasuredRow], plan: Plan) -> Iterator[Row]:
@@ -253,7 +255,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=int, default=1, help="of one burst")
     parser.add_argument("--warm-up", type=int, default=1, help="seconds that aren't counted")
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--starts", type=int, default=4, help="of all servers, in the course of the rounds")
+    parser.add_argument("--starts", type=int, default=5, help="of all servers, in the course of the rounds")
     parser.add_argument("--only", metavar="REGEX", default="", help="rows whose base and name match, say 'raw ours'")
     parser.add_argument("--compiled", metavar="PYTHON", type=Path, help="an interpreter that has the compiled build")
     return parser

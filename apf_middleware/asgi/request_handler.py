@@ -112,7 +112,7 @@ class RequestHandler:
         """Serve a scope that isn't a request."""
         raise NotImplementedError
 
-    async def _receive(
+    async def _receive(  # noqa: C901 - each of these steps may end the loop
         self, scope: Scope, receive: Receive, send: Send, now: int, resolved: ResolvedRequest | None
     ) -> tuple[ResolvedRequest, RequestBody | None] | None:
         """Resolve a request and receive its body; None if it has been answered already."""

@@ -32,7 +32,7 @@ from benchmarks.wire_configs import CONFIGS, write_config
 from benchmarks.wire_rejection import reject
 from benchmarks.wire_requests import Receiver, RequestMaker
 from benchmarks.wire_round_robin import RoundRobin
-from tests.support.servers import Kind, ServerStartError, busy_seconds, cores, cpu_seconds, pinned, serve
+from tests.support.servers import Kind, ServerStartError, busy_seconds, cores, cpu_seconds, is_runnable, pinned, serve
 from tests.support.virtual_loop import VirtualLoop
 
 ROOT = Path(__file__).parents[2]
@@ -674,6 +674,15 @@ def test_processor_time_is_not_known_where_the_system_does_not_tell(
 
     assert cpu_seconds(7) is None
     assert busy_seconds() is None
+
+
+def test_a_process_that_waits_for_a_core_is_runnable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for number, state in ((1, "R"), (2, "S")):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "stat").write_text(f"{number} (R) R) {state} 1 2 3")
+    monkeypatch.setattr("tests.support.servers._PROC", tmp_path)
+
+    assert [is_runnable(number) for number in (1, 2, 3)] == [True, False, False]
 
 
 def test_our_own_processor_time_grows_with_our_work() -> None:

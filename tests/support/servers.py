@@ -26,6 +26,7 @@ __all__ = [
     "cores",
     "cpu_seconds",
     "free_port",
+    "is_runnable",
     "pinned",
     "serve",
 ]
@@ -195,12 +196,21 @@ def cpu_seconds(pid: int) -> float | None:
     scheduled = _scheduled_ns(pid)
     if scheduled:
         return scheduled / 1e9
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else None
+
+
+def is_runnable(pid: int) -> bool:
+    """Return whether a process runs, or would if a core were free; False where the system doesn't say."""
+    return _stat(pid)[:1] == ["R"]
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of a process after its name, which may contain spaces and parentheses."""
     try:
-        line = (_PROC / str(pid) / "stat").read_text()
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return None
-    fields = line.rpartition(")")[2].split()  # a name may contain spaces, and parentheses too
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return []
 
 
 def _scheduled_ns(pid: int) -> int:
