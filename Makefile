@@ -13,7 +13,7 @@ DEMO_NEEDS := import tomllib; print("rich", *tomllib.load(open("pyproject.toml",
 # What runs against the compiled build too: all tests of behaviour. Those of documentation, structure, packaging,
 # examples and benchmarks run once.
 NATIVE_TESTS := tests/unit tests/integration tests/property tests/differential tests/simulation \
-    $(patsubst %,tests/e2e/test_%.py,control_socket expect lingering malformed_requests pool_gate prometheus \
+    $(patsubst %,tests/e2e/test_%.py,control_socket expect leaks lingering malformed_requests pool_gate prometheus \
     refused_start reload servers shutdown slow_clients streams workers)
 
 # Tests start some hundred processes, and each would compile the package anew.
