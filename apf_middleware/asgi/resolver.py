@@ -27,6 +27,7 @@ from apf_middleware.asgi.stream_policy import StreamPolicy
 from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.classification import Classification, Identity, RequestDigest, Resource
 from apf_middleware.classification.kubernetes import is_served_without_seats
+from apf_middleware.compilation import mypyc_attr
 from apf_middleware.config import Configuration
 from apf_middleware.config.build import derive_classifier, derive_resolver, derive_work
 from apf_middleware.config.estimation import EstimationSettings, Sources
@@ -117,6 +118,7 @@ NO_DETAILS: Final = RequestDetails("", "", None)
 """The details of a request for which none were kept."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # so that it can be copied
 class ResolvedRequest(Destination):
     """The destination of all requests with the same cache key; it must not be used after the time ``until``.
 

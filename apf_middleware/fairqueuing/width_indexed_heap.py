@@ -31,12 +31,13 @@ class WidthIndexedHeap(QueueHeap):
     As long as there are none, callers may use the faster `put` and `first`, otherwise `place` and `first_within`.
     """
 
-    __slots__ = ("_classes", "wide")
+    __slots__ = ("_wider", "wide")
 
     def __init__(self) -> None:
         super().__init__()
         self.wide: dict[int, int] = {}  # queue index -> width
-        self._classes: list[QueueHeap] = [self]
+        # The heaps of the classes after the first. This one has the first class: in the list, it would be a cycle.
+        self._wider: list[QueueHeap] = []
 
     def place(self, index: int, finish: int, width: int) -> None:
         """Do the same as `put`, for a queue with an oldest ticket of this ``width``."""
@@ -46,27 +47,27 @@ class WidthIndexedHeap(QueueHeap):
         if not new:
             self.put(index, finish)
             return
-        classes = self._classes
-        while len(classes) <= new:
-            classes.append(QueueHeap())
+        wider = self._wider
+        while len(wider) < new:
+            wider.append(QueueHeap())
         self.wide[index] = width
-        classes[new].put(index, finish)
+        wider[new - 1].put(index, finish)
 
     def drop(self, index: int) -> None:
         if index in self.wide:
-            self._classes[_class_of(self.wide.pop(index))].drop(index)
+            self._wider[_class_of(self.wide.pop(index)) - 1].drop(index)
         elif index < len(self._entries):
             self._entries[index] = OFF
 
     def finish_of(self, index: int) -> int:
         if index in self.wide:
-            return self._classes[_class_of(self.wide[index])].finish_of(index)
+            return self._wider[_class_of(self.wide[index]) - 1].finish_of(index)
         return super().finish_of(index)
 
     def first_within(self, after: int, widest: int | None = None) -> int | None:
         """Do the same as `first`, among queues with an oldest ticket no wider than ``widest``."""
         best: tuple[int, bool, int] | None = None
-        for place, heap in enumerate(self._classes):
+        for place, heap in enumerate((self, *self._wider)):
             if widest is not None and _least(place) > widest:
                 break
             index = heap.first(after)
@@ -79,13 +80,13 @@ class WidthIndexedHeap(QueueHeap):
 
     def close_up(self, index: int) -> None:
         super().close_up(index)
-        for heap in self._classes[1:]:
+        for heap in self._wider:
             heap.close_up(index)
         self.wide = {other - (other > index): width for other, width in self.wide.items() if other != index}
 
     def check(self) -> None:
         super().check()
-        for place, heap in enumerate(self._classes[1:], 1):
+        for place, heap in enumerate(self._wider, 1):
             heap.check()
             members = {index for index, width in self.wide.items() if _class_of(width) == place}
             assert heap.members() == members, f"queues of class {place} in {self!r}"
