@@ -66,7 +66,6 @@ class QueueSet:
 
     __slots__ = (
         "_guessed",
-        "_has_events",
         "_is_queuing",
         "_is_restless",
         "_limit",
@@ -159,8 +158,6 @@ class QueueSet:
         self._limit = settings.queue_length_limit
         self._is_queuing = settings.queues > 0 and not self.is_quiescing
         self._is_restless = self.discipline.is_restless and (settings.queues > 0 or self.waiting > 0)
-        # Whether time alone can change anything. Usually it can't; then `arrive` and `release` don't call `tick`.
-        self._has_events = self._is_restless or self.lingering.next_at is not None
 
     # Arriving and leaving
 
@@ -168,13 +165,7 @@ class QueueSet:
         """Seat or queue ``ticket``, or reject it with a reason."""
         if ticket.state is not _NEW:
             raise TicketStateError(f"{ticket!r} has already arrived: make a new ticket for each request")
-        ended: Sequence[Ticket] = _NONE
-        if self._has_events or now.__class__ is not int or now <= self._now:
-            ended = self.tick(now)
-        else:  # `tick`, inlined for speed
-            demand = self.seats_in_use - self._queueless_seats
-            self.discipline.advance(now - self._now, demand if self.is_steered else demand + self.seats_waiting)
-            self._now = now
+        ended = self.tick(now)
         ticket.queueset = self
         ticket.arrived_at = now
         seated = self._arrive_in_queue(now, ticket) if self._is_queuing else self._arrive_without_queue(now, ticket)
@@ -270,13 +261,7 @@ class QueueSet:
         """Bill ``ticket``, which has finished, for its actual duration, and free its seats now or after its linger."""
         if ticket.state is not _SEATED or ticket.queueset is not self:
             raise TicketStateError(f"{ticket!r} isn't seated in {self!r}: each seated ticket is released once")
-        ended: Sequence[Ticket] = _NONE
-        if self._has_events or now.__class__ is not int or now <= self._now:
-            ended = self.tick(now)
-        else:  # `tick`, inlined for speed
-            demand = self.seats_in_use - self._queueless_seats
-            self.discipline.advance(now - self._now, demand if self.is_steered else demand + self.seats_waiting)
-            self._now = now
+        ended = self.tick(now)
         queue, held = ticket.queue, now - ticket.seated_at
         billed = held
         self.executing -= 1
@@ -290,7 +275,6 @@ class QueueSet:
         if ticket.work.linger_ns:
             ticket.state = TicketState.LINGERING
             self.lingering.add(now + ticket.work.linger_ns, ticket)
-            self._has_events = True
         else:
             self._vacate(now, ticket)
         seated = self._dispatch(now) if self.waiting else _NONE
@@ -318,13 +302,12 @@ class QueueSet:
         has_ended = first_end is not None and first_end <= now
         if has_ended:
             self._end_lingers(now)
-        elapsed = now - self._now
-        if elapsed:
-            if elapsed < 0:
-                raise ClockError("now", now, f"it must not be before {self._now}", hint="Use one monotonic clock")
-            self._now = now
+        if now > self._now:
             demand = self.seats_in_use - self._queueless_seats
-            self.discipline.advance(elapsed, demand if self.is_steered else demand + self.seats_waiting)
+            self.discipline.advance(now - self._now, demand if self.is_steered else demand + self.seats_waiting)
+            self._now = now
+        elif now < self._now:
+            raise ClockError("now", now, f"it must not be before {self._now}", hint="Use one monotonic clock")
         if not (has_ended or self._is_restless) or not self.waiting or self.seats_in_use >= self.concurrency:
             return _NONE
         seated = self._dispatch(now)
@@ -335,14 +318,13 @@ class QueueSet:
         """End the lingers that are due by ``now``, each at its own time, because this call may be late."""
         for ends_at, ticket in self.lingering.pop_until(now):
             if ends_at > self._now:
-                waiting = 0 if self.is_steered else self.seats_waiting
-                self.discipline.advance(ends_at - self._now, self.seats_in_use + waiting - self._queueless_seats)
+                demand = self.seats_in_use - self._queueless_seats
+                self.discipline.advance(ends_at - self._now, demand if self.is_steered else demand + self.seats_waiting)
                 self._now = ends_at
             if ticket.queue is not None:
                 self.discipline.vacate(ticket.queue, ticket)
             self._vacate(ends_at, ticket)
             self.note_demand(ends_at)
-        self._has_events = self._is_restless or self.lingering.next_at is not None
 
     def book(self, until: int, entropy: int, *, times: int, held_ns: int, work: int, last_work: int) -> None:
         """Account for tickets that never entered the queue set: it was idle, and they ran one at a time.

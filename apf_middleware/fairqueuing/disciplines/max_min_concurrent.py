@@ -190,7 +190,10 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         self.fluid.now = now
 
     def advance(self, elapsed_ns: int, demand: int) -> None:  # noqa: ARG002 - each queue's own demand counts here
-        self.fluid.advance(elapsed_ns, self._reach)
+        fluid = self.fluid
+        until = fluid.now + elapsed_ns
+        while (meter := fluid.advance(until)) is not None:
+            self._reach(meter)
 
     def progress(self, meter: ConcurrentMeter) -> int:
         """Return the position of the queue's meter P, in grains for each seat."""
@@ -276,16 +279,18 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         if has_line or not meter.on_r or rho < meter.at_least:
             fluid.demand_anew(meter, rho)
             return
-        meter.rho = rho  # `FluidModel.demand_anew`, inlined for speed
-        meter.soonest = end
-        fluid.end_at(meter, meter.since + meter.occupied * (end - meter.progress))
-        if meter.first is not None:
+        meter.rho = rho
+        self._end_first(meter, end)
+        first = meter.first
+        if first is not None and (seats or first.start_r == NOT_YET):
             fluid.schedule_finish(meter)
 
     # What happens to tickets
 
     def arrive(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket) -> None:
         fluid, meter = self.fluid, queue.meter
+        if fluid.lone is not None:
+            self._admit_lone()
         width, work, occupied = ticket.width, ticket.work, meter.occupied
         if work.final_seats > work.seats:
             self._asked[ticket] = width
@@ -333,14 +338,15 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
             self.fluid.schedule(queue.meter)
 
     def serve(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket) -> None:
-        fluid, meter = self.fluid, queue.meter
-        width, work, occupied = ticket.width, ticket.work, meter.occupied
+        fluid, meter, width = self.fluid, queue.meter, ticket.width
         fluid.turn = meter.index
-        fluid.used = used = fluid.used + width  # `FluidModel.take`, inlined for speed
-        if used > fluid.shares.capacity:
-            fluid.set_capacity()
-        if work.final_seats > work.seats:
-            self._asked[ticket] = width
+        fluid.take(width)
+        if fluid.begin_alone(meter, ticket):
+            meter.since, meter.occupied, ticket.start_r = meter.base, width, meter.progress
+            return
+        if fluid.lone is not None:
+            self._admit_lone()
+        work, occupied = ticket.work, meter.occupied
         if meter.on_r or occupied >= fluid.concurrency:
             self._enter(meter, ticket)
             return
@@ -360,9 +366,20 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
             meter.soonest = end
             fluid.end_at_time(meter, fluid.now + guess_ns)
         meter.end_is_stale = True
-        crossed = fluid.shares.change(meter, meter.rho + width)  # `FluidModel.demand`, inlined for speed
-        if crossed:
-            fluid.cross(crossed)
+        fluid.demand(meter, meter.rho + width)
+
+    def _admit_lone(self) -> None:
+        """Admit the lone request, which still runs, to the model."""
+        fluid = self.fluid
+        meter, ticket = fluid.lone, fluid.lone_ticket
+        assert meter is not None, "a lone request has a queue"
+        assert ticket is not None, "its meter is set only with it"
+        fluid.admit_alone(meter)
+        self._expect(meter, ticket, ticket.start_r + meter.guess_ns * GRAINS_PER_SEAT_NS)
+        progress = self.progress(meter)
+        while (end := meter.first_end()) <= progress:
+            self._raise_exceeded(meter, end)
+        fluid.schedule_end(meter)
 
     def leave(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket, *, was_oldest: bool) -> None:  # noqa: ARG002
         meter = queue.meter
@@ -374,9 +391,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
     def dispatch(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket) -> None:
         fluid, meter = self.fluid, queue.meter
         fluid.turn = meter.index
-        fluid.used = used = fluid.used + ticket.width  # `FluidModel.take`, inlined for speed
-        if used > fluid.shares.capacity:
-            fluid.set_capacity()
+        fluid.take(ticket.width)
         if self._asked:
             cut = self._asked.pop(ticket, ticket.width) - ticket.width
             if cut:
@@ -386,11 +401,11 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
                 meter.first = queue.oldest
                 fluid.demand_anew(meter, meter.rho - cut)
                 return
-        meter.first = queue.oldest
-        if meter.first is not None:
-            fluid.schedule_finish(meter)
-        else:
+        meter.first = oldest = queue.oldest
+        if oldest is None:
             fluid.unschedule_finish(meter)
+        else:
+            fluid.schedule_finish(meter)
 
     def settle(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket, duration_ns: int) -> None:
         ticket.settled = (duration_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
@@ -402,13 +417,14 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         """End ``ticket``, which has really ended, or give it a virtual end."""
         fluid, meter = self.fluid, queue.meter
         width, begin = ticket.width, ticket.start_r
-        fluid.used -= width  # `FluidModel.give`, inlined for speed
-        if fluid.shares.capacity != fluid.concurrency and not fluid.follows:
-            fluid.set_capacity()
+        fluid.give(width)
         if meter.is_closed:
             return
         if begin == NOT_YET:
             self._owe(meter, ticket)
+            return
+        if ticket is fluid.lone_ticket:
+            self._end_lone(meter, ticket)
             return
         end = begin + ticket.settled
         position = fluid.r if meter.on_r else fluid.here(meter)
@@ -426,6 +442,20 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         meter.progress, meter.since = progress, position
         self._end(meter, ticket, width)
 
+    def _end_lone(self, meter: ConcurrentMeter, ticket: Ticket) -> None:
+        """End ``ticket``, which is alone; if it was charged for more time, it is admitted to the model until then."""
+        fluid = self.fluid
+        lasted = (fluid.now - meter.mark) * GRAINS_PER_SEAT_NS
+        if ticket.settled <= lasted:
+            fluid.here(meter)
+            fluid.end_alone(meter)
+            meter.progress += lasted
+            meter.occupied = 0
+        else:
+            fluid.admit_alone(meter)
+            meter.finish(ticket, ticket.start_r + ticket.settled)
+            fluid.schedule_end(meter)
+
     def _owe(self, meter: ConcurrentMeter, ticket: Ticket) -> None:
         """Keep ``ticket``, which has really ended but not begun virtually, in line, up to C seats of such tickets."""
         fluid = self.fluid
@@ -439,7 +469,6 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         """End ``ticket``, because the progress of its queue has reached its end."""
         fluid = self.fluid
         in_time = not meter.on_r and meter.rho == meter.occupied  # P runs at the rate of time, before and after
-        # `_take_out`, inlined for speed
         meter.occupied -= width
         ticket.charged = NOT_YET
         meter.tidy()
@@ -449,9 +478,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         if in_time and (first is None or first.width == 1):
             meter.finish_is_stale = first is not None
             meter.end_is_stale = True
-            crossed = fluid.shares.change(meter, meter.rho - width)  # `FluidModel.demand`, inlined for speed
-            if crossed:
-                fluid.cross(crossed)
+            fluid.demand(meter, meter.rho - width)
         else:
             fluid.demand_anew(meter, meter.rho - width)
 
@@ -476,6 +503,8 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
 
     def resize(self, concurrency: int) -> None:
         fluid = self.fluid
+        if fluid.lone is not None:
+            self._admit_lone()
         fluid.resize(concurrency)
         for meter in fluid.meters:
             if meter.line:
@@ -497,7 +526,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
             entries = [*meter.guesses, *((end, ticket) for end, _, ticket in meter.later_guesses)]
             running = {ticket for end, ticket in entries if ticket.charged == end}
             known = sum(end & WIDEST for end in meter.virtual_ends)
-            guessed = sum(ticket.width for ticket in running)
+            guessed = meter.rho if meter is self.fluid.lone else sum(ticket.width for ticket in running)
             assert meter.occupied == known + guessed, f"occupied seats of {meter!r}"
             owed = sum(ticket.width for ticket in meter.line if ticket.state is _RELEASED)
             assert meter.owed == owed, f"what {meter!r} owes"

@@ -27,6 +27,10 @@ request becomes known late, later positions in the same queue are corrected exac
 is not revised, neither here nor in Kubernetes. It depends only on which queues had demand, and a queue with a running
 or waiting request always has demand.
 
+**A lone request** is one that begins when no queue has demand. Its queue then gets all the seats that it demands, so
+its meter is simply moved when the request ends, and no heap has an entry for it. If something else happens meanwhile,
+the request is admitted to the model first, as if it had been there from its beginning.
+
 **Rest.** A ticket that arrives when no queue has demand, and finishes before another one arrives, gets all its seats.
 It moves the meter of its queue and the start of the next ticket by the same amount. Only their difference matters, so
 `catch_up` changes neither.
@@ -45,13 +49,14 @@ divided here. The capacity grows at once, but shrinks only when time passes, so 
 taken again at the same instant change nothing.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final, Generic, TypeVar
 
 from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.work_meter import MaxMinQueue, WorkMeter
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.queue_heap import QueueHeap
+from apf_middleware.fairqueuing.ticket import Ticket
 from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
 
 __all__ = [
@@ -91,6 +96,8 @@ class FluidModel(Generic[WorkMeterT]):
         "concurrency",
         "follows",
         "guess_ns",
+        "lone",
+        "lone_ticket",
         "meters",
         "now",
         "queues",
@@ -113,6 +120,8 @@ class FluidModel(Generic[WorkMeterT]):
         self.shares: MaxMinShares[WorkMeterT] = MaxMinShares(concurrency, self.meters)
         self._finishes, self._finishes_on_r = WidthIndexedHeap(), WidthIndexedHeap()
         self._ends, self._ends_on_r = QueueHeap(), QueueHeap()
+        self.lone_ticket: Ticket | None = None
+        self.lone: WorkMeterT | None = None  # the meter of its queue
         self._waiting_in_time = 0  # queues with an entry in the heap of finishes by time
         self._soonest = self._soonest_on_r = NEVER  # no end comes before these
 
@@ -129,26 +138,27 @@ class FluidModel(Generic[WorkMeterT]):
 
     # Time
 
-    def advance(self, elapsed_ns: int, reach: Callable[[WorkMeterT], None]) -> None:
-        """Advance the time, and call ``reach`` for each queue that reaches its end, in the order of the ends."""
+    def advance(self, until: int) -> WorkMeterT | None:
+        """Advance the time to the next end, and return the meter of its queue; None if there is none by ``until``.
+
+        The caller processes the end, and calls again until it gets None; then the time is ``until``.
+        """
         if self.follows:
             # seats that were given back since the last step count from now on
             self.set_capacity()
-        shares = self.shares
-        until, r, limited = self.now + elapsed_ns, self.r, shares.limited
-        if limited:
-            r += shares.free * elapsed_ns * GRAINS_PER_SEAT_NS // limited
-        while until >= self._soonest or r >= self._soonest_on_r:
-            if not self._advance_to_end(until, r, reach):
-                break
-            r, limited = self.r, shares.limited
-            if limited:
-                r += shares.free * (until - self.now) * GRAINS_PER_SEAT_NS // limited
+        shares, r = self.shares, self.r
+        if shares.limited:
+            r += shares.free * (until - self.now) * GRAINS_PER_SEAT_NS // shares.limited
+        if until >= self._soonest or r >= self._soonest_on_r:
+            meter = self._advance_to_end(until, r)
+            if meter is not None:
+                return meter
         self.now = until
         self.r = r
+        return None
 
-    def _advance_to_end(self, until: int, r: int, reach: Callable[[WorkMeterT], None]) -> bool:
-        """Advance the time to the next end; return False if there is none by ``until``, when R will be ``r``."""
+    def _advance_to_end(self, until: int, r: int) -> WorkMeterT | None:
+        """Advance the time to the next end; return None if there is none by ``until``, when R will be ``r``."""
         first, due, shares = None, until, self.shares
         if until >= self._soonest:
             first = self._soonest_of(self._ends)
@@ -165,20 +175,11 @@ class FluidModel(Generic[WorkMeterT]):
                 at = self.now - (-way // (shares.free * GRAINS_PER_SEAT_NS)) if way > 0 else self.now
                 if first is None or at < due:
                     first, due = meter, at
-        if first is None:
-            return False
-        if shares.limited:
-            self.r += shares.free * (due - self.now) * GRAINS_PER_SEAT_NS // shares.limited
-        self.now = due
-        # Read before `reach`, in which the queue may move to the other heap. The bound of that heap isn't updated; it
-        # may be too early, but never too late.
-        was_on_r = first.on_r
-        reach(first)
-        if was_on_r:
-            self._soonest_on_r = self._ends_on_r.floor()
-        else:
-            self._soonest = self._ends.floor()
-        return True
+        if first is not None:
+            if shares.limited:
+                self.r += shares.free * (due - self.now) * GRAINS_PER_SEAT_NS // shares.limited
+            self.now = due
+        return first
 
     def _soonest_of(self, heap: QueueHeap) -> WorkMeterT | None:
         """Return the queue with the first end in this heap, which is then the heap's `floor`."""
@@ -274,7 +275,35 @@ class FluidModel(Generic[WorkMeterT]):
     @property
     def is_at_rest(self) -> bool:
         """True if no queue has demand."""
-        return not self.shares.limited and self.shares.free == self.shares.capacity
+        return not self.shares.limited and self.shares.free == self.shares.capacity and self.lone is None
+
+    # A lone request
+
+    def begin_alone(self, meter: WorkMeterT, ticket: Ticket) -> bool:
+        """Begin ``ticket`` as a lone request, and return whether it is one."""
+        shares, work = self.shares, ticket.work
+        is_free = shares.free == shares.capacity and not shares.limited
+        if not is_free or self.lone is not None or work.linger_ns or work.final_seats > work.seats:
+            return False
+        if meter.has_end:  # an outdated one
+            self._remove_end(meter)
+        meter.rho = ticket.width
+        meter.mark = self.now
+        self.lone_ticket = ticket
+        self.lone = meter
+        return True
+
+    def end_alone(self, meter: WorkMeterT) -> None:
+        """End the lone request, of the queue with this ``meter``, which is `here`."""
+        meter.rho = 0
+        self.lone = self.lone_ticket = None
+
+    def admit_alone(self, meter: WorkMeterT) -> None:
+        """Divide the seats for the lone request, of the queue with this ``meter``; the caller schedules its end."""
+        self.here(meter)
+        rho = meter.rho
+        self.end_alone(meter)
+        self.demand(meter, rho)
 
     def follow(self) -> None:
         """Let the capacity be the seats in use."""
@@ -457,7 +486,7 @@ class FluidModel(Generic[WorkMeterT]):
 
     def check(self) -> None:
         """Raise AssertionError unless each queue reads the right meter and its entries are correct."""
-        self.shares.check()
+        self.shares.check(except_for=self.lone)
         for heap in (self._finishes, self._finishes_on_r, self._ends, self._ends_on_r):
             heap.check()
         waiting = 0
@@ -468,6 +497,9 @@ class FluidModel(Generic[WorkMeterT]):
             assert meter.index == queue.index, f"the index of {meter!r}"
             assert meter.on_r is meter.is_limited, f"{meter!r} reads the wrong meter"
             assert meter.first is queue.oldest, f"the first ticket of {meter!r}"
+            if meter is self.lone:
+                assert meter.has_finish is meter.has_end is False, f"{meter!r} has entries"
+                continue
             self._check_finish(meter)
             self._check_end(meter)
             waiting += meter.has_finish and not meter.on_r

@@ -50,7 +50,7 @@ from apf_middleware.fairqueuing.disciplines.max_min_model import (
 )
 from apf_middleware.fairqueuing.disciplines.work_meter import WIDEST, WIDTH_BITS, MaxMinQueue, WorkMeter
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, EXACT_BELOW, seat_seconds
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, seat_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +116,9 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
 
     def advance(self, elapsed_ns: int, demand: int) -> None:  # noqa: ARG002 - each queue's own demand counts here
         fluid = self.fluid
-        fluid.advance(elapsed_ns, self._reach)
+        until = fluid.now + elapsed_ns
+        while (meter := fluid.advance(until)) is not None:
+            self._reach(meter)
         if fluid.now > self._due:
             self._raise_exceeded()
 
@@ -159,12 +161,15 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
     def _reach(self, meter: SerialMeter) -> None:
         """End a request in the model, because the queue's meter has reached its virtual end."""
         width = heappop(meter.virtual_ends) & WIDEST
-        self.fluid.demand_anew(meter, meter.rho - width)
+        meter.end_is_stale = True  # the next one is later, if there is any
+        self.fluid.demand(meter, meter.rho - width)
 
     # What happens to tickets
 
     def arrive(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket) -> None:
         fluid, meter = self.fluid, queue.meter
+        if fluid.lone is not None:
+            self._admit_lone()
         width, work = ticket.width, ticket.work
         ticket.arrival_r = position = meter.base + fluid.r if meter.on_r else fluid.here(meter)
         if work.final_seats > work.seats:
@@ -185,31 +190,56 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
             self.fluid.schedule_finish(queue.meter)
 
     def serve(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket) -> None:
-        fluid, meter = self.fluid, queue.meter
-        ticket.arrival_r = position = meter.base + fluid.r if meter.on_r else fluid.here(meter)
+        fluid, meter, width = self.fluid, queue.meter, ticket.width
+        fluid.turn = meter.index
+        fluid.take(width)
+        if fluid.begin_alone(meter, ticket):
+            return
+        if fluid.lone is not None:
+            self._admit_lone()
+        self._begin(meter, ticket)
+        fluid.demand(meter, meter.rho + width)
+
+    def _begin(self, meter: SerialMeter, ticket: Ticket) -> None:
+        """Charge ``ticket``, which begins and has not waited."""
+        fluid = self.fluid
+        position = meter.base + fluid.r if meter.on_r else fluid.here(meter)
+        self._raise_start(meter, position)
+        self._charge(meter, ticket, fluid.now)
+
+    @staticmethod
+    def _raise_start(meter: SerialMeter, position: int) -> None:
+        """Let the next ticket start at ``position`` at the earliest."""
         if meter.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
             meter.next_dispatch_w = position
-        self._charge(meter, ticket)
-        fluid.demand(meter, meter.rho + ticket.width)
 
-    def _charge(self, meter: SerialMeter, ticket: Ticket) -> None:
-        fluid, work, guess = self.fluid, ticket.work, meter.guess_ns
-        fluid.turn = meter.index
+    def _charge(self, meter: SerialMeter, ticket: Ticket, now: int) -> None:
+        """Charge ``ticket``, which is seated at ``now``, for its expected duration."""
+        work, guess = ticket.work, meter.guess_ns
         ticket.charged = units = (work.seats * guess + 5) // 10 + work.final_work
         grains = units * GRAINS_PER_UNIT
         ticket.start_r = start = meter.next_dispatch_w
         meter.next_dispatch_w = start + grains
         meter.running_work += grains
-        exceeded_at, guessed = fluid.now + guess, self._guessed
+        exceeded_at, guessed = now + guess, self._guessed
         if exceeded_at < self._due:  # noqa: PLR1730 - min() is slower
             self._due = exceeded_at
         if not guessed or guessed[-1][0] <= exceeded_at:
             guessed.append((exceeded_at, ticket))
         else:
             heappush(self._later_guesses, (exceeded_at, next(self._serial), ticket))
-        fluid.used = used = fluid.used + ticket.width  # `FluidModel.take`, inlined for speed
-        if used > fluid.shares.capacity:
-            fluid.set_capacity()
+
+    def _admit_lone(self) -> None:
+        """Admit the lone request, which still runs, to the model."""
+        fluid = self.fluid
+        meter, ticket = fluid.lone, fluid.lone_ticket
+        assert meter is not None, "a lone request has a queue"
+        assert ticket is not None, "its meter is set only with it"
+        self._raise_start(meter, meter.base)
+        fluid.admit_alone(meter)
+        self._charge(meter, ticket, ticket.seated_at)
+        if fluid.now > self._due:
+            self._raise_exceeded()
 
     def leave(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket, *, was_oldest: bool) -> None:
         fluid, meter = self.fluid, queue.meter
@@ -222,7 +252,9 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
 
     def dispatch(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket) -> None:
         fluid, meter = self.fluid, queue.meter
-        self._charge(meter, ticket)
+        fluid.turn = meter.index
+        fluid.take(ticket.width)
+        self._charge(meter, ticket, fluid.now)
         if self._asked:
             cut = self._asked.pop(ticket, ticket.width) - ticket.width
             if cut:
@@ -234,41 +266,57 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
 
     def settle(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket, duration_ns: int) -> None:
         fluid, meter, work, guessed = self.fluid, queue.meter, ticket.work, self._guessed
-        if guessed and guessed[0][1] is ticket:  # usually; other entries are dropped when the guess is exceeded
-            guessed.popleft()
-        units = work.seats * duration_ns
-        known = (units + 5) // 10 if 0 <= units < EXACT_BELOW else seat_seconds(work.seats, duration_ns)
-        known += work.final_work
-        charged = ticket.charged * GRAINS_PER_UNIT
+        charged = 0
+        if ticket is fluid.lone_ticket:
+            self._raise_start(meter, meter.base)  # it has not been charged for its expected work
+        else:
+            charged = ticket.charged * GRAINS_PER_UNIT
+            if guessed and guessed[0][1] is ticket:  # usually; other entries are dropped when the guess is exceeded
+                guessed.popleft()
+        known = seat_seconds(work.seats, duration_ns) + work.final_work
         meter.running_work = running = meter.running_work - charged
-        end = meter.next_dispatch_w + known * GRAINS_PER_UNIT - charged - running  # of all known durations
-        average = (work.seats * fluid.guess_ns + 5) // 10
-        most = fluid.concurrency * (known if known > average else average) * GRAINS_PER_UNIT  # noqa: FURB136 - faster
-        latest = (meter.base + fluid.r if meter.on_r else fluid.here(meter)) + most
-        if end > latest:  # noqa: PLR1730 - min() is slower
-            end = latest
+        former = meter.next_dispatch_w
+        end = former + known * GRAINS_PER_UNIT - charged - running  # of all known durations
+        position = meter.base + fluid.r if meter.on_r else fluid.here(meter)
+        if end > position:
+            average = (work.seats * fluid.guess_ns + 5) // 10
+            latest = position + fluid.concurrency * max(known, average) * GRAINS_PER_UNIT
+            if end > latest:  # noqa: PLR1730 - min() is slower
+                end = latest
         ticket.settled = end
         meter.next_dispatch_w = end + running
         fluid.learn(meter, duration_ns)
         if meter.first is not None:
             self._find(queue)
-            fluid.schedule_finish(meter)
+            if meter.next_dispatch_w != former:
+                fluid.schedule_finish(meter)
         if not work.linger_ns:
-            self.vacate(queue, ticket)
+            self._vacate(meter, ticket, position)
 
     def vacate(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket) -> None:
         fluid, meter = self.fluid, queue.meter
-        fluid.used -= ticket.width  # `FluidModel.give`, inlined for speed
-        if fluid.shares.capacity != fluid.concurrency and not fluid.follows:
-            fluid.set_capacity()
+        self._vacate(meter, ticket, meter.base + fluid.r if meter.on_r else fluid.here(meter))
+
+    def _vacate(self, meter: SerialMeter, ticket: Ticket, position: int) -> None:
+        fluid = self.fluid
+        fluid.give(ticket.width)
         if meter.is_closed:
             return
-        if ticket.settled <= (meter.base + fluid.r if meter.on_r else fluid.here(meter)):
+        is_over = ticket.settled <= position
+        if ticket is fluid.lone_ticket:
+            if is_over:
+                fluid.end_alone(meter)
+                return
+            fluid.admit_alone(meter)
+        elif is_over:
             fluid.demand(meter, meter.rho - ticket.width)
             return
         # The seats are really free now, and in the model when the meter has reached the end.
+        ends = meter.virtual_ends
+        is_first = not ends or ticket.settled < ends[0] >> WIDTH_BITS
         meter.end_virtually(ticket.settled, ticket.width)
-        fluid.schedule_end(meter)
+        if is_first:
+            fluid.schedule_end(meter)
 
     def _find(self, queue: MaxMinQueue[SerialMeter]) -> None:
         """Update ``first`` and the start of the oldest ticket."""
@@ -291,6 +339,8 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         self.fluid.follow()
 
     def resize(self, concurrency: int) -> None:
+        if self.fluid.lone is not None:
+            self._admit_lone()
         self.fluid.resize(concurrency)
 
     def close(self, queue: MaxMinQueue[SerialMeter], *, closing_up: bool) -> None:

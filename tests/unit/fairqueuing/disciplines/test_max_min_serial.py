@@ -52,6 +52,7 @@ def test_a_request_is_charged_for_what_those_before_it_took_as_soon_as_it_begins
     for number in range(30):
         level.release((number + 1) * SECOND, level.arrive(number * SECOND, 0))
     ticket = level.arrive(30 * SECOND, 0)
+    level.arrive(30 * SECOND, 0)  # nothing is computed for a request that is alone
     assert ticket.charged == pytest.approx(100_000_000, rel=0.01)
 
 
