@@ -88,14 +88,14 @@ class BurstTarget:
 def send_bursts(targets: Sequence[BurstTarget], seconds: int, core: int | None) -> Sequence[Burst]:
     """Load servers at once, each from 64 connections, and raise a WorthlessRowError if a request fails.
 
-    If other processes leave so little of the cores that the new connections are much of the cost, the load is repeated.
+    If other processes leave so little of the cores that new connections are much of the cost, a longer burst follows.
     """
-    for _ in range(_ATTEMPTS):
-        bursts = _send_once(targets, seconds, core)
+    for attempt in range(_ATTEMPTS):
+        bursts = _send_once(targets, seconds * (1 + attempt), core)
         if all(burst.requests >= _ENOUGH for burst in bursts):
             return bursts
     raise WorthlessRowError(
-        f"row {targets[0].name}: {_ATTEMPTS} times there were less than {_ENOUGH} responses in {seconds} s. "
+        f"row {targets[0].name}: there were less than {_ENOUGH} responses in {seconds * _ATTEMPTS} s. "
         "Try longer bursts (--seconds), or stop what else runs on the machine"
     )
 

@@ -122,34 +122,43 @@ def measure(rows: Sequence[ThroughputRow], plan: Plan) -> Sequence[MeasuredRow]:
         if plan.compiled:
             interpreters[True] = stack.enter_context(compiled_interpreter(plan.compiled))
         for start, rounds in enumerate(plan.parts()):
-            with _started(rows, interpreters, start, plan.warm_up) as (targets, references):
+            with _started(rows, interpreters, start, plan.warm_up) as servers:
                 for _ in range(rounds):
                     for row in in_turns(rows, random):
-                        measured[row].alone.extend(send_bursts([targets[row]], plan.seconds, load_core))
+                        measured[row].alone.extend(send_bursts([servers.targets[row]], plan.seconds, load_core))
                     # In turns of their own, so that both servers were idle before.
                     for row in in_turns(rows, random):
-                        pair = [(targets[row], measured[row].beside), (references[row.bare], measured[row].references)]
-                        random.shuffle(pair)  # the first one begins a little earlier
-                        bursts = send_bursts([target for target, _ in pair], plan.seconds, load_core)
-                        for burst, (_, seen) in zip(bursts, pair, strict=True):
-                            seen.append(burst)
+                        _send_beside(measured[row], servers, plan.seconds, random)
     return list(measured.values())
 
 
-Targets = Mapping[ThroughputRow, BurstTarget]
+@dataclass(frozen=True, slots=True)
+class _Servers:
+    """The servers of the rows, and the references by the bare rows that they are like."""
+
+    targets: Mapping[ThroughputRow, BurstTarget]
+    references: Mapping[ThroughputRow, BurstTarget]
+
+
+def _send_beside(one: MeasuredRow, servers: _Servers, seconds: int, random: Random) -> None:
+    _, load_core = cores() or (None, None)
+    pair = [(servers.targets[one.row], one.beside), (servers.references[one.row.bare], one.references)]
+    random.shuffle(pair)  # the first one begins a little earlier
+    bursts = send_bursts([target for target, _ in pair], seconds, load_core)
+    for burst, (_, seen) in zip(bursts, pair, strict=True):
+        seen.append(burst)
 
 
 @contextlib.contextmanager
 def _started(
     rows: Sequence[ThroughputRow], interpreters: Mapping[bool, Interpreter], seed: int, warm_up: int
-) -> Iterator[tuple[Targets, Targets]]:
-    """Start a server for each row, and references of the bare ones."""
+) -> Iterator[_Servers]:
     with contextlib.ExitStack() as stack:
 
         def start(row: ThroughputRow) -> BurstTarget:
             return stack.enter_context(_served(row, interpreters[row.is_compiled], seed, warm_up))
 
-        yield {row: start(row) for row in rows}, {row: start(row) for row in rows if row == row.bare}
+        yield _Servers({row: start(row) for row in rows}, {row: start(row) for row in rows if row == row.bare})
 
 
 @contextlib.contextmanager
