@@ -219,6 +219,20 @@ def test_the_rate_is_measured_again_after_a_short_time() -> None:
     assert all(seconds > 2 for seconds in found[1:])
 
 
+def test_the_expected_time_is_valid_for_50_ms() -> None:
+    world = World(settings=ResponseSettings(retry_after=RetryAfterBounds(1, 1000)))
+    world.reject(Reason.CONCURRENCY_LIMIT)
+    [prepared] = world.answers._prepared.values()
+    prepared.expected_s = 100.0
+    found = []
+    for now in (49 * MS, 51 * MS):
+        world.now = now
+        found.append(retry_after(world.reject(Reason.CONCURRENCY_LIMIT)))
+
+    assert 75 <= found[0] <= 125
+    assert found[1] <= 2
+
+
 def test_few_answers_are_kept_although_many_numbers_are_possible() -> None:
     world = World(settings=ResponseSettings(retry_after=RetryAfterBounds(1, 100_000)))
     world.reject(Reason.CONCURRENCY_LIMIT)
