@@ -477,10 +477,11 @@ class FluidModel(Generic[WorkMeterT]):
     def figures(self) -> dict[str, int]:
         """Return the model's numbers, by name."""
         shares = self.shares
+        lone_demand = 0 if self.lone is None else self.lone.rho  # not yet in the shares
         return {
             "current_r": self.r,
             "robin_index": self.turn,
-            "free_seats": shares.free,
+            "free_seats": shares.free - lone_demand,
             "limited_queues": shares.limited,
         }
 
