@@ -32,6 +32,7 @@ from starlette.types import Message, Receive, Scope, Send
 from apf_middleware import APFMiddleware, is_compiled
 from apf_middleware.config import load_text
 from apf_middleware.runtime.level import LevelRuntime
+from apf_middleware.runtime.wait_monitor import WATCH_AFTER_NS
 from benchmarks.measure import print_json, print_table
 from benchmarks.wire_requests import Receiver, RequestMaker, send
 
@@ -162,7 +163,8 @@ KINDS: Final[dict[str, tuple[Callable[[], Load], Callable[[Load], Awaitable[None
 """The load of each row, what is done again and again, and whether the seat is taken meanwhile."""
 
 
-def _memory() -> tuple[int, int | None]:
+async def _memory() -> tuple[int, int | None]:
+    await asyncio.sleep(10 * WATCH_AFTER_NS / 10**9)  # a wait that is over is in a list until its monitor looks again
     gc.collect()
     rss = int(STATM.read_text().split()[1]) * PAGE_KIB if STATM.exists() else None
     return sys.getallocatedblocks(), rss
@@ -177,12 +179,12 @@ async def measure(kind: str, requests: int, warm_up: int) -> Row:
     for _ in range(warm_up // BATCH):
         await serve(load)
     outcomes = load.outcomes()
-    blocks, rss = _memory()
+    blocks, rss = await _memory()
     begin = time.perf_counter()
     for _ in range(requests // BATCH):
         await serve(load)
     took = time.perf_counter() - begin
-    blocks_after, rss_after = _memory()
+    blocks_after, rss_after = await _memory()
     [(outcome, number)] = (load.outcomes() - outcomes).most_common(1)
     if number < 0.9 * requests:
         raise RuntimeError(f"{kind}: only {number} requests ended with {outcome}")
