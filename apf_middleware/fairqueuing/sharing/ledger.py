@@ -101,8 +101,9 @@ def _promised(level: SharedLevel) -> int:
     if level.exempt or (level.is_closing and level.queueset.is_idle):
         return 0
     if level.is_draining:
-        # Without waiting requests, the level needs no more seats than those in use.
-        return level.kept if _has_waiting(level) else min(level.kept, level.queueset.seats_in_use)
+        if not level.queueset.waiting:  # requests that wait for a gate may do so until after those of other levels
+            level.kept = min(level.kept, level.queueset.seats_in_use)
+        return level.kept
     return level.limits.min
 
 
@@ -124,4 +125,4 @@ def _make_room(seats: int, levels: Sequence[SharedLevel], parents: Collection[Pa
     # There are fewer seats than before, or every seat is promised. A draining level then keeps one seat, to finish.
     for level in top:
         if level.is_draining and not level.exempt:
-            level.least = min(level.least, 1) or int(_has_waiting(level))
+            level.least = min(level.least, 1) or int(level.queueset.waiting > 0)

@@ -19,19 +19,19 @@ siblings, but at least its own min and at most its own max.
 seated one at a time, because each of them changes the order.
 
 **Every ticket is seated in the end.** A ticket that is wider than its level's max is seated when nothing else of its
-level runs, as if it asked for that max. If nothing runs in any level, the L of the level that comes first equals
-its max, so its ticket is seated. (The min of a draining level, see below, reduces the L of the other levels. But if
-requests wait for seats in the draining level, that level itself comes first; and requests that wait there for a gate
-give up their wait in the end.) If requests run and the first ticket doesn't fit, the seats that it still needs are
-occupied by requests of its own level, or of other levels that use more than their mins. When such a request ends, its
-seats become free.
+level runs, as if it asked for that max. If nothing runs in any level, the L of the level that comes first equals its
+max, so its ticket is seated. (The min of a draining level, see below, reduces the L of the other levels, but only while
+requests wait for seats there, and then that level itself comes first.) If requests run and the first ticket doesn't
+fit, the seats that it still needs are occupied by requests of its own level, or of other levels that use more than
+their mins. When such a request ends, its seats become free.
 
 **Draining levels** are levels that a reload has removed and that still have requests. A draining level keeps its min,
 max and weight for as long as requests wait there. Whenever the scheduler divides the seats (`LevelScheduler.divide`),
 draining levels get their nominal seats before the other levels get theirs. So a reload that renames or removes a level
-changes nothing for the requests of that level, with one exception: if the sum of all mins reaches the number of seats,
-the min of a draining level is one seat. While a draining level needs a part of its min, no other level gets a new or
-higher min. Otherwise a reload could let the server run more requests than it has seats for.
+changes nothing for the requests of that level, with two exceptions: if the sum of all mins reaches the number of seats,
+the min of a draining level is one seat; and when all waiting requests of the level wait for gates, it loses the part of
+its min that it doesn't use. While a draining level needs a part of its min, no other level gets a new or higher min.
+Otherwise a reload could let the server run more requests than it has seats for.
 
 **Virtual time.** The virtual time R of a level (see `equal_serial`) must advance at the rate at which the level is
 served, that is, in proportion to the seats that the level actually uses. If R ran faster than service while seats are
@@ -389,12 +389,11 @@ class Lending(Sharing):
         used = queueset.seats_in_use
         self.ledger.count(level, max(used, level.least))
         waits = queueset.waiting > 0 and not level.is_held
-        has_stopped = level.waits and not waits
-        if waits is not level.waits:
+        has_changed = waits is not level.waits
+        if has_changed:
             self._note_waits(now, level, waits=waits)
-        drains = level.is_draining and used and not (queueset.waiting or queueset.parked)
-        if drains and (has_stopped or used < level.least):
-            # No request waits there any more: the level needs only the seats in use, the rest of its min becomes free.
+        if level.is_draining and (has_changed or (used < level.least and not waits)):
+            # If no request waits there any more, the level needs only the seats in use, and the rest becomes free.
             self._levels.settle_alone()
             self._recount(now)
         if used or queueset.waiting:

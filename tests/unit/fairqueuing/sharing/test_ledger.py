@@ -55,11 +55,23 @@ def test_children_have_what_their_siblings_leave_of_the_parent_s_limit() -> None
 def test_a_draining_level_keeps_what_it_had_and_new_mins_wait() -> None:
     old, new = level("old", 5), level("new", 5)
     old.is_draining, old.kept, new.kept = True, 5, 0
-    old.queueset.parked = 1  # a request waits there
+    old.queueset.waiting = 1
     ledger = promised(10, old, new)
 
     assert (old.least, new.least) == (5, 0)
     assert ledger.free == 5
+
+
+def test_a_draining_level_whose_requests_wait_for_gates_has_no_claim_to_seats_and_new_mins_wait() -> None:
+    old, new = level("old", 5), level("new", 5)
+    old.is_draining, old.kept, new.kept = True, 5, 0
+    old.queueset.parked = 1
+    ledger = promised(10, old, new)
+
+    assert (old.least, new.least) == (0, 0)
+    assert ledger.free == 10
+    old.queueset.waiting = 1
+    assert promised(10, old, new).free == 10, "it doesn't get back what others may use already"
 
 
 def test_a_level_that_is_held_has_no_seats() -> None:
