@@ -18,10 +18,10 @@ wait for all of them.
 **Meters.** ``r`` is the integral of the fair share of a *limited* queue, one that demands more than its share (see
 `MaxMinShares`), in grains of 2**-20 seat-nanoseconds. Each waiting queue is assumed to be limited. (A queue whose whole
 demand is within the fair share lacks less than computed. If it is served too early, it still uses no more than its
-share.) The service of a queue is ``seats * now + offset``; the offset changes only when the seats change. The shortfall
-is ``r - service`` minus the least value that ``r - service`` has had. That value can be reached only when the queue
-gives back seats, or when the fair share rises above the number of its seats. The rises are kept in a log, which is read
-for a queue when its seats or requests change (see `RiseLog`).
+share.) The service of a queue is ``service + seats * (now - since)``; its seats changed last at ``since``. The
+shortfall is ``r - service`` minus the least value that ``r - service`` has had. That value can be reached only when the
+queue gives back seats, or when the fair share rises above the number of its seats. The rises are kept in a log, which
+is read for a queue when its seats or requests change (see `RiseLog`).
 
 **Cost.** Waiting queues are ordered by the ``r`` at which their shortfall was zero, or by an earlier one. For a queue
 that begins to wait this is the current ``r``, so most queues are in the order in which they began to wait; the few
@@ -55,9 +55,10 @@ class RiseLog:
     its least value there. Each rise is read once for each number of seats that is asked for.
     """
 
-    __slots__ = ("_rises", "_suffixes", "count")
+    __slots__ = ("_rises", "_suffixes", "count", "epoch")
 
-    def __init__(self) -> None:
+    def __init__(self, epoch: int) -> None:
+        self.epoch: int = epoch
         self.count: int = 0
         self._rises: list[tuple[int, int, int, int]] = []
         # By seats: how many rises have been read, the numbers of those that matter, and their values. The values
@@ -66,17 +67,17 @@ class RiseLog:
 
     def add(self, r: int, now: int, low: int, high: int) -> None:
         """Add the rise of the share above ``low``, ``low + 1``, … ``high - 1`` seats at ``now``, with this ``r``."""
-        self._rises.append((r, now, low, high))
+        self._rises.append((r, now - self.epoch, low, high))
         self.count += 1
 
     def least(self, seats: int, since: int) -> int | None:
-        """Return the least ``r - seats * now``, in grains, of the rises from number ``since`` on, or None."""
+        """Return the least ``r - seats * (now - epoch)``, in grains, of the rises from number ``since`` on."""
         read, numbers, values = self._suffixes.get(seats) or (0, [], [])
         if read < self.count:
             for number in range(read, self.count):
-                r, now, low, high = self._rises[number]
+                r, elapsed, low, high = self._rises[number]
                 if low <= seats < high:
-                    value = r - (seats * now << _GRAIN_BITS)
+                    value = r - (seats * elapsed << _GRAIN_BITS)
                     while values and values[-1] >= value:
                         values.pop()
                         numbers.pop()
@@ -86,8 +87,9 @@ class RiseLog:
         place = bisect_left(numbers, since)
         return values[place] if place < len(values) else None
 
-    def clear(self) -> None:
-        """Forget all rises, once each queue has read them."""
+    def clear(self, epoch: int) -> None:
+        """Forget all rises, once each queue has read them; the next ones are counted from this ``epoch``."""
+        self.epoch = epoch
         self.count = 0
         self._rises.clear()
         self._suffixes.clear()
@@ -151,7 +153,7 @@ class Guarantee:
         self._free_meters: list[ServiceMeter] = []
         self._shares = MaxMinShares(0, self._meters)
         self._share_rounded_up = 0
-        self._rises = RiseLog()
+        self._rises = RiseLog(self._now)
         self._in_order: OrderedDict[ServiceMeter, None] = OrderedDict()  # waiting queues, by rising `listed`
         self._queue_heap = QueueHeap()  # other waiting queues, by `listed`
         self._postponed = QueueHeap()  # waiting queues that are examined again when `r` exceeds `listed` enough
@@ -196,7 +198,7 @@ class Guarantee:
                         self._note_rises(meter, queue.seats_in_use)
                     meter.noted = 0
             # All queues have read them, so the numbers of later rises begin at 0 again.
-            rises.clear()
+            rises.clear(self._now)
         rises.add(r, self._now, low, high)
 
     # Changes of queues
@@ -206,12 +208,12 @@ class Guarantee:
         if self._free_meters:
             meter = self._free_meters.pop()
             self._queues[meter.index] = queue
-            meter.offset = 0
         else:
             meter = ServiceMeter(len(self._meters))
             self._meters.append(meter)
             self._queues.append(queue)
         queue.service_meter = meter
+        meter.service, meter.since = 0, self._now
         return meter
 
     def wait(self, now: int, queue: Queue, width: int, queues: Iterable[Queue]) -> None:
@@ -230,7 +232,7 @@ class Guarantee:
             if not self._waiting_queues:
                 self._earliest = r
             self._waiting_queues += 1
-            meter.least = r - (queue.seats_in_use * now + meter.offset << _GRAIN_BITS)
+            meter.least = r - (meter.service + queue.seats_in_use * (now - meter.since) << _GRAIN_BITS)
             meter.noted = self._rises.count
             meter.debt = 0
             meter.is_postponed = False
@@ -258,7 +260,8 @@ class Guarantee:
             self._pass_time(now)
         self._held += width
         meter = queue.service_meter or self._open_meter(queue)
-        meter.offset -= width * now
+        meter.service += (queue.seats_in_use - width) * (now - meter.since)
+        meter.since = now
         self._demand(meter, meter.rho + width)
         self._quiet += 1
         if self._quiet > queues:
@@ -289,12 +292,13 @@ class Guarantee:
         self._held += width
         meter = queue.service_meter
         assert meter is not None, "a queue where a request waits has a meter"
+        seats = queue.seats_in_use - width  # until now
         if not queue.length:
             self._end_wait(meter)
         elif meter.noted != self._rises.count:
-            # until now the queue had fewer seats than it has after this dispatch
-            self._note_rises(meter, queue.seats_in_use - width)
-        meter.offset -= width * now
+            self._note_rises(meter, seats)
+        meter.service += seats * (now - meter.since)
+        meter.since = now
         if cut:
             self._demand(meter, meter.rho - cut)
         self._is_decided = False
@@ -323,9 +327,11 @@ class Guarantee:
             return
         if now != self._now:
             self._pass_time(now)
+        seats = queue.seats_in_use
+        meter.service = service = meter.service + seats * (now - meter.since)
+        meter.since = now
         if queue.length:
-            seats = queue.seats_in_use
-            ahead = self.r - (seats * now + meter.offset << _GRAIN_BITS)
+            ahead = self.r - (service << _GRAIN_BITS)
             if ahead < meter.least:  # noqa: PLR1730 - min() is slower
                 meter.least = ahead
             if meter.noted != self._rises.count:
@@ -333,7 +339,6 @@ class Guarantee:
             if (meter.is_postponed and not self._is_share(seats - width)) or self._has_fallen:
                 self._list(meter, min(meter.listed, self.r - ahead + meter.least + meter.debt))
         self._held -= width
-        meter.offset += width * now
         rho = meter.rho - width
         if meter.is_limited and rho >= meter.at_least:
             meter.rho = rho  # it stays limited
@@ -387,7 +392,7 @@ class Guarantee:
     def _note(self, queue: Queue, meter: ServiceMeter) -> int:
         """Update the least value; return the ``r`` at which the shortfall was zero, or an earlier one."""
         seats = queue.seats_in_use
-        ahead = self.r - (seats * self._now + meter.offset << _GRAIN_BITS)
+        ahead = self.r - (meter.service + seats * (self._now - meter.since) << _GRAIN_BITS)
         meter.least = min(meter.least, ahead)
         if meter.noted != self._rises.count:
             self._note_rises(meter, seats)
@@ -398,7 +403,8 @@ class Guarantee:
         least = self._rises.least(seats, meter.noted)
         meter.noted = self._rises.count
         if least is not None:
-            meter.least = min(meter.least, least - (meter.offset << _GRAIN_BITS))
+            service = meter.service - seats * (meter.since - self._rises.epoch)
+            meter.least = min(meter.least, least - (service << _GRAIN_BITS))
 
     def _list(self, meter: ServiceMeter, at: int, *, is_postponed: bool = False) -> None:
         """List ``meter`` under ``at``, or postpone it until ``r`` exceeds that by the threshold."""

@@ -68,8 +68,8 @@ class ServiceMeter:
     """The demand of one queue, and the service that the queue lacks. The class `Guarantee` updates these values.
 
     ``rho`` is the demand in seats. ``index``, ``is_limited``, ``is_closed``, ``at_least`` and ``at_most`` belong to
-    `MaxMinShares`. ``seats_in_use * now + offset``, with the ``seats_in_use`` of the queue, grows exactly as the
-    service of the queue does, in seat-nanoseconds; only differences of its values are used.
+    `MaxMinShares`. ``service`` is the service of the queue up to ``since``, when its seats in use changed last, in
+    seat-nanoseconds; only differences of its values are used.
 
     The other values are valid while requests wait in the queue, and count from the beginning of this wait. ``r`` is the
     integral of the fair share over time. Its unit, the *grain*, is 2**-20 seat-nanoseconds (see `guarantee`).
@@ -93,8 +93,9 @@ class ServiceMeter:
         "least",
         "listed",
         "noted",
-        "offset",
         "rho",
+        "service",
+        "since",
     )
 
     def __init__(self, index: int) -> None:
@@ -104,7 +105,8 @@ class ServiceMeter:
         self.is_closed: bool = False
         self.at_least: int = 0
         self.at_most: int = 0
-        self.offset: int = 0
+        self.service: int = 0
+        self.since: int = 0
         self.least: int = 0
         self.noted: int = 0
         self.debt: int = 0

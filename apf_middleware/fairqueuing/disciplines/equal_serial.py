@@ -24,8 +24,9 @@ That is unavoidable, because requests are not interrupted. `guarantee` bounds th
 guarantee serves out of turn loses its lead over the queue that would have been next. Otherwise the discipline would
 hold the same lead against it every time, and the queue would be served only when it is overdue.
 
-**Meters.** A queue's meter is ``finished`` + max(seats x guess, seats x now - ``starts``), where ``finished`` is the
-seat-time of requests that have ended, and ``starts`` the sum of the times at which its seats in use were taken.
+**Meters.** A queue's meter is ``finished``, the seat-time of requests that have ended, plus the seat-time of those that
+run, or seats x guess if that is more. The requests that run had ``attained`` their part by the time ``since``, at which
+the number of seats in use changed last; it grows by seats x (now - ``since``).
 
 **Cost.** The meters of requests that take longer than guessed grow at different rates. The entry of a queue in the heap
 is its meter at the last event of this queue. Between its events a meter only grows, so an outdated entry is too early,
@@ -57,12 +58,13 @@ class EqualSerialQueue(Queue):
     ``guess_ns`` is the average duration of its requests, and ``listed`` the meter of its entry in the heap.
     """
 
-    __slots__ = ("finished", "guess_ns", "listed", "period", "starts")
+    __slots__ = ("attained", "finished", "guess_ns", "listed", "period", "since")
 
     def __init__(self, index: int, guess_ns: int) -> None:
         super().__init__(index)
         self.finished: int = 0
-        self.starts: int = 0
+        self.attained: int = 0
+        self.since: int = 0
         self.guess_ns: int = guess_ns
         self.period: int = -1  # none yet
         self.listed: int = 0
@@ -128,22 +130,23 @@ class EqualSerial(Discipline[EqualSerialQueue]):
 
     # Meters
 
-    def _enter(self, queue: EqualSerialQueue, seats: int) -> None:
-        """Start the meter of ``queue`` at the beginning of this period; it has had ``seats`` in use since then."""
+    def _enter(self, queue: EqualSerialQueue) -> None:
+        """Start the meter of ``queue`` at the beginning of this period; it has had its seats in use since then."""
         queue.period = self._period
         queue.finished = self._period_r
-        queue.starts = seats * self._period_began_at
+        queue.attained = 0
+        queue.since = self._period_began_at
 
     def _meter(self, queue: EqualSerialQueue, seats: int) -> int:
         """Return the meter of ``queue`` at the latest event, for this number of ``seats`` in use."""
-        attained = seats * self._read_at - queue.starts
+        attained = queue.attained + seats * (self._read_at - queue.since)
         guessed = seats * queue.guess_ns
         return queue.finished + max(attained, guessed)
 
     def _list(self, queue: EqualSerialQueue, oldest: Ticket, seats: int) -> None:
         """Update the entry of ``queue`` in the heap; its next ticket is ``oldest``, and it has ``seats`` in use."""
         heap = self._queue_heap
-        attained, guessed = seats * self._read_at - queue.starts, seats * queue.guess_ns  # `_meter`
+        attained, guessed = queue.attained + seats * (self._read_at - queue.since), seats * queue.guess_ns  # `_meter`
         queue.listed = meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136
         if oldest.width == 1 and not heap.wide:
             heap.put(queue.index, meter)
@@ -156,8 +159,17 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         The virtual time is no more than what the next queue has attained.
         """
         following = self._queues[self.pick()]
-        attained = following.finished + following.seats_in_use * self.now - following.starts
-        return min(attained, self._served_r + (self.now - self._served_at) * self._concurrency)
+        now = self.now
+        attained = following.finished + following.attained + following.seats_in_use * (now - following.since)
+        return min(attained, self._served_r + (now - self._served_at) * self._concurrency)
+
+    def _finish(self, queue: EqualSerialQueue, seats: int, width: int, began: int) -> None:
+        """Count the service of ``width`` of the queue's ``seats`` since ``began`` as finished."""
+        now = self.now
+        done = width * (now - began)
+        queue.finished += done
+        queue.attained += seats * (now - queue.since) - done
+        queue.since = now
 
     # Events
 
@@ -179,7 +191,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         self._joined_at = least
         self._waiting_queues += 1
         if queue.period != self._period:
-            self._enter(queue, seats)
+            self._enter(queue)
         behind = least - self._meter(queue, seats)
         if behind >= 0:
             self._joined += 1  # queues that join at the same virtual time keep their order
@@ -208,11 +220,11 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         now, seats, width = self.now, queue.seats_in_use, ticket.width
         self._read_at = self._served_at = now
         self._turn = queue.index
-        starts = queue.starts
-        self._served_r = attained = queue.finished + (seats - width) * now - starts
+        queue.attained = attained = queue.attained + (seats - width) * (now - queue.since)
+        queue.since = now
+        self._served_r = attained = queue.finished + attained
         if attained > self.r:  # noqa: PLR1730 - min() and max() are slower
             self.r = attained
-        queue.starts = starts + width * now
         oldest = queue.oldest
         if oldest is not None:
             self._list(queue, oldest, seats)
@@ -236,21 +248,20 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         queue.guess_ns = guess = queue.guess_ns + (held - queue.guess_ns) // _OF_A_QUEUE
         self._guess_ns += (held - self._guess_ns) // _OF_THE_LEVEL
         if queue.period != self._period:
-            self._enter(queue, seats)
+            self._enter(queue)
         if held != duration_ns:
             queue.finished += ticket.work.seats * (duration_ns - held)
         if not ticket.work.linger_ns:  # as `vacate`
             width = ticket.width
             if began < self._period_began_at:  # noqa: PLR1730 - min() and max() are slower
                 began = self._period_began_at
-            queue.finished += width * (now - began)
-            queue.starts -= width * began
+            self._finish(queue, seats, width, began)
             seats -= width
         oldest = queue.oldest
         if oldest is None:
             return
         # If all tickets have a width of 1, an entry is updated for a grown meter when it comes to the top.
-        attained, guessed = seats * now - queue.starts, seats * guess
+        attained, guessed = queue.attained + seats * (now - queue.since), seats * guess
         meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136 - max() is slower
         if meter < queue.listed or oldest.width > 1 or self._queue_heap.wide:
             self._list(queue, oldest, seats)
@@ -261,10 +272,9 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         now, seats, width = self.now, queue.seats_in_use, ticket.width
         self._read_at = now
         if queue.period != self._period:
-            self._enter(queue, seats)
+            self._enter(queue)
         began = max(ticket.seated_at, self._period_began_at)
-        queue.finished += width * (now - began)
-        queue.starts -= width * began
+        self._finish(queue, seats, width, began)
         if queue.oldest is not None:
             self._list(queue, queue.oldest, seats - width)
 
@@ -293,7 +303,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
                 raise LookupError("no queue has anything waiting")
             queue = queues[index]
             seats = queue.seats_in_use
-            attained, guessed = seats * self._read_at - queue.starts, seats * queue.guess_ns  # `_meter`
+            attained = queue.attained + seats * (self._read_at - queue.since)  # `_meter`
+            guessed = seats * queue.guess_ns
             meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136
             if meter <= queue.listed:
                 return index
