@@ -51,7 +51,7 @@ class Histogram:
         """Return the number of observations."""
         return sum(self.counts)
 
-    def observe(self, value: float) -> None:
+    def observe(self, value: int) -> None:
         """Count one observation."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
@@ -85,28 +85,35 @@ class Occupancy:
     times are read, or when there are too many of them.
     """
 
-    __slots__ = ("_combined", "_since", "_times", "values")
+    __slots__ = ("_combined", "_elapsed", "_since", "_times", "values")
 
     def __init__(self, now: int, values: tuple[int, ...]) -> None:
         self._since = now
-        self._combined: dict[tuple[int, ...], int] = {}
+        self._elapsed = [0]  # the time of the present combination, as the only element
+        self._combined: dict[tuple[int, ...], list[int]] = {values: self._elapsed}
         self._times: tuple[dict[int, int], ...] = tuple({} for _ in values)
         self.values: tuple[int, ...] = values
 
     def set(self, now: int, values: tuple[int, ...]) -> None:
         """Set the numbers to ``values`` from ``now`` on."""
-        held, combined = self.values, self._combined
-        combined[held] = combined.get(held, 0) + now - self._since
+        self._elapsed[0] += now - self._since
         self._since = now
         self.values = values
-        if len(combined) >= _MOST_COMBINED:
-            self._take_apart()
+        self._elapsed = self._combined.get(values) or self._elapsed_with(values)
+
+    def _elapsed_with(self, values: tuple[int, ...]) -> list[int]:
+        """Return the list with the time of a combination."""
+        found = self._combined.get(values)
+        if found is None:
+            if len(self._combined) >= _MOST_COMBINED:
+                self._take_apart()
+            found = self._combined.setdefault(values, [0])
+        return found
 
     def move(self, values: tuple[int, ...], others: tuple[int, ...], duration_ns: int) -> None:
         """Count ``duration_ns`` for the combination ``others`` instead of ``values``."""
-        combined = self._combined
-        combined[values] = combined.get(values, 0) - duration_ns
-        combined[others] = combined.get(others, 0) + duration_ns
+        self._elapsed_with(values)[0] -= duration_ns
+        self._elapsed_with(others)[0] += duration_ns
 
     def times(self, now: int) -> tuple[Times, ...]:
         """Return for each number a mapping of its values to the nanoseconds that they lasted, up to ``now``."""
@@ -115,10 +122,11 @@ class Occupancy:
         return tuple(map(dict, self._times))
 
     def _take_apart(self) -> None:
-        for combination, elapsed in self._combined.items():
+        for combination, [elapsed] in self._combined.items():
             for times, value in zip(self._times, combination, strict=True):
                 times[value] = times.get(value, 0) + elapsed
-        self._combined.clear()
+        self._elapsed = [0]
+        self._combined = {self.values: self._elapsed}
 
     def __repr__(self) -> str:
         return f"<Occupancy: {self.values}>"

@@ -87,7 +87,7 @@ class CacheKeys:
             headers = scope.get("headers")
             if headers.__class__ is not list:
                 headers = headers_of(scope)
-            key += tuple([(name, value) for name, value in headers if name in wanted])
+            key += tuple([pair if pair.__class__ is tuple else tuple(pair) for pair in headers if pair[0] in wanted])
         if root:
             key += (root,)
         if self._query:

@@ -287,8 +287,9 @@ class HttpReply:
         if not isinstance(headers, _SEQUENCES):  # an app may pass an iterator, which can only be read once
             headers = [*headers]
             message = {**message, "headers": headers}  # the app may send the same dict again
-        for name, value in headers:
-            if len(name) == 12 and name.lower() == b"content-type":
+        for pair in headers:
+            if len(pair[0]) == 12 and pair[0].lower() == b"content-type":
+                value = pair[1]
                 if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # false for most responses
                     begin_response(admission, is_stream=is_event_stream(value))
                 break

@@ -50,7 +50,7 @@ from typing import Any, ClassVar, Final
 
 from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.disciplines.max_min_model import (
-    GRAINS_PER_SEAT_NS,
+    GRAIN_BITS,
     NEVER,
     FluidModel,
 )
@@ -177,7 +177,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
 
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
         self.fluid: FluidModel[ConcurrentMeter] = FluidModel(concurrency, guess_ns)
-        self._first_guess = guess_ns * GRAINS_PER_SEAT_NS
+        self._first_guess = guess_ns << GRAIN_BITS
         self._serial = 0
         self._asked: dict[Ticket, int] = {}  # width on arrival, of tickets that may be cut at dispatch
 
@@ -219,7 +219,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
             meter.owed -= ticket.width
             meter.finish(ticket, begin + ticket.settled)
         else:
-            self._expect(meter, ticket, begin + (meter.guess_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS)
+            self._expect(meter, ticket, begin + (meter.guess_ns + ticket.work.linger_ns << GRAIN_BITS))
 
     def _expect(self, meter: ConcurrentMeter, ticket: Ticket, end: int) -> None:
         """Set the expected end of ``ticket``, which has begun."""
@@ -236,8 +236,8 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         guesses = meter.guesses
         ticket = guesses.popleft()[1] if guesses and guesses[0][0] == end else heappop(meter.later_guesses)[2]
         if ticket.charged == end:
-            guess_ns = (end - ticket.start_r) // GRAINS_PER_SEAT_NS
-            ticket.charged = later = ticket.start_r + self.fluid.next_guess(guess_ns) * GRAINS_PER_SEAT_NS
+            guess_ns = (end - ticket.start_r) >> GRAIN_BITS
+            ticket.charged = later = ticket.start_r + (self.fluid.next_guess(guess_ns) << GRAIN_BITS)
             self._serial += 1
             heappush(meter.later_guesses, (later, self._serial, ticket))
 
@@ -303,7 +303,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         meter.progress = ticket.start_r = begin = meter.progress + (position - meter.since) // occupied
         meter.since = position
         meter.occupied = occupied = occupied + width
-        end = begin + (meter.guess_ns + work.linger_ns) * GRAINS_PER_SEAT_NS
+        end = begin + (meter.guess_ns + work.linger_ns << GRAIN_BITS)
         self._expect(meter, ticket, end)
         meter.rho += width  # with more demand, the queue stays limited
         if end < meter.soonest:
@@ -360,7 +360,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         meter.occupied = occupied + width
         ticket.start_r = begin = meter.progress
         guess_ns = meter.guess_ns + work.linger_ns
-        end = begin + guess_ns * GRAINS_PER_SEAT_NS
+        end = begin + (guess_ns << GRAIN_BITS)
         self._expect(meter, ticket, end)
         if end < meter.soonest or not meter.has_end:
             meter.soonest = end
@@ -375,7 +375,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         assert meter is not None, "a lone request has a queue"
         assert ticket is not None, "its meter is set only with it"
         fluid.admit_alone(meter)
-        self._expect(meter, ticket, ticket.start_r + meter.guess_ns * GRAINS_PER_SEAT_NS)
+        self._expect(meter, ticket, ticket.start_r + (meter.guess_ns << GRAIN_BITS))
         progress = self.progress(meter)
         while (end := meter.first_end()) <= progress:
             self._raise_exceeded(meter, end)
@@ -408,7 +408,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
             fluid.schedule_finish(meter)
 
     def settle(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket, duration_ns: int) -> None:
-        ticket.settled = (duration_ns + ticket.work.linger_ns) * GRAINS_PER_SEAT_NS
+        ticket.settled = duration_ns + ticket.work.linger_ns << GRAIN_BITS
         self.fluid.learn(queue.meter, duration_ns)
         if not ticket.work.linger_ns:
             self.vacate(queue, ticket)
@@ -445,7 +445,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
     def _end_lone(self, meter: ConcurrentMeter, ticket: Ticket) -> None:
         """End ``ticket``, which is alone; if it was charged for more time, it is admitted to the model until then."""
         fluid = self.fluid
-        lasted = (fluid.now - meter.mark) * GRAINS_PER_SEAT_NS
+        lasted = fluid.now - meter.mark << GRAIN_BITS
         if ticket.settled <= lasted:
             fluid.here(meter)
             fluid.end_alone(meter)

@@ -60,18 +60,21 @@ from apf_middleware.fairqueuing.ticket import Ticket
 from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
 
 __all__ = [
-    "GRAINS_PER_SEAT_NS",
     "GRAINS_PER_UNIT",
+    "GRAIN_BITS",
     "NEVER",
-    "TICKS_PER_NS",
+    "TICK_BITS",
     "FluidModel",
 ]
 
-GRAINS_PER_SEAT_NS: Final = 1 << 20
-GRAINS_PER_UNIT: Final = 10 * GRAINS_PER_SEAT_NS
+GRAIN_BITS: Final = 20
+"""A shift by this many bits turns seat-nanoseconds into grains; the compiled build multiplies large numbers slowly."""
+
+GRAINS_PER_UNIT: Final = 10 << GRAIN_BITS
 """Grains in the unit of work, 1e-8 seat-seconds."""
 
-TICKS_PER_NS: Final = 1 << 10
+TICK_BITS: Final = 10
+"""A shift by this many bits turns nanoseconds into the unit in which expected times are compared."""
 
 NEVER: Final = 1 << 2048
 """Later than any time or position."""
@@ -148,7 +151,7 @@ class FluidModel(Generic[WorkMeterT]):
             self.set_capacity()
         shares, r = self.shares, self.r
         if shares.limited:
-            r += shares.free * (until - self.now) * GRAINS_PER_SEAT_NS // shares.limited
+            r += (shares.free * (until - self.now) << GRAIN_BITS) // shares.limited
         if until >= self._soonest or r >= self._soonest_on_r:
             meter = self._advance_to_end(until, r)
             if meter is not None:
@@ -172,12 +175,12 @@ class FluidModel(Generic[WorkMeterT]):
             if key <= r and shares.free:
                 way = (key - self.r) * shares.limited
                 # rounded up to the first whole nanosecond at which R has reached the position
-                at = self.now - (-way // (shares.free * GRAINS_PER_SEAT_NS)) if way > 0 else self.now
+                at = self.now - (-way // (shares.free << GRAIN_BITS)) if way > 0 else self.now
                 if first is None or at < due:
                     first, due = meter, at
         if first is not None:
             if shares.limited:
-                self.r += shares.free * (due - self.now) * GRAINS_PER_SEAT_NS // shares.limited
+                self.r += (shares.free * (due - self.now) << GRAIN_BITS) // shares.limited
             self.now = due
         return first
 
@@ -194,14 +197,14 @@ class FluidModel(Generic[WorkMeterT]):
         """Return the position of the queue's work meter, in grains."""
         if meter.on_r:
             return meter.base + self.r
-        return meter.base + meter.rho * (self.now - meter.mark) * GRAINS_PER_SEAT_NS
+        return meter.base + (meter.rho * (self.now - meter.mark) << GRAIN_BITS)
 
     def here(self, meter: WorkMeterT) -> int:
         """Return the position of the work meter, and store it as ``base`` if the queue is granted."""
         if meter.on_r:
             return meter.base + self.r
         if meter.mark != self.now:
-            meter.base += meter.rho * (self.now - meter.mark) * GRAINS_PER_SEAT_NS
+            meter.base += meter.rho * (self.now - meter.mark) << GRAIN_BITS
             meter.mark = self.now
         return meter.base
 
@@ -247,7 +250,7 @@ class FluidModel(Generic[WorkMeterT]):
         was_on_r = meter.on_r
         # up to now its meter has run at the former demand
         if not was_on_r and meter.mark != self.now:
-            meter.base += meter.rho * (self.now - meter.mark) * GRAINS_PER_SEAT_NS
+            meter.base += meter.rho * (self.now - meter.mark) << GRAIN_BITS
             meter.mark = self.now
         crossed = self.shares.change(meter, rho)
         if crossed:
@@ -357,9 +360,9 @@ class FluidModel(Generic[WorkMeterT]):
             return
         key, width, heap = meter.finish_of(first), first.width, self._finishes_on_r
         if not meter.on_r:
-            heap, rate = self._finishes, meter.rho * GRAINS_PER_SEAT_NS
+            heap, rate = self._finishes, meter.rho << GRAIN_BITS
             way = key - meter.base - rate * (self.now - meter.mark)
-            key = self.now * TICKS_PER_NS + way * TICKS_PER_NS // rate
+            key = (self.now << TICK_BITS) + (way << TICK_BITS) // rate
             if not meter.has_finish:
                 self._waiting_in_time += 1
         meter.has_finish = True
@@ -384,7 +387,7 @@ class FluidModel(Generic[WorkMeterT]):
                 self._soonest_on_r = end
             self._ends_on_r.put(meter.index, end)
             return
-        rate = meter.rho * GRAINS_PER_SEAT_NS
+        rate = meter.rho << GRAIN_BITS
         way = end - meter.base - rate * (self.now - meter.mark)
         key = self.now - (-way // rate) if way > 0 else self.now
         self.end_at_time(meter, key)
@@ -435,8 +438,8 @@ class FluidModel(Generic[WorkMeterT]):
             return on_r.index
         if on_r is None:
             return in_time.index
-        way = (self._finishes_on_r.finish_of(on_r.index) - self.r) * shares.limited * TICKS_PER_NS
-        expected = self.now * TICKS_PER_NS + way // (shares.free * GRAINS_PER_SEAT_NS)
+        way = (self._finishes_on_r.finish_of(on_r.index) - self.r) * shares.limited << TICK_BITS
+        expected = (self.now << TICK_BITS) + way // (shares.free << GRAIN_BITS)
         ahead = expected - self._finishes.finish_of(in_time.index)
         if ahead:
             return on_r.index if ahead < 0 else in_time.index
@@ -516,7 +519,7 @@ class FluidModel(Generic[WorkMeterT]):
             key, true = self._finishes_on_r.finish_of(meter.index), finish
         else:
             key, way = self._finishes.finish_of(meter.index), finish - self.position(meter)
-            true = self.now * TICKS_PER_NS + way * TICKS_PER_NS // (meter.rho * GRAINS_PER_SEAT_NS)
+            true = (self.now << TICK_BITS) + (way << TICK_BITS) // (meter.rho << GRAIN_BITS)
         in_place = key == true or (meter.finish_is_stale and key < true)
         assert in_place, f"the finish of {meter!r} is {true} and stands at {key}"
 
@@ -530,7 +533,7 @@ class FluidModel(Generic[WorkMeterT]):
         if meter.on_r:
             key, true, soonest = self._ends_on_r.finish_of(meter.index), end, self._soonest_on_r
         else:
-            way, rate = end - self.position(meter), meter.rho * GRAINS_PER_SEAT_NS
+            way, rate = end - self.position(meter), meter.rho << GRAIN_BITS
             true, soonest = max(self.now, self.now - (-way // rate)), self._soonest
             key = self._ends.finish_of(meter.index)
         assert key == true or (meter.end_is_stale and key < true), f"the end of {meter!r} is {true} and stands at {key}"
