@@ -379,7 +379,7 @@ class RequestResolver:
         """Authenticate the caller, and cache the caller if it was accepted and may be cached."""
         refreshes = self._refreshes
         verdict = self._chain.identify(scope)
-        if not isinstance(verdict, Authenticated | Refused):
+        if not isinstance(verdict, (Authenticated, Refused)):
             verdict = await verdict
         if isinstance(verdict, Refused):
             return verdict

@@ -35,6 +35,7 @@ Headers = list[tuple[bytes, bytes]]
 
 T = TypeVar("T")
 
+_SEQUENCES: Final = (list, tuple)  # a constant, because `list | tuple` would create an object each time
 _MOST_PARAMETERS: Final = 256
 _MOST_PEERS: Final = 4096
 
@@ -47,8 +48,8 @@ def headers_of(scope: Scope) -> Iterable[Sequence[bytes]]:
     headers = scope.get("headers")
     if headers is None:
         return ()
-    if not isinstance(headers, list | tuple):
-        headers = scope["headers"] = [pair if isinstance(pair, list | tuple) else tuple(pair) for pair in headers]
+    if not isinstance(headers, _SEQUENCES):
+        headers = scope["headers"] = [pair if isinstance(pair, _SEQUENCES) else tuple(pair) for pair in headers]
     found: Iterable[Sequence[bytes]] = headers
     return found
 
@@ -61,7 +62,7 @@ def method_of(scope: Scope) -> str:
 def peer_address(scope: Scope) -> str:
     """Return the host of ``scope["client"]``; empty if there is none, as on a Unix socket."""
     client = scope.get("client")
-    host = client[0] if isinstance(client, list | tuple) and client else ""
+    host = client[0] if isinstance(client, _SEQUENCES) and client else ""
     if not isinstance(host, str):
         return ""
     return _unmapped(host) if host.startswith("::ffff:") else host
@@ -98,10 +99,13 @@ class HeaderView(Mapping[str, str]):
     @overload
     def get(self, name: str, /, default: str | T) -> str | T: ...
     def get(self, name: str, /, default: object = None) -> object:
-        wanted = name.encode("latin-1", "replace")
-        for found, value in self._headers:
-            if found == wanted:
-                return str(value, "latin-1")
+        return self.first(name.encode("latin-1", "replace"), default)
+
+    def first(self, name: bytes, default: T) -> str | T:
+        """Return the first header with this name."""
+        for pair in self._headers:
+            if pair[0] == name:
+                return str(pair[1], "latin-1")
         return default
 
     def __getitem__(self, name: str) -> str:
@@ -168,7 +172,7 @@ def digest_request(scope: Scope, identity: Identity, client_address: str, resolv
         path,
         method,
         resolution.resource,
-        headers.get("host", ""),
+        headers.first(b"host", ""),
         headers,
         query,
         resolution.path_parameters,

@@ -7,7 +7,7 @@ addresses; a value that isn't an address is used as it is. An IPv4 address writt
 
 import re
 from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address, ip_network
+from ipaddress import IPV4LENGTH, IPv6Address, ip_address, ip_network
 
 from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.classification.digest import RequestDigest
@@ -58,6 +58,8 @@ def network_of(address: str, prefix_v4: int, prefix_v6: int) -> str:
     """Return the network of an IP address, such as ``192.0.2.0/24``; any other text is returned unchanged."""
     quad = _QUAD.fullmatch(address)
     if quad is not None:  # takes a tenth of the time of the code below; new clients arrive all the time
+        if prefix_v4 == IPV4LENGTH:
+            return f"{address}/{IPV4LENGTH}"
         a, b, c, d = map(int, quad.groups())
         bits = (a << 24 | b << 16 | c << 8 | d) & (0xFFFFFFFF << (32 - prefix_v4))
         return f"{bits >> 24}.{bits >> 16 & 255}.{bits >> 8 & 255}.{bits & 255}/{prefix_v4}"

@@ -167,7 +167,7 @@ class Chain:
             answer = ask(scope)
             if answer is None:
                 continue
-            if not isinstance(answer, Authenticated | Refused):
+            if not isinstance(answer, (Authenticated, Refused)):
                 return self._continued(scope, answer, place, refused)
             if isinstance(answer, Authenticated):
                 return _with_group(answer)

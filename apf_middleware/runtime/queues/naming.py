@@ -61,9 +61,9 @@ class QueueNaming:
         named = self._levels.get(name)
         # an exempt level can't be named, so it is treated like an unknown one
         if named is not None and not named.exempt:
-            return replace(found, level=name)
+            return found._replace(level=name)
         if self._settings.unknown == "default":
-            return replace(found, level=self._default)
+            return found._replace(level=self._default)
         status = 404 if self._settings.unknown == "notFound" else 503
         return UnknownQueue(status, REASONS[name in self._parents])
 
