@@ -145,10 +145,12 @@ class RequestCache(BoundedCache[Key, V]):
         """Return the result for a request if it is in the young generation; None otherwise.
 
         `RequestResolver.resolve` then looks in both generations. The result is None also if the scope lacks a part of
-        the key.
+        the key, or isn't a dict, as the specification says; the compiled build works faster on dicts.
 
         Most keys are method, path and peer. Those are built inline, without a call of `CacheKeys.of_request`.
         """
+        if not isinstance(scope, dict):
+            return None
         try:
             method = scope["method"]
             if method in self._plain_methods and self._user not in scope and not scope.get("root_path"):

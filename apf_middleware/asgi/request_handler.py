@@ -273,20 +273,22 @@ class HttpReply:
     def __call__(self, message: Message) -> Awaitable[None]:  # noqa: C901 - calls are slow
         """Send a message; if it starts the response, add headers and find out whether this is a stream."""
         admission = self._admission
-        if message["type"] != "http.response.start":
-            if message.get("more_body") or len(message.get("body", b"")) > _SENT_AT_ONCE:
+        # The specification says dict, on which the compiled build works faster than on other mappings.
+        event = message if isinstance(message, dict) else dict(message)
+        if event["type"] != "http.response.start":
+            if event.get("more_body") or len(event.get("body", b"")) > _SENT_AT_ONCE:
                 writes = admission.destination.runtime.streams.writes
                 if writes is not None:
-                    return send_timed(self._send, writes, admission, message)
-            return self._send(message)
+                    return send_timed(self._send, writes, admission, event)
+            return self._send(event)
         if admission.destination.gates:  # some leases may be needed only until now
             admission.destination.controller.release_leases(admission, early=True)
-        if message["status"] >= 500:
+        if event["status"] >= 500:
             admission.fail()
-        headers = message.get("headers", ())
+        headers = event.get("headers", ())
         if not isinstance(headers, _SEQUENCES):  # an app may pass an iterator, which can only be read once
             headers = [*headers]
-            message = {**message, "headers": headers}  # the app may send the same dict again
+            event = {**event, "headers": headers}  # the app may send the same dict again
         for pair in headers:
             if len(pair[0]) == 12 and pair[0].lower() == b"content-type":
                 value = pair[1]
@@ -296,7 +298,7 @@ class HttpReply:
         else:
             if admission.stream is not None:
                 begin_response(admission, is_stream=False)
-        return self._send(_with_headers(message, self._headers) if self._headers else message)
+        return self._send(_with_headers(event, self._headers) if self._headers else event)
 
 
 class WebSocketReply:
