@@ -51,7 +51,8 @@ native: $(NATIVE)/.ready  ## the compiled build (needs a C compiler), installed 
 test-native: $(NATIVE)/.ready  ## the tests of behaviour, with the compiled build
 	rm -rf $(NATIVE)/checkout && mkdir $(NATIVE)/checkout
 	git ls-files -z --cached --others --exclude-standard ':!apf_middleware' | tar --null -T - -c | tar -x -C $(NATIVE)/checkout
-	cd $(NATIVE)/checkout && APF_GOLDEN="$${APF_GOLDEN:-$(abspath ../shared/golden)}" ../bin/python -m pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder $(NATIVE_TESTS)
+	ln -sfn $(abspath ../shared) $(NATIVE)/shared
+	cd $(NATIVE)/checkout && ../bin/python -m pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder $(NATIVE_TESTS)
 
 docs: $(READY)  ## the documentation's site, into site/
 	$(BIN)/python -m docs.generate.reference
