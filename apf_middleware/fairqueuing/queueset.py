@@ -169,8 +169,7 @@ class QueueSet:
         ticket.queueset = self
         ticket.arrived_at = now
         seated = self._arrive_in_queue(now, ticket) if self._is_queuing else self._arrive_without_queue(now, ticket)
-        if not self.is_steered:
-            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        self.note_demand(now)
         return [*ended, *seated] if ended else seated
 
     def _arrive_in_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
@@ -183,19 +182,9 @@ class QueueSet:
         if self.waiting or self.seats_in_use + width > self.concurrency:
             return self._join(now, queue, ticket)
         self.discipline.serve(queue, ticket)
-        if width > self.ceiling:
-            self._cut(ticket)
-            width = ticket.width
-        ticket.state = _SEATED  # `_occupy`, inlined for speed
-        ticket.seated_at = now
-        self.dispatched += 1
-        self.executing += 1
-        queue.executing += 1
-        self.seats_in_use += width
-        queue.seats_in_use += width
-        guarantee = self.guarantee
-        if guarantee is not None and guarantee.is_tracking:
-            guarantee.occupy(now, queue, width, len(self.deck.queues))
+        self._occupy(now, ticket)
+        if self.guarantee is not None and self.guarantee.is_tracking:
+            self.guarantee.occupy(now, queue, ticket.width, len(self.deck.queues))
         return (ticket,)
 
     def _join(self, now: int, queue: Queue, ticket: Ticket) -> Sequence[Ticket]:
@@ -278,8 +267,7 @@ class QueueSet:
         else:
             self._vacate(now, ticket)
         seated = self._dispatch(now) if self.waiting else _NONE
-        if not self.is_steered:
-            self.demand.set(now, self.seats_in_use + self.seats_waiting + self._phantom_seats)
+        self.note_demand(now)
         return [*ended, *seated] if ended else seated
 
     def charge(self, ticket: Ticket, seats: float) -> None:
@@ -378,41 +366,17 @@ class QueueSet:
     def _dispatch(self, now: int) -> Sequence[Ticket]:
         """Seat tickets in turn until the next one doesn't fit; then save up seats for that one."""
         seated: list[Ticket] = []
-        discipline, queues, guarantee = self.discipline, self.deck.queues, self.guarantee
-        gatekeeper, rounds = self.gatekeeper, self.reservation.rounds
+        gatekeeper = self.gatekeeper
         while self.waiting and self.seats_in_use < self.concurrency:
-            overdue = guarantee.overdue(now) if guarantee is not None else None
-            queue = overdue or queues[discipline.pick()]  # `head` and `seat_head`, inlined for speed
-            ticket = queue.oldest
-            assert ticket is not None, "a discipline picks a queue where a ticket waits"
-            asked = width = ticket.width
-            if self.seats_in_use + width > self.concurrency and not self._fits(width):
+            ticket = self.head()
+            if not self._fits(ticket.width):
                 if gatekeeper is not None and gatekeeper.bars(now, ticket):
                     continue  # parked or refused: its gates are closed, so saving seats for it is pointless
                 self._save_up(now, ticket, seated)
                 break
             if gatekeeper is not None and not gatekeeper.admits(now, ticket):
                 continue  # the ticket has been parked or refused, and isn't in the queue any more
-            if overdue is not None:
-                discipline.forget_lead(queue)
-            if rounds:
-                self.reservation.end(ticket)
-            queue.shift(ticket)
-            self.waiting -= 1
-            self.seats_waiting -= width
-            if width > self.ceiling:
-                self._cut(ticket)
-                width = ticket.width
-            ticket.state = _SEATED
-            ticket.seated_at = now
-            self.dispatched += 1
-            self.executing += 1
-            self.seats_in_use += width
-            queue.executing += 1
-            queue.seats_in_use += width
-            discipline.dispatch(queue, ticket)
-            if guarantee is not None:
-                guarantee.dispatch(now, queue, width, asked - width)
+            self.seat_head(now, ticket)
             seated.append(ticket)
         return seated
 

@@ -315,21 +315,6 @@ class Queue:
         if self._by_flow is not None:
             self._count(ticket)
 
-    def shift(self, ticket: Ticket) -> None:
-        """Remove ``ticket``, the oldest; faster than `remove`."""
-        # The oldest ticket has no older one, so only one link has to be cut.
-        newer = ticket.newer
-        self.oldest = newer
-        if newer is None:
-            self.newest = None
-        else:
-            newer.older = None
-            ticket.newer = None
-        self.length -= 1
-        self.waiting_work -= ticket.total_work
-        if self._by_flow is not None:
-            self._discount(ticket)
-
     def remove(self, ticket: Ticket) -> None:
         """Remove ``ticket``, which may stand anywhere in the queue."""
         older, newer = ticket.older, ticket.newer

@@ -197,7 +197,7 @@ class Controller:
         counters = destination.counters
         lasted = now - admission.seated_at
         histogram = counters.streams if long_lived else counters.executions
-        # `Histogram.observe`, inlined for speed
+        # `Histogram.observe`; a call would take 5 % of the time of a request that is alone, compiled or not
         histogram.counts[1 if 0 < lasted <= _SHORT else bisect_left(_BOUNDS, lasted)] += 1
         histogram.total += lasted
         shared = destination.runtime.shared

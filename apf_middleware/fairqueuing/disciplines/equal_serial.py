@@ -146,7 +146,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def _list(self, queue: EqualSerialQueue, oldest: Ticket, seats: int) -> None:
         """Update the entry of ``queue`` in the heap; its next ticket is ``oldest``, and it has ``seats`` in use."""
         heap = self._queue_heap
-        attained, guessed = queue.attained + seats * (self._read_at - queue.since), seats * queue.guess_ns  # `_meter`
+        # `_meter`, as in `pick`; two calls would take 8 % of the time of a request that waits, unless they are compiled
+        attained, guessed = queue.attained + seats * (self._read_at - queue.since), seats * queue.guess_ns
         queue.listed = meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136
         if oldest.width == 1 and not heap.wide:
             heap.put(queue.index, meter)

@@ -299,12 +299,8 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
                 meter.first = ticket
             self._enter(meter, ticket)
             return
-        position = fluid.r  # `_begin`, inlined for speed
-        meter.progress = ticket.start_r = begin = meter.progress + (position - meter.since) // occupied
-        meter.since = position
-        meter.occupied = occupied = occupied + width
-        end = begin + (meter.guess_ns + work.linger_ns << GRAIN_BITS)
-        self._expect(meter, ticket, end)
+        self._begin(meter, ticket)
+        begin, end = ticket.start_r, ticket.charged
         meter.rho += width  # with more demand, the queue stays limited
         if end < meter.soonest:
             self._end_first(meter, end)

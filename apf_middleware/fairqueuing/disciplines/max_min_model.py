@@ -419,12 +419,10 @@ class FluidModel(Generic[WorkMeterT]):
         heap = self._finishes_on_r
         if self._waiting_in_time or heap.wide:
             return self._pick_of_both(widest)
-        while (index := heap.first(self.turn)) is not None:  # `_next_of`, inlined for speed
-            meter = self.meters[index]
-            if not meter.finish_is_stale:
-                return index
-            self.schedule_finish(meter)
-        raise LookupError("no request waits")
+        meter = self._next_of(heap, None)
+        if meter is None:
+            raise LookupError("no request waits")
+        return meter.index
 
     def _pick_of_both(self, widest: int | None) -> int:
         in_time = self._next_of(self._finishes, widest) if self._waiting_in_time else None

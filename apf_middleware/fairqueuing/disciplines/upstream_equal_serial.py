@@ -22,7 +22,7 @@ from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
 from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, EXACT_BELOW, seat_seconds
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, seat_seconds
 
 __all__ = ["HIGH_R", "R_DECREMENT", "UpstreamEqualSerial", "UpstreamEqualSerialQueue"]
 
@@ -163,13 +163,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
 
     def settle(self, queue: UpstreamEqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
         seats = ticket.work.seats
-        units = seats * (self._guess_ns - duration_ns)
-        if 0 <= units < EXACT_BELOW:  # `seat_seconds`, inlined for speed
-            queue.next_dispatch_r -= (units + 5) // 10
-        elif -EXACT_BELOW < units < 0:
-            queue.next_dispatch_r += (5 - units) // 10
-        else:
-            queue.next_dispatch_r -= seat_seconds(seats, self._guess_ns - duration_ns)
+        queue.next_dispatch_r -= seat_seconds(seats, self._guess_ns - duration_ns)
         oldest = queue.oldest
         if oldest is not None:
             self._schedule(queue, oldest)

@@ -119,7 +119,7 @@ def test_a_queue_knows_whose_tickets_it_holds(seed: int, asked: int) -> None:
             queue.insert(one := parked.pop(0))
             waiting = sorted([*waiting, one], key=lambda other: other.arrived_at)
         else:
-            queue.shift(waiting.pop(0))
+            queue.remove(waiting.pop(0))
         queue.check()
         if number >= asked:
             flows = [one.entropy for one in waiting]
