@@ -16,7 +16,7 @@ were lower, more queues would be overdue, and a queue that begins to wait, which
 wait for all of them.
 
 **Meters.** ``r`` is the integral of the fair share of a *limited* queue, one that demands more than its share (see
-`MaxMinShares`), in grains of 2**-20 seat-nanoseconds. Each waiting queue is assumed to be limited. (A queue whose whole
+`MaxMinShares`), in grains of 2**-10 seat-nanoseconds. Each waiting queue is assumed to be limited. (A queue whose whole
 demand is within the fair share lacks less than computed. If it is served too early, it still uses no more than its
 share.) The service of a queue is ``service + seats * (now - since)``; its seats changed last at ``since``. The
 shortfall is ``r - service`` minus the least value that ``r - service`` has had. That value can be reached only when the
@@ -43,7 +43,7 @@ from apf_middleware.fairqueuing.ticket import Queue, ServiceMeter
 
 __all__ = ["Guarantee", "RiseLog"]
 
-_GRAIN_BITS: Final = 20
+_GRAIN_BITS: Final = 10  # more would make values exceed 62 bits within minutes, which compiled code handles slowly
 _REMEMBERED: Final = 1000  # the greatest work and the longest duration are those of the last 1,000 to 2,000 requests
 _ANY_SHARE: Final = 1 << 62  # more seats than any share has
 

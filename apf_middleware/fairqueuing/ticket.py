@@ -72,7 +72,7 @@ class ServiceMeter:
     seat-nanoseconds; only differences of its values are used.
 
     The other values are valid while requests wait in the queue, and count from the beginning of this wait. ``r`` is the
-    integral of the fair share over time. Its unit, the *grain*, is 2**-20 seat-nanoseconds (see `guarantee`).
+    integral of the fair share over time. Its unit, the *grain*, is 2**-10 seat-nanoseconds (see `guarantee`).
 
     - ``least``: the smallest value so far of ``r`` minus the service, in grains
     - ``noted``: the number of entries of the `RiseLog` that ``least`` takes into account

@@ -16,9 +16,9 @@ before its entry comes to the top. Then a discipline may leave the entry where i
 entry may be too early, but never too late. When it comes to the top, it is updated, and the top is examined again. The
 order of events is the same, with less work. A stale end is not an event.
 
-**Exactness.** Positions are integers of *grains*, 2**-20 seat-nanoseconds. The meter of a granted queue is exact. R
+**Exactness.** Positions are integers of *grains*, 2**-10 seat-nanoseconds. The meter of a granted queue is exact. R
 grows by ``free * elapsed / limited``, rounded down to a grain at each step. All limited queues read the same R, so they
-can't drift apart; in a million steps each loses at most one seat-nanosecond. Expected times are compared in 1/1024 ns.
+can't drift apart; in a thousand steps each loses at most one seat-nanosecond. Expected times are compared in 1/1024 ns.
 An event of the model happens at the first whole nanosecond at which its position has been reached.
 
 **Late events.** No timer runs. Each call first advances the model to the current time. It processes the events in the
@@ -67,8 +67,8 @@ __all__ = [
     "FluidModel",
 ]
 
-GRAIN_BITS: Final = 20
-"""A shift by this many bits turns seat-nanoseconds into grains; the compiled build multiplies large numbers slowly."""
+GRAIN_BITS: Final = 10
+"""A shift by this many bits turns seat-nanoseconds into grains; with more, numbers would soon exceed 62 bits."""
 
 GRAINS_PER_UNIT: Final = 10 << GRAIN_BITS
 """Grains in the unit of work, 1e-8 seat-seconds."""

@@ -44,7 +44,7 @@ def test_a_long_request_is_charged_while_it_runs() -> None:
     charged = queue.meters()["next_dispatch_w"]
     # One request has run for 20 guesses, charged to within what the level's requests take; the other has a first guess.
     level_guess = GUESS + 19 * GUESS // 16
-    assert 20 * GUESS <= charged / (1 << 20) <= 21 * GUESS + level_guess
+    assert 20 * GUESS <= charged / (1 << 10) <= 21 * GUESS + level_guess
 
 
 def test_a_request_is_charged_for_what_those_before_it_took_as_soon_as_it_begins() -> None:
@@ -61,6 +61,6 @@ def test_what_a_queue_used_beyond_its_share_stays_as_demand_until_it_is_paid_bac
     first = level.arrive(0, 0)
     second = level.arrive(1, 1)
     assert level.release(SECOND, first) == ["flow 1"]
-    assert level.queueset.deck.queues[0].meters() == {"next_dispatch_w": SECOND << 20, "rho": 1, "virtual_ends": 1}
+    assert level.queueset.deck.queues[0].meters() == {"next_dispatch_w": SECOND << 10, "rho": 1, "virtual_ends": 1}
     level.release(2 * SECOND, second)
     assert level.queueset.deck.queues[0].meters()["virtual_ends"] == 0
