@@ -101,9 +101,13 @@ def _promised(level: SharedLevel) -> int:
     if level.exempt or (level.is_closing and level.queueset.is_idle):
         return 0
     if level.is_draining:
-        if not level.queueset.waiting:  # requests that wait for a gate may do so until after those of other levels
-            level.kept = min(level.kept, level.queueset.seats_in_use)
-        return level.kept
+        if level.queueset.waiting:
+            return level.kept
+        # Without requests that wait for seats, the level needs no more than those in use.
+        needed = min(level.kept, level.queueset.seats_in_use)
+        if level.queueset.parked:  # when these come back from their gates, other levels may have got the rest
+            level.kept = needed
+        return needed
     return level.limits.min
 
 

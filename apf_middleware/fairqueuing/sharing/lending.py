@@ -392,10 +392,13 @@ class Lending(Sharing):
         has_changed = waits is not level.waits
         if has_changed:
             self._note_waits(now, level, waits=waits)
-        if level.is_draining and (has_changed or (used < level.least and not waits)):
-            # If no request waits there any more, the level needs only the seats in use, and the rest becomes free.
-            self._levels.settle_alone()
-            self._recount(now)
+        if level.is_draining and (used or queueset.waiting or queueset.parked):
+            # Without requests that wait for seats the level needs only those in use, and the rest of its min becomes
+            # free. If then a request comes back from a gate, the level may need one seat to finish.
+            has_less = not queueset.waiting and (has_changed or used < level.least)
+            if has_less or (has_changed and waits and not level.least):
+                self._levels.settle_alone()
+                self._recount(now)
         if used or queueset.waiting:
             return
         if level.is_draining:
