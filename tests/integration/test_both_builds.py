@@ -199,7 +199,7 @@ def test_a_traceback_goes_through_the_code_of_the_app() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         queueset.release(2, first)
 
-    assert [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)][-2:] == ["_dispatch", "pick"]
+    assert [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)][-2:] == ["head", "pick"]
 
 
 def test_servers_see_that_the_middleware_is_a_coroutine_function() -> None:
