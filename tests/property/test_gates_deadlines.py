@@ -22,7 +22,7 @@ from apf_middleware.classification import Classification
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason, Work, flow_hash
 from apf_middleware.gates import GateRequest, Park
-from apf_middleware.runtime import Admission, ClientWatch, Controller, wait_for_seat
+from apf_middleware.runtime import Admission, Controller, wait_for_seat
 from apf_middleware.runtime.waiting import Cancellable, Start, Waiter
 from tests.support.examples import examples
 from tests.support.virtual_loop import VirtualLoop
@@ -58,7 +58,7 @@ def _begin_to_watch(_client: None) -> "_Silence":
     return _Silence()
 
 
-class _Silence(ClientWatch):
+class _Silence:  # not of `ClientWatch`: interpreted classes cannot inherit from compiled protocols
     """The watch of a client that stays connected and sends nothing."""
 
     task: Cancellable | None = None
