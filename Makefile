@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 NATIVE := .venv-native
+PROFILE := $(abspath $(NATIVE))/profile
 # Most of what is installed is never imported, so it is compiled when it is.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
 NATIVE_PIP := $(PIP:$(BIN)%=$(NATIVE)/bin%) --quiet
@@ -71,10 +72,15 @@ clean:  ## remove what the targets above made
 	rm -rf $(VENV) $(NATIVE) build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# The wheel is built from the source distribution, because the build leaves compiled files beside the sources.
+# The wheel is built from the source distribution, because the build leaves compiled files beside the sources. It is built
+# twice: first with counters, to find out what happens often, and then for that.
 $(NATIVE)/.ready: pyproject.toml $(shell find apf_middleware -name '*.py') | $(READY)
 	rm -rf $(NATIVE)/dist
-	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(BIN)/python -m build --no-isolation --outdir $(NATIVE)/dist
+	$(BIN)/python -m build --no-isolation --sdist --outdir $(NATIVE)/dist
+	$(BIN)/python -m benchmarks.profiled_build --no-build-isolation $(NATIVE)/dist/*.tar.gz $(PROFILE)
+	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 HATCH_MYPYC_BUILD_DIR=$(PROFILE)/build CFLAGS=@$(PROFILE)/cflags \
+	    $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(NATIVE)/dist $(NATIVE)/dist/*.tar.gz
+	rm -rf $(PROFILE)
 	@[ -d $(NATIVE)/bin ] || $(PYTHON) -m venv $(NATIVE)
 	@$(NATIVE_PIP) --upgrade 'pip>=25.1'
 	@$(NATIVE_PIP) --group dev
