@@ -68,7 +68,7 @@ class RequestHandler:
     _requests: frozenset[str]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901 - calls are slow
-        if scope["type"] not in self._requests:
+        if (kind := scope["type"]) not in self._requests:
             await self._serve_other(scope, receive, send)
             return
         service = self._service
@@ -96,7 +96,7 @@ class RequestHandler:
             if policy is not None or body is not None:
                 receive, send = self._follow(admission, policy, body, (scope, receive, send))
             scope["apf"] = admission
-            is_http = scope["type"] == "http"
+            is_http = kind == "http"
             reply: Send = HttpReply(send, headers, admission) if is_http else WebSocketReply(send, headers, admission)
             await self.app(scope, receive, reply)
         except BaseException as error:
@@ -290,7 +290,8 @@ class HttpReply:
             headers = [*headers]
             event = {**event, "headers": headers}  # the app may send the same dict again
         for pair in headers:
-            if len(pair[0]) == 12 and pair[0].lower() == b"content-type":
+            name = pair[0]
+            if len(name) == 12 and (name == b"content-type" or name.lower() == b"content-type"):
                 value = pair[1]
                 if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # false for most responses
                     begin_response(admission, is_stream=is_event_stream(value))
