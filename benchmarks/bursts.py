@@ -19,7 +19,7 @@ PATH: Final = "/items/42"
 
 _PAUSE: Final = 0.02
 _PAUSES: Final = 250
-_ENOUGH: Final = 10 * CONNECTIONS
+_ENOUGH: Final = 10  # responses on each connection
 _ATTEMPTS: Final = 10
 
 
@@ -85,25 +85,27 @@ class BurstTarget:
         raise WorthlessRowError(f"row {self.name}: the server is busy {_PAUSE * _PAUSES:g} s after its load has ended")
 
 
-def send_bursts(targets: Sequence[BurstTarget], seconds: int, core: int | None) -> Sequence[Burst]:
-    """Load servers at once, each from 64 connections, and raise a WorthlessRowError if a request fails.
+def send_bursts(
+    targets: Sequence[BurstTarget], seconds: int, core: int | None, connections: int = CONNECTIONS
+) -> Sequence[Burst]:
+    """Load servers at once, each from so many connections, and raise a WorthlessRowError if a request fails.
 
     If other processes leave so little of the cores that new connections are much of the cost, a longer burst follows.
     """
     for attempt in range(_ATTEMPTS):
-        bursts = _send_once(targets, seconds * (1 + attempt), core)
-        if all(burst.requests >= _ENOUGH for burst in bursts):
+        bursts = _send_once(targets, seconds * (1 + attempt), core, connections)
+        if all(burst.requests >= _ENOUGH * connections for burst in bursts):
             return bursts
     raise WorthlessRowError(
-        f"row {targets[0].name}: there were less than {_ENOUGH} responses in {seconds * _ATTEMPTS} s. "
+        f"row {targets[0].name}: there were less than {_ENOUGH * connections} responses in {seconds * _ATTEMPTS} s. "
         "Try longer bursts (--seconds), or stop what else runs on the machine"
     )
 
 
-def _send_once(targets: Sequence[BurstTarget], seconds: int, core: int | None) -> Sequence[Burst]:
+def _send_once(targets: Sequence[BurstTarget], seconds: int, core: int | None, connections: int) -> Sequence[Burst]:
     begin, before = time.perf_counter(), [target.cpu_seconds() for target in targets]
     busy, loaded = busy_seconds(), _load_seconds()
-    reports = run_wrk([target.server.url + PATH for target in targets], seconds, core)
+    reports = run_wrk([target.server.url + PATH for target in targets], seconds, core, connections)
     for target, report in zip(targets, reports, strict=True):
         target.check_report(report)
     taken = [_since(start, target.settled_cpu_seconds()) for target, start in zip(targets, before, strict=True)]
@@ -112,14 +114,16 @@ def _send_once(targets: Sequence[BurstTarget], seconds: int, core: int | None) -
     is_known = busy is not None and len(known) == len(targets)
     foreign = max(0.0, (busy or 0.0) - sum(known) - loaded) / elapsed if is_known else None
     return [
-        Burst(report.requests, report.per_second, report.p50_ms, report.p99_ms, _cpu_us(report, cpu), foreign)
+        Burst(
+            report.requests, report.per_second, report.p50_ms, report.p99_ms, _cpu_us(report, cpu, connections), foreign
+        )
         for report, cpu in zip(reports, taken, strict=True)
     ]
 
 
-def _cpu_us(report: WrkReport, seconds: float | None) -> float | None:
+def _cpu_us(report: WrkReport, seconds: float | None, connections: int) -> float | None:
     """Divide by what was served: wrk leaves one request on each connection unanswered, but not unserved."""
-    return None if seconds is None else seconds / (report.requests + CONNECTIONS) * 1e6
+    return None if seconds is None else seconds / (report.requests + connections) * 1e6
 
 
 def _load_seconds() -> float:

@@ -156,7 +156,7 @@ def _burst(server: Server, seconds: int) -> Burst:
     """Send requests, which must all be rejected, for some seconds."""
     _, core = cores() or (None, None)
     before = cpu_seconds(server.pid)
-    [found] = run_wrk([server.url], seconds, core, [f"X-Tenant: {TENANT}"])
+    [found] = run_wrk([server.url], seconds, core, headers=[f"X-Tenant: {TENANT}"])
     after = cpu_seconds(server.pid)
     if before is None or after is None:
         raise RuntimeError("this system doesn't tell the processor time of a process")

@@ -13,6 +13,10 @@ to where their memory is and to their hash seed, so all servers are started anew
 another seed. ``foreign_cpu`` is what other processes take (in cores, the median): ``cpu_ratio`` hardly depends on it,
 but all else does.
 
+Python collects garbage when 700 more objects have been created than deleted, and a collection of all objects takes as
+long as some hundred requests. Whether 64 requests at once create so many depends on a few objects. With ``--connections
+32`` no server has collections, and with 256 each one has.
+
 ``--compiled .venv-native/bin/python`` adds rows of the compiled build, which ``make native`` installs there. They are
 compared with the bare app of the same interpreter. An answer that is not the app's ends the benchmark with an error.
 """
@@ -34,6 +38,7 @@ from benchmarks.interpreters import Interpreter, WrongBuildError, compiled_inter
 from benchmarks.measure import print_json, print_table, quartiles
 from benchmarks.wire_apps import environment
 from benchmarks.wire_builds import Build
+from benchmarks.wrk import CONNECTIONS
 from tests.support.servers import ServerStartError, cores, serve
 
 __all__ = [
@@ -96,6 +101,7 @@ class Plan:
     seconds: int
     warm_up: int
     compiled: Path | None
+    connections: int = CONNECTIONS
 
     def parts(self) -> Sequence[int]:
         """Return the number of rounds after each start."""
@@ -125,10 +131,12 @@ def measure(rows: Sequence[ThroughputRow], plan: Plan) -> Sequence[MeasuredRow]:
             with _started(rows, interpreters, start, plan.warm_up) as servers:
                 for _ in range(rounds):
                     for row in in_turns(rows, random):
-                        measured[row].alone.extend(send_bursts([servers.targets[row]], plan.seconds, load_core))
+                        measured[row].alone.extend(
+                            send_bursts([servers.targets[row]], plan.seconds, load_core, plan.connections)
+                        )
                     # In turns of their own, so that both servers were idle before.
                     for row in in_turns(rows, random):
-                        _send_beside(measured[row], servers, plan.seconds, random)
+                        _send_beside(measured[row], servers, plan, random)
     return list(measured.values())
 
 
@@ -140,11 +148,11 @@ class _Servers:
     references: Mapping[ThroughputRow, BurstTarget]
 
 
-def _send_beside(one: MeasuredRow, servers: _Servers, seconds: int, random: Random) -> None:
+def _send_beside(one: MeasuredRow, servers: _Servers, plan: Plan, random: Random) -> None:
     _, load_core = cores() or (None, None)
     pair = [(servers.targets[one.row], one.beside), (servers.references[one.row.bare], one.references)]
     random.shuffle(pair)  # the first one begins a little earlier
-    bursts = send_bursts([target for target, _ in pair], seconds, load_core)
+    bursts = send_bursts([target for target, _ in pair], plan.seconds, load_core, plan.connections)
     for burst, (_, seen) in zip(bursts, pair, strict=True):
         seen.append(burst)
 
@@ -263,6 +271,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.add_argument("--seconds", type=int, default=1, help="of one burst")
     parser.add_argument("--warm-up", type=int, default=1, help="seconds that aren't counted")
+    parser.add_argument("--connections", type=int, default=CONNECTIONS, help="of one burst")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--starts", type=int, default=5, help="of all servers, in the course of the rounds")
     parser.add_argument("--only", metavar="REGEX", default="", help="rows whose base and name match, say 'raw ours'")
@@ -276,14 +285,21 @@ def main() -> None:
     if shutil.which("wrk") is None:
         sys.exit("wrk makes the load, and it isn't installed. Install it (apt-get install wrk, brew install wrk)")
     chosen = choose(options.only, with_compiled=options.compiled is not None)
-    if not 1 <= options.starts <= options.rounds or options.seconds < 1 or options.warm_up < 0 or not chosen:
-        rules = "--starts and --seconds must be at least 1, --rounds at least --starts, --warm-up at least 0"
+    if (
+        not 1 <= options.starts <= options.rounds
+        or min(options.seconds, options.connections) < 1
+        or options.warm_up < 0
+        or not chosen
+    ):
+        rules = (
+            "--starts, --seconds and --connections must be at least 1, --rounds at least --starts, --warm-up at least 0"
+        )
         parser.error(f"{rules}; --only must match a row")
     if options.compiled and not options.compiled.exists():
         parser.error(f"--compiled: there is no {options.compiled}. Make one with: make native")
     if cores() is None:
         print("One core only, or no way to choose one: servers and wrk share what there is", file=sys.stderr)
-    plan = Plan(options.rounds, options.starts, options.seconds, options.warm_up, options.compiled)
+    plan = Plan(options.rounds, options.starts, options.seconds, options.warm_up, options.compiled, options.connections)
     try:
         rows = list(compare(measure(chosen, plan), plan))
     except (ServerStartError, WorthlessRowError, WrongBuildError) as error:

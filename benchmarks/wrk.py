@@ -54,17 +54,21 @@ def parse_wrk(text: str) -> WrkReport:
 
 
 def run_wrk(
-    urls: Sequence[str], seconds: int, core: int | None = None, headers: Sequence[str] = ()
+    urls: Sequence[str],
+    seconds: int,
+    core: int | None = None,
+    connections: int = CONNECTIONS,
+    headers: Sequence[str] = (),
 ) -> Sequence[WrkReport]:
     """Load servers from ``core``, all at once and each with a wrk of its own. wrk counts time in whole seconds."""
     with contextlib.ExitStack() as stack, pinned(core):
-        processes = [stack.enter_context(_start(url, seconds, headers)) for url in urls]
+        processes = [stack.enter_context(_start(url, seconds, headers, connections)) for url in urls]
         return [_report(process) for process in processes]
 
 
-def _start(url: str, seconds: int, headers: Sequence[str]) -> subprocess.Popen[str]:
+def _start(url: str, seconds: int, headers: Sequence[str], connections: int) -> subprocess.Popen[str]:
     given = [argument for header in headers for argument in ("-H", header)]
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--latency", *given, url]
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--latency", *given, url]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - the URL is ours
 
 

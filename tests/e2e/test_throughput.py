@@ -75,7 +75,8 @@ def test_an_interpreter_without_a_compiled_build_of_its_own_is_refused() -> None
     ("arguments", "error"),
     [
         (["--only", "nothing like it"], "--only must match a row"),
-        (["--starts", "0"], "--starts and --seconds must be at least 1"),
+        (["--starts", "0"], "--starts, --seconds and --connections must be at least 1"),
+        (["--connections", "0"], "--starts, --seconds and --connections must be at least 1"),
         (["--rounds", "3", "--starts", "4"], "--rounds at least --starts"),
         (["--compiled", "/nowhere/python"], "there is no /nowhere/python. Make one with: make native"),
     ],
@@ -189,7 +190,8 @@ class Machine:
         yield BurstTarget(f"{row.name} {self._running}", cast("Server", None), b"ok")
         self._running -= 1
 
-    def _send(self, targets: Sequence[BurstTarget], seconds: int, _core: int | None) -> list[Burst]:
+    def _send(self, targets: Sequence[BurstTarget], seconds: int, _core: int | None, connections: int) -> list[Burst]:
+        assert connections == CONNECTIONS
         names = [target.name for target in targets]
         self.sent.append(names)
         return [burst(float(name.split()[1]), per_second=seconds) for name in names]
@@ -364,8 +366,9 @@ def test_after_a_burst_with_few_responses_a_longer_one_follows(
 ) -> None:
     answered, lengths = iter([0, 639, 640]), list[int]()
 
-    def run_wrk(_urls: Sequence[str], seconds: int, _core: int | None) -> list[WrkReport]:
+    def run_wrk(_urls: Sequence[str], seconds: int, _core: int | None, connections: int) -> list[WrkReport]:
         lengths.append(seconds)
+        assert connections == 64
         return [WrkReport(next(answered), 9.0, 1.0, 2.0, 0, 0)]
 
     monkeypatch.setattr(bursts, "_PAUSE", 0.0)
