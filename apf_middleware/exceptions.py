@@ -13,6 +13,7 @@ APFError
 │   └── QueueInvalidError      fields break rules: all of them, by name (also a ValueError)
 ├── MissingAdmissionError      a request that hasn't come through the middleware (also a LookupError)
 ├── BlockedLoopError           the event loop didn't answer another thread in time (also a TimeoutError)
+├── DeadlineError              too little time is left for a call to another service (also a TimeoutError)
 ├── TraceFormatError           a trace file is not what it should be (also a ValueError)
 └── MissingExtraError          an optional package is not installed (also an ImportError)
 
@@ -27,6 +28,7 @@ __all__ = [
     "APFError",
     "BlockedLoopError",
     "ClockError",
+    "DeadlineError",
     "InfeasibleError",
     "InvalidValueError",
     "MissingAdmissionError",
@@ -99,6 +101,18 @@ class BlockedLoopError(APFError, TimeoutError):
     def __str__(self) -> str:
         rule = f"The event loop hasn't answered this thread for {self.waited_s:g} s, because a function blocks it"
         return f"{rule}. Run the blocking function in a thread, for example with anyio.to_thread.run_sync"
+
+
+class DeadlineError(APFError, TimeoutError):
+    """The deadline of the current request leaves too little time for the requests that it would make."""
+
+    def __init__(self, left: float, least: float) -> None:
+        super().__init__(left, least)
+        self.left: float = left
+        self.least: float = least
+
+    def __str__(self) -> str:
+        return f"the deadline of the request leaves {self.left:.3f} s for a call, which must be at least {self.least} s"
 
 
 class TraceFormatError(APFError, ValueError):

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, Literal
 __all__ = [
     "Count",
     "Duration",
+    "FleetMemberSnapshot",
     "FlowSnapshot",
     "GateSnapshot",
     "HeldSnapshot",
@@ -143,6 +144,8 @@ class QueueSetSnapshot:
 class LevelSnapshot:
     """A priority level; ``rejected`` counts by reason, and an exempt level has neither ``max`` nor ``current`` limit.
 
+    An elastic level has a ``cap`` while the event loop is late.
+
     ``parked`` requests wait for a gate, and ``receiving`` requests for their bodies; ``waiting`` includes neither.
     """
 
@@ -166,6 +169,7 @@ class LevelSnapshot:
     current: Count | None
     discipline: str
     meters: Mapping[str, int]
+    cap: Count | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +197,9 @@ class HeldSnapshot:
 class RequestSnapshot:
     """A request that waits or runs.
 
-    ``queue`` is None if the level has no queues, ``position`` unless the request waits for its turn, and ``seated_at``
-    until it has seats. A request that is ``held_by`` a gate has no position, because later requests may pass it. The
-    fields from ``user`` on are details, which a document may leave out.
+    ``weight`` is that of its flow. ``queue`` is None if the level has no queues, ``position`` unless the request waits
+    for its turn, and ``seated_at`` until it has seats. A request that is ``held_by`` a gate has no position, because
+    later requests may pass it. The fields from ``user`` on are details, which a document may leave out.
     """
 
     level: str
@@ -209,6 +213,7 @@ class RequestSnapshot:
     final_seats: Count
     linger: Duration
     width: Count
+    weight: Number
     held_by: HeldSnapshot | None
     user: str = ""
     verb: str = ""
@@ -223,7 +228,10 @@ class RequestSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class FlowSnapshot:
-    """A flow: its aged totals of work and rejections, with their greatest errors, and its requests at the moment."""
+    """A flow: its aged totals of work and rejections, with their greatest errors, and its requests at the moment.
+
+    ``weight`` is the highest weight of these requests, and None if there are none.
+    """
 
     level: str
     schema: str
@@ -235,6 +243,7 @@ class FlowSnapshot:
     waiting: Count
     executing: Count
     seats_in_use: Count
+    weight: Number | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +291,23 @@ class NamedQueueSnapshot:
         """Return the number of requests that have arrived."""
         ended = self.completed + self.failed + self.aborted + self.rejections
         return ended + self.inqueue + self.pending + self.running
+
+
+@dataclass(frozen=True, slots=True)
+class FleetMemberSnapshot:
+    """One member of a fleet, as the allocator knows it.
+
+    ``seats`` are granted to it, and ``demand`` are those that it uses or waits for. Its last report came ``age``
+    seconds ago. It ``is_outdated`` if the seats are divided by another configuration.
+    """
+
+    member: str
+    is_allocator: bool
+    seats: Count
+    seats_in_use: Count
+    demand: Count
+    age: Number
+    is_outdated: bool
 
 
 @dataclass(frozen=True, slots=True)

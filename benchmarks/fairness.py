@@ -4,6 +4,7 @@ For each discipline, or the one that is named, and for each scenario: the seats 
 those that they should have had, the largest relative distance between the two, and the verdict by the scenario's own
 margin. "unfair, as it must be" marks the controls and the known defect that a scenario is there to show; scenarios of
 our own (`more_scenarios`) have no verdict, for what they show is the difference between disciplines and settings.
+Flows with weights must get seats in proportion to them, within 2 %; Kubernetes (``--strict``) doesn't know weights.
 
 ``--exact`` gives each flow a queue of its own, ``--backfill N`` lets others pass wide requests in N rounds.
 ``--compare`` plays those scenarios that tell the disciplines apart with each of them, and prints one table.
@@ -27,13 +28,14 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
-from apf_middleware.fairqueuing import DISCIPLINES, Discipline
+from apf_middleware.fairqueuing import DISCIPLINES, Discipline, QueueSet
 from apf_middleware.testing import Shortfall, jain_index, observe, play
 from benchmarks.measure import print_json, print_table
 from benchmarks.starvation_scenarios import STARVATION_SCENARIOS, StarvationCase
 from tests.support.kubernetes_scenarios import SCENARIOS, FairnessCase, worst_deviation
 from tests.support.level_weights import EXPECTED, play_levels
 from tests.support.own_scenarios import MORE_SCENARIOS
+from tests.support.weighted_load import WeightedLoad, weighted_settings
 
 __all__ = ["Variant", "measure"]
 
@@ -43,6 +45,13 @@ _NS: Final = 10**9
 _PLACES: Final = 2048  # more than any scenario has flows
 _TELLING: Final = ("uniform flows, hand of 3", "different widths", "too wide", "windup, upper bound")
 _LEVELS: Final = "weights through levels"
+_WEIGHTED: Final = {
+    "flow weights 1, 2, 4": (1, 2, 4),
+    "flow weights 1, 4, 40": (0.25, 1, 10),
+    "one flow of weight 8": (8, *[1] * 10),
+}
+_SETTLING_NS, _WEIGHED_NS = 10 * _NS, 150 * _NS
+_WEIGHED_MARGIN: Final = 0.02
 _SHOWN: Final = 8  # of more clients, the least and the most
 _HEADER: Final = (
     *("scenario", "window", "seats", "expected", "deviation", "gap", "shortfall", "bound", "jain", "utilisation"),
@@ -77,6 +86,9 @@ def measure(variant: Variant, chosen: Collection[str] = ()) -> Iterator[Row]:
             yield from _play(case, variant, is_judged=False)
     if not chosen or _LEVELS in chosen:
         yield _levels(variant)
+    for name, weights in _WEIGHTED.items():
+        if not variant.strict_upstream and (not chosen or name in chosen):
+            yield _weights(name, weights, variant)
 
 
 def _play(case: FairnessCase, variant: Variant, *, is_judged: bool) -> Iterator[Row]:
@@ -153,6 +165,21 @@ def _starve(case: StarvationCase, variant: Variant) -> Row:
 def _levels(variant: Variant) -> Row:
     got, gap = play_levels(variant.make, _PLACES if variant.exact else 0, variant.backfill)
     return _row(_LEVELS, variant, got, EXPECTED, gap)
+
+
+def _weights(name: str, weights: Sequence[float], variant: Variant) -> Row:
+    """Return what flows get that always wait, with these weights and requests of different widths and lengths."""
+    settings = replace(weighted_settings(exact=variant.exact), backfill=variant.backfill)
+    queueset = QueueSet(settings, discipline=variant.make)
+    load = WeightedLoad(queueset, {place * 7919: weight for place, weight in enumerate(weights, 1)}, seed=0)
+    load.run(_SETTLING_NS)
+    load.measure(_WEIGHED_NS)
+    got = [used / _WEIGHED_NS for used in load.used.values()]
+    row = _row(name, variant, got, [sum(got) * weight / sum(weights) for weight in weights], 0.0)
+    del row["gap"], row["utilisation"]  # the expected seats are parts of those that were used
+    if variant.backfill:
+        return row  # wide requests that narrow ones pass get less
+    return row | {"margin": _WEIGHED_MARGIN, "must_be_fair": True, "as_it_must_be": row["deviation"] <= _WEIGHED_MARGIN}
 
 
 def compare() -> Iterator[Row]:

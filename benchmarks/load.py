@@ -64,28 +64,29 @@ def percentile(values: Sequence[float], percent: float) -> float | None:
 async def run_load(
     plan: LoadPlan,
     scoreboard: Scoreboard | None = None,
-    pid: int | None = None,
+    pid: int | Sequence[int] | None = None,
     on_tick: Callable[[float, Tally], None] | None = None,
 ) -> tuple[LoadReport, Sequence[MouseSample]]:
     """Load a server; what became of it, and of each request of a mouse.
 
-    ``scoreboard`` and ``pid`` are the server's. ``on_tick`` is called ten times a second with the part of the time that
-    is over and the tally so far, for those who watch.
+    ``scoreboard`` is the server's, and ``pid`` the number of its process, or of each. ``on_tick`` is called ten times a
+    second with the part of the time that is over and the tally so far, for those who watch.
     """
     field = Field(plan, asyncio.get_running_loop())
     for number in range(plan.connections):
-        ElephantLoop(field, number % plan.elephants).begin()
+        ElephantLoop(field, number).begin()
     for number in range(plan.mice):
         Mouse(field, number).begin()
     watching = asyncio.create_task(_watch(field, on_tick)) if on_tick else None
     await asyncio.sleep(field.tally.begin - field.loop.time())
-    before = _Standing.now(scoreboard, pid)
+    pids = (pid,) if isinstance(pid, int) else pid or ()
+    before = _Standing.now(scoreboard, pids)
     if scoreboard:
         scoreboard.forget_peak()
     field.tally.is_open = True
     await asyncio.sleep(field.tally.end - field.loop.time())
     field.tally.is_open = False
-    after = _Standing.now(scoreboard, pid)
+    after = _Standing.now(scoreboard, pids)
     await asyncio.sleep(plan.deadline + _TICK)  # by then each mouse has its answer, or has given up
     await field.finish()
     if watching:
@@ -113,11 +114,12 @@ class _Standing:
     peak: int | None
 
     @classmethod
-    def now(cls, scoreboard: Scoreboard | None, pid: int | None) -> "_Standing":
+    def now(cls, scoreboard: Scoreboard | None, pids: Sequence[int]) -> "_Standing":
+        taken = [seconds for seconds in map(cpu_seconds, pids) if seconds is not None]
         return cls(
             at=asyncio.get_running_loop().time(),
             load_cpu=time.process_time(),
-            server_cpu=None if pid is None else cpu_seconds(pid),
+            server_cpu=sum(taken) if taken else None,
             finished=scoreboard.finished if scoreboard else None,
             peak=scoreboard.peak if scoreboard else None,
         )
@@ -213,7 +215,9 @@ def main() -> None:
     parser.add_argument("--path", default="/")
     add_plan_arguments(parser)
     parser.add_argument("--scoreboard", type=Path, help="the backend's, if it has one")
-    parser.add_argument("--pid", type=int, help="the server's process, to see what it takes of the processor")
+    parser.add_argument("--pid", type=int, nargs="+", help="the server's, to see what it takes of the processor")
+    parser.add_argument("--ports", type=int, nargs="+", default=(), help="of a server with several processes")
+    parser.add_argument("--elephant-ports", type=int, nargs="+", default=(), help="those that elephants connect to")
     options = parser.parse_args()
     plan = LoadPlan(**plan_arguments(parser, options))
     scoreboard = Scoreboard(options.scoreboard) if options.scoreboard else None

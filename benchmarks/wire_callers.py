@@ -10,7 +10,7 @@ waited (coordinated omission).
 import asyncio
 import math
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,7 +23,11 @@ _STALE: Final = 3.0  # seconds after which an idle connection isn't used again; 
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """Who comes how often. ``connections`` are those of all elephants together; ``rate`` is a mouse's, per second."""
+    """Who comes how often. ``connections`` are those of all elephants together; ``rate`` is a mouse's, per second.
+
+    A server of several processes has several ``ports``, which mice use in turn. Elephants spread their connections over
+    ``elephant_ports``, or over all ports. Without ``ports`` there is only ``port``.
+    """
 
     port: int
     elephants: int = 1
@@ -36,6 +40,18 @@ class LoadPlan:
     pause: float = 0.1
     path: str = "/"
     seed: int = 1
+    ports: Sequence[int] = ()
+    elephant_ports: Sequence[int] = ()
+
+    def elephant_port(self, number: int) -> int:
+        """Return the port of the elephants' connection of this number."""
+        ports = self.elephant_ports or self.ports or (self.port,)
+        return ports[number // self.elephants % len(ports)]
+
+    def mouse_port(self, number: int) -> int:
+        """Return the port of a mouse's request of this number."""
+        ports = self.ports or (self.port,)
+        return ports[number % len(ports)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +119,10 @@ class Field:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def connect(self) -> Connection | None:
+    async def connect(self, port: int) -> Connection | None:
         try:
             async with asyncio.timeout(self.plan.deadline):
-                _, connection = await self.loop.create_connection(
-                    lambda: Connection(self.living), "127.0.0.1", self.plan.port
-                )
+                _, connection = await self.loop.create_connection(lambda: Connection(self.living), "127.0.0.1", port)
         except OSError:  # a time-out is one too
             return None
         return connection
@@ -126,14 +140,15 @@ class Field:
 
 
 class ElephantLoop:
-    """One connection of an elephant, and the ones that replace it."""
+    """One connection of an elephant, and the ones that replace it; ``number`` counts those of all elephants."""
 
-    __slots__ = ("_connection", "_field", "_number", "_request", "_timer")
+    __slots__ = ("_connection", "_field", "_number", "_port", "_request", "_timer")
 
     def __init__(self, field: Field, number: int) -> None:
         self._field = field
-        self._number = number
-        self._request = request_bytes(field.plan.path, X_Tenant=f"elephant-{number}")
+        self._number = number % field.plan.elephants
+        self._port = field.plan.elephant_port(number)
+        self._request = request_bytes(field.plan.path, X_Tenant=f"elephant-{self._number}")
         self._timer: asyncio.TimerHandle | None = None
         self._connection: Connection | None = None
 
@@ -142,7 +157,7 @@ class ElephantLoop:
             self._field.start(self._connect())
 
     async def _connect(self) -> None:
-        self._connection = await self._field.connect()
+        self._connection = await self._field.connect(self._port)
         if self._connection is None:
             self._field.tally.count(None)
             self._rest()
@@ -190,13 +205,14 @@ class ElephantLoop:
 class Mouse:
     """Requests at random times, each on an idle connection or a new one."""
 
-    __slots__ = ("_dice", "_due", "_field", "_idle", "_number", "_request")
+    __slots__ = ("_count", "_dice", "_due", "_field", "_idle", "_number", "_request")
 
     def __init__(self, field: Field, number: int) -> None:
         self._field = field
         self._number = number
         self._request = request_bytes(field.plan.path, X_Tenant=f"mouse-{number}")
-        self._idle: list[Connection] = []
+        self._count = number  # of its requests; the first ones of several mice go to different ports
+        self._idle: dict[int, list[Connection]] = {}  # by port
         self._due = field.begin
         self._dice = random.Random(f"{field.plan.seed} {number}")  # when mice come depends on nothing that happens
 
@@ -213,16 +229,19 @@ class Mouse:
         counted = tally.begin <= due < tally.end
         if counted:
             tally.lateness.append(self._field.loop.time() - due)
-        errand = _Errand(self._field, self._idle, self._number, due, counted=counted)
-        connection = self._fresh()
+        port = self._field.plan.mouse_port(self._count)
+        self._count += 1
+        idle = self._idle.setdefault(port, [])
+        errand = _Errand(self._field, idle, self._number, due, counted=counted)
+        connection = self._fresh(idle)
         if connection is None:
-            self._field.start(errand.connect(self._request))
+            self._field.start(errand.connect(port, self._request))
         else:
             errand.ask(connection, self._request)
 
-    def _fresh(self) -> Connection | None:
-        while self._idle:
-            connection = self._idle.pop()
+    def _fresh(self, idle: list[Connection]) -> Connection | None:
+        while idle:
+            connection = idle.pop()
             if connection.reusable and self._field.loop.time() - connection.since < _STALE:
                 return connection
             connection.abandon()
@@ -244,8 +263,8 @@ class _Errand:
         self._connection: Connection | None = None
         self._timer = field.loop.call_at(due + field.plan.deadline, self._give_up)
 
-    async def connect(self, request: bytes) -> None:
-        connection = await self._field.connect()
+    async def connect(self, port: int, request: bytes) -> None:
+        connection = await self._field.connect(port)
         if connection is None:
             self._settle(None, None)
         elif self._is_settled:

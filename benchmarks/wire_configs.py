@@ -73,6 +73,14 @@ spec:
   - httpRules: [{}]
 """
 
+# Callers give up after a second: requests that can't be served by then should be rejected before.
+_OVERLOAD: Final = _SEATS.format(wait_limit="800ms", queues="exact", hand=6, length=50)
+
+
+def _with_seats(number: int) -> str:
+    return _OVERLOAD.replace("seats: 10,", f"seats: {number},").replace("maxSeats: 10\n", f"maxSeats: {number}\n")
+
+
 CONFIGS: Final[Mapping[str, str]] = {
     "kubernetes": _KUBERNETES,
     "tokens": _TOKENS,
@@ -81,10 +89,13 @@ CONFIGS: Final[Mapping[str, str]] = {
     "rejections": _SEATS.format(wait_limit="10m", queues="exact", hand=6, length=50),
     "unqueued": _UNQUEUED,
     "memory": _SEATS.format(wait_limit="10m", queues=64, hand=8, length=10_000),
-    # Callers give up after a second: requests that can't be served by then should be rejected before.
-    "overload": _SEATS.format(wait_limit="800ms", queues="exact", hand=6, length=50),
+    "overload": _OVERLOAD,
     "overload-sharded": _SEATS.format(wait_limit="800ms", queues=128, hand=6, length=50),
     "overload-small-hand": _SEATS.format(wait_limit="800ms", queues=128, hand=2, length=150),
+    "overload-2-seats": _with_seats(2),
+    "overload-3-seats": _with_seats(3),
+    "overload-fleet-redis": _OVERLOAD.replace("seats: 10,", "seats: 10, fleet: {store: 'env:APF_BENCHMARK_REDIS'},"),
+    "overload-fleet": _OVERLOAD.replace("seats: 10,", "seats: 10, fleet: {store: host, directory: '{folder}'},"),
 }
 """By name; without a name the middleware has its defaults."""
 

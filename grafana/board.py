@@ -5,7 +5,10 @@ Queries use no recording rules, so that it works as soon as Prometheus scrapes a
 
 from typing import Any, Final
 
+from grafana.adaptive import adaptive
 from grafana.causes import borrowing, clients, fairness, rejections, servers
+from grafana.event_loop import event_loop
+from grafana.fleet import fleet
 from grafana.gates import gates
 from grafana.named import queues
 from grafana.panels import DATASOURCE, Json, lay_out
@@ -46,7 +49,7 @@ def _variable(name: str, label: str, query: str) -> Json:
 def dashboard() -> dict[str, Any]:
     """All of it, as Grafana reads it."""
     about_seats = overview(), level(), waiting(), fairness(), rejections(), borrowing()
-    rows = (*about_seats, queues(), gates(), clients(), servers())
+    rows = (*about_seats, adaptive(), queues(), gates(), fleet(), event_loop(), clients(), servers())
     return {
         "uid": "apf",
         "title": TITLE,

@@ -5,6 +5,8 @@ from grafana.queries import (
     BY_LEVEL,
     LEVEL,
     NOT_LEFT,
+    PREDICTED,
+    REAL,
     SERVED,
     SERVER,
     SPAN,
@@ -102,8 +104,29 @@ def rejections() -> Row:
                 Query(f"sort_desc(topk(10, {by_schema}))", "{{priority_level}} / {{flow_schema}}: {{reason}}"),
                 unit="reqps",
             ),
+            *_predictions(),
         ],
     )
+
+
+def _predictions() -> list[Json]:
+    return [
+        timeseries(
+            "Too late on arrival",
+            "late: expected to miss their deadlines, rejected at once if so configured; missed: deadlines passed.",
+            Query(rate("late_arrivals_total", "outcome"), "{{outcome}}"),
+            unit="reqps",
+        ),
+        timeseries(
+            "Predicted by real wait",
+            "Sums of the waits that were predicted on arrival, by those of the same requests; 1 is right.",
+            Query(
+                f"{rate('predicted_wait_seconds_total', 'priority_level', PREDICTED)} "
+                f"/ {rate('predicted_wait_seconds_total', 'priority_level', REAL)}",
+                BY_LEVEL,
+            ),
+        ),
+    ]
 
 
 def borrowing() -> Row:

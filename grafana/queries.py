@@ -10,6 +10,8 @@ __all__ = [
     "BY_LEVEL",
     "LEVEL",
     "NOT_LEFT",
+    "PREDICTED",
+    "REAL",
     "SERVED",
     "SERVER",
     "SPAN",
@@ -34,6 +36,8 @@ BY_LEVEL: Final = "{{priority_level}}"
 
 SERVED: Final = ', execute="true"'
 UNSERVED: Final = ', execute="false"'
+PREDICTED: Final = ', kind="predicted"'
+REAL: Final = ', kind="real"'
 NOT_LEFT: Final = ', reason!="cancelled"'
 WAITS: Final = "request_wait_duration_seconds"
 UTILIZATION: Final = "priority_level_seat_utilization"

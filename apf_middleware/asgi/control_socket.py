@@ -24,12 +24,13 @@ from urllib.parse import unquote
 import anyio
 import h11
 from anyio import TASK_STATUS_IGNORED
-from anyio.abc import SocketAttribute, SocketListener, SocketStream, TaskStatus
+from anyio.abc import ByteStream, SocketAttribute, SocketListener, TaskStatus
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.config.sockets import is_refused, prepare_directory, remove_dead, socket_path
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime import log_event
+from apf_middleware.runtime.unix_streams import accept_stream
 
 __all__ = ["ControlConnection", "ControlSocket", "Peer", "Responder", "peer_of"]
 
@@ -52,7 +53,7 @@ Peer = str
 Responder = Callable[[Scope, Receive, Send, Peer], Awaitable[None]]
 
 
-def peer_of(stream: SocketStream) -> Peer:
+def peer_of(stream: ByteStream) -> Peer:
     """Return ``uid:1000 pid:4242`` of the process that has connected; ``owner`` where the system reports none."""
     option: int | None = getattr(socket, "SO_PEERCRED", None)  # Linux has it
     if option is None:
@@ -72,7 +73,7 @@ class ControlConnection:
 
     __slots__ = ("_connection", "_limit", "_peer", "_respond", "_scope", "_stream", "_watch", "is_idle", "since")
 
-    def __init__(self, stream: SocketStream, respond: Responder) -> None:
+    def __init__(self, stream: ByteStream, respond: Responder) -> None:
         self._stream = stream
         self._respond = respond
         self._peer: Peer = ""
@@ -260,7 +261,7 @@ class ControlSocket:
         async with anyio.create_task_group() as tasks:
             while True:
                 try:
-                    stream = await listener.accept()
+                    stream = await accept_stream(listener)
                 except OSError as error:
                     log_event(logging.WARNING, "apf.socket-refuses", path=self._path, error=str(error))
                     await anyio.sleep(_PAUSE_S)
@@ -291,7 +292,7 @@ class ControlSocket:
             else:
                 await anyio.sleep(_PAUSE_S)
 
-    async def _serve_one(self, stream: SocketStream, connection: ControlConnection) -> None:
+    async def _serve_one(self, stream: ByteStream, connection: ControlConnection) -> None:
         try:
             await connection.run()
         except Exception as error:  # noqa: BLE001 - any error ends this connection only

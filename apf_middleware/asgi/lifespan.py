@@ -9,7 +9,7 @@ finish (`runtime.controller.Controller.close`). The server's own handler is call
 import signal
 import threading
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from multiprocessing.process import current_process
 from types import FrameType
 from typing import Any, Final, Protocol
@@ -207,11 +207,12 @@ async def refuse_to_start(send: Send, error: Exception) -> None:
     await send({"type": "lifespan.startup.failed", "message": message})
 
 
-async def run_beside(serve: Serving, living: Callable[[], Awaitable[None]]) -> None:
-    """Run ``living`` while ``serve`` runs beside it; an exception from ``living`` is raised unwrapped."""
+async def run_beside(services: Iterable[Serving], living: Callable[[], Awaitable[None]]) -> None:
+    """Run ``living`` while the ``services`` run beside it; an exception from ``living`` is raised unwrapped."""
     failure: Exception | None = None
     async with create_task_group() as tasks:
-        await tasks.start(serve)
+        for serve in services:
+            await tasks.start(serve)
         try:
             await living()
         except Exception as error:  # noqa: BLE001 - raised below, outside of the task group, which would wrap it

@@ -95,7 +95,9 @@ class APFMiddleware(RequestHandler):
 
     def _observe(self) -> None:
         """Wrap the app as the configuration in force requires."""
-        self.app = wrap_with_telemetry(self._app, self._service.configuration, self._service.tracing)
+        service = self._service
+        app = self._app if service.load_reports is None else service.load_reports.wrap(self._app)
+        self.app = wrap_with_telemetry(app, service.configuration, service.tracing)
 
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._failure is not None:
@@ -104,7 +106,7 @@ class APFMiddleware(RequestHandler):
             service = self._service
             living = partial(run_lifespan, self._app, scope, receive, send, service)
             try:
-                await (living() if service.control_socket is None else run_beside(service.control_socket.serve, living))
+                await (run_beside(service.beside, living) if service.beside else living())
             finally:
                 service.controller.open()  # test clients may send requests after the lifespan has ended
         elif self._service.admin.is_for(scope):

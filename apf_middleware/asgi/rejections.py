@@ -25,8 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["RejectionAnswers"]
 
 _KEPT: Final = 128
+_SECOND: Final = 10**9
 _VALID_NS: Final = 50_000_000  # the rate is an average over seconds, so measuring it more often would tell nothing
-_STATUS: Final = {Reason.QUEUE_CLOSED: 503, Reason.QUEUE_CLOSING: 503, Reason.SLOW_BODY: 408}
+_STATUS: Final = {
+    Reason.QUEUE_CLOSED: 503,
+    Reason.QUEUE_CLOSING: 503,
+    Reason.SLOW_BODY: 408,
+    Reason.DEADLINE: 504,
+}
 _BODIES: Final = frozenset({Reason.SLOW_BODY, Reason.BODY_LIMIT})  # the rest of the body is never received
 _BY_GATES: Final = frozenset({Reason.GATE, Reason.TIME_OUT})  # a gate may have refused the request
 _DETAILS: Final[Mapping[Reason, str]] = {
@@ -39,11 +45,13 @@ _DETAILS: Final[Mapping[Reason, str]] = {
     Reason.STREAM_LIMIT: "The maximum number of streams like this one is open.",
     Reason.SLOW_BODY: "The request's body arrived too slowly.",
     Reason.BODY_LIMIT: "The maximum number of requests are already waiting for their bodies.",
+    Reason.DEADLINE: "The answer would have been later than the request's deadline.",
     Reason.GATE: "A resource that this request needs did not become available in time.",
 }
 # Module globals, because an attribute look-up in an Enum is much slower.
 _QUEUE_FULL: Final = Reason.QUEUE_FULL
 _STREAM_LIMIT: Final = Reason.STREAM_LIMIT
+_DEADLINE: Final = Reason.DEADLINE
 
 
 class _Prepared:
@@ -80,6 +88,8 @@ class RejectionAnswers:
         """Return the answer to a rejected request; it may be the answer to other requests, too."""
         reason, now, destination = admission.reason, admission.rejected_at, admission.destination
         assert reason is not None, "the admission has been rejected"
+        if reason is _DEADLINE and (late_by_s := _late_by_s(admission)) is not None:
+            return self._write_predicted(admission, late_by_s)
         if now != admission.arrived_at or reason in _BY_GATES:
             return self._write_for(admission, reason)
         key = destination.counters, reason, destination.controller.is_closing
@@ -110,6 +120,11 @@ class RejectionAnswers:
         own_flow = _is_own_flow(admission) if _tells_own_flow(admission, reason) else None
         return self._write(admission, reason, seconds, own_flow=own_flow, refusal=refusal)
 
+    def _write_predicted(self, admission: Admission, late_by_s: float) -> Answer:
+        """Write the answer to a request that would have got its seats too late; later it may have less to wait for."""
+        seconds = jittered_s(late_by_s, self._bounds.least_s, self._bounds.most_s, self._chance)
+        return self._write(admission, _DEADLINE, seconds, own_flow=None, status=self._settings.status)
+
     def _expected_s(self, admission: Admission, reason: Reason) -> float:
         """Return the seconds after which the requests ahead will have been served at the current rate."""
         runtime, now = admission.destination.runtime, admission.rejected_at
@@ -127,10 +142,11 @@ class RejectionAnswers:
         *,
         own_flow: bool | None,
         refusal: "Refusal | None" = None,
+        status: int | None = None,
     ) -> Answer:
         are_names = self._response_headers.are_names
         ends = reason is Reason.QUEUE_CLOSED and admission.destination.controller.is_closing
-        status = _STATUS.get(reason) or (self._settings.status if refusal is None else refusal.status)
+        status = status or _STATUS.get(reason) or (self._settings.status if refusal is None else refusal.status)
         detail = "The server is shutting down." if ends else _DETAILS[reason]
         problem = describe_problem(status, reason.value, detail)
         problem |= {"waited": round(admission.waited, 3), "retry_after": seconds}
@@ -150,6 +166,14 @@ class RejectionAnswers:
 
     def __repr__(self) -> str:
         return f"<RejectionAnswers of {len(self._prepared)} kinds>"
+
+
+def _late_by_s(admission: Admission) -> float | None:
+    """Return by how much a request that was rejected on arrival would be late; None if its time is really over."""
+    predicted_ns, latest = admission.predicted_wait_ns, admission.latest_start_ns
+    if predicted_ns is None or latest is None or admission.rejected_at != admission.arrived_at:
+        return None
+    return max(0, admission.arrived_at + predicted_ns - latest) / _SECOND
 
 
 def _tells_own_flow(admission: Admission, reason: Reason) -> bool:

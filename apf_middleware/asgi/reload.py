@@ -202,7 +202,7 @@ class Reloader:
         self.loads["success"] += 1
         self.error, self.warnings = None, warnings
         counts = {"levels": len(configuration.levels), "schemas": len(configuration.schemas)}
-        log_event(logging.INFO, "apf.reloaded", seats=configuration.server.seats, **counts, warnings=len(warnings))
+        log_event(logging.INFO, "apf.reloaded", seats=configuration.server.total, **counts, warnings=len(warnings))
 
     def _fail(self, problems: tuple[Problem, ...]) -> None:
         self.loads["failure"] += 1
@@ -218,7 +218,7 @@ class Reloader:
         if not self._sources:
             return
         # The watcher calls this in its thread, and a signal may interrupt any statement. Both only post to the loop.
-        ask = partial(EventLoop().post, self._ask)
+        ask = partial(EventLoop().post, self.ask)
         if self._signals is not None:
             self._signals.listen(ask)
         if self._watcher is not None:
@@ -231,7 +231,7 @@ class Reloader:
         if self._watcher is not None:
             self._watcher.stop()
 
-    def _ask(self) -> None:
+    def ask(self) -> None:
         """Start a reload in the background."""
         try:
             loop = asyncio.get_running_loop()

@@ -67,6 +67,8 @@ class CacheKeys:
         self._asks_always = chain.reads_more
         facts = _Facts(configuration.schemas)
         facts.always |= {name.encode("latin-1", "replace") for name in costs.headers}
+        if configuration.server.criticality is not None:
+            facts.always |= {_bytes(name) for name in configuration.server.criticality.headers}
         if configuration.server.queues.header:
             facts.always.add(_bytes(configuration.server.queues.header))
         self._query = facts.query or costs.query or configuration.server.resolver == "kubernetes"
@@ -164,7 +166,7 @@ class RequestCache(BoundedCache[Key, V]):
 class _Facts:
     """The facts that schemas read besides method, path and peer.
 
-    ``are_known`` is False if a distinguisher is a callable, which may read anything.
+    ``are_known`` is False if a distinguisher or the weight of a flow is a callable, which may read anything.
     """
 
     def __init__(self, schemas: Sequence[FlowSchema]) -> None:
@@ -181,6 +183,8 @@ class _Facts:
                     self.always.add(_HOST)  # a conjunction may test the host
             self._add_distinguisher(schema.distinguisher)
             self._add_distinguisher(schema.queue)
+            if schema.weights is not None and schema.weights.function is not None:
+                self.are_known = False
 
     def _add(self, rule: HttpRule) -> None:
         names = {_bytes(match.name) for match in rule.headers}

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from apf_middleware.asgi.body import RequestBody, Upload, announcement, watch_of_client
 from apf_middleware.asgi.failure import answer_unavailable
 from apf_middleware.asgi.identity import Refused
+from apf_middleware.asgi.request_deadlines import RequestDeadlines
 from apf_middleware.asgi.resolver import ResolvedRequest, ServedWithoutSeats
 from apf_middleware.asgi.responses import (
     answer_gone,
@@ -35,6 +36,7 @@ from apf_middleware.asgi.stream_policy import (
 from apf_middleware.classification import Identity
 from apf_middleware.compilation import mypyc_attr
 from apf_middleware.fairqueuing import Reason, TicketState
+from apf_middleware.propagation.current import CURRENT_CRITICALITY
 from apf_middleware.runtime import Admission, UnknownQueue
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ class RequestHandler:
             await self._serve_other(scope, receive, send)
             return
         service = self._service
-        now = service.now()
+        arrived = now = service.now()
         body: RequestBody | None = None
         resolved = service.resolver.recall(scope)
         if resolved is None or resolved.awaits_body or resolved.until <= now or service.due <= now:
@@ -81,23 +83,23 @@ class RequestHandler:
             resolved, body = found
             now = service.now()
         # There is no await from here to `arrive`, so no reload can replace the level that was resolved.
-        controller, policy, headers = service.controller, resolved.policy, resolved.headers_at_once
-        admission = Admission(resolved)
+        controller, policy, more = service.controller, resolved.policy, resolved.headers_at_once
+        deadlines, admission = service.deadlines, Admission(resolved)
         try:
-            if (policy is None and body is None) or _may_arrive(now, admission, policy, body, scope):
+            is_plain = policy is None and body is None and deadlines is None and resolved.criticality is None
+            if is_plain or _may_arrive((arrived, now), admission, body, deadlines, scope):
                 controller.arrive(now, admission)
             if admission.state is _WAITING:
-                headers, client = resolved.headers, (admission, scope, receive, body)  # the wait may replace ``body``
+                more, client = resolved.headers, (admission, scope, receive, body)  # the wait may replace ``body``
                 body = await service.wait(admission, resolved.runtime.wait_limit_ns, watch_of_client, client) or body
-            if admission.state is not _SEATED:
+            if admission.state is not _SEATED or (deadlines is not None and deadlines.is_late(admission)):
                 _end(admission, body)
                 await self._reject(admission, scope, send)
                 return
             if policy is not None or body is not None:
                 receive, send = self._follow(admission, policy, body, (scope, receive, send))
             scope["apf"] = admission
-            is_http = kind == "http"
-            reply: Send = HttpReply(send, headers, admission) if is_http else WebSocketReply(send, headers, admission)
+            reply: Send = HttpReply(send, more, admission) if kind == "http" else WebSocketReply(send, more, admission)
             await self.app(scope, receive, reply)
         except BaseException as error:
             admission.fail(aborted=not isinstance(error, Exception))
@@ -154,6 +156,9 @@ class RequestHandler:
         if is_own and service.scrape.is_for(scope):
             await service.scrape.answer(scope, send)
             return None
+        if is_own and (answer := service.answer_balancer(scope, now)) is not None:
+            await send_answer(answer, scope, send)
+            return None
         found: ResolveResult | Identity
         if is_own and service.admin.is_for(scope):
             found = await service.resolver.identify(scope, now)
@@ -183,13 +188,18 @@ class RequestHandler:
             await self.app(scope, receive, send)
 
     def _reject(self, admission: Admission, scope: Scope, send: Send) -> Awaitable[None]:
-        """Answer a request that was rejected."""
+        """Answer a request that was rejected, or that got its seats too late."""
         service = self._service
+        if admission.state is _SEATED:
+            assert service.deadlines is not None, "otherwise no request is late"
+            return send_answer(service.deadlines.end_late(admission), scope, send)
         service.rejections.note(admission)
         if service.tracing is not None:
             service.tracing.note(admission)
         if admission.reason is _CANCELLED:
             return answer_gone(scope, send)
+        if service.load_reports is not None:
+            send = service.load_reports.sender(scope, send)
         return send_answer(service.rejection_answers.find(admission), scope, send)
 
     def _follow(
@@ -217,12 +227,25 @@ class RequestHandler:
 
 
 def _may_arrive(
-    now: int, admission: Admission, policy: StreamPolicy | None, body: RequestBody | None, scope: Scope
+    times: tuple[int, int],
+    admission: Admission,
+    body: RequestBody | None,
+    deadlines: RequestDeadlines | None,
+    scope: Scope,
 ) -> bool:
-    """Return whether a request may ask for seats; refuse it otherwise."""
+    """Return whether a request may ask for seats; refuse it otherwise. ``times`` are those of its arrival, and now."""
+    arrived, now = times
     if body is not None and body.reason is not None:
         admission.destination.controller.refuse(now, admission, body.reason)
         return False
+    if deadlines is not None and not deadlines.begin(arrived, now, admission, scope):
+        return False
+    resolved = admission.destination
+    if not isinstance(resolved, ResolvedRequest):
+        return True
+    if resolved.criticality is not None:
+        CURRENT_CRITICALITY.set(resolved.criticality)
+    policy = resolved.policy
     return policy is None or admit_stream(now, admission, policy, scope)
 
 
@@ -284,7 +307,7 @@ class HttpReply:
         if admission.destination.gates:  # some leases may be needed only until now
             admission.destination.controller.release_leases(admission, early=True)
         if event["status"] >= 500:
-            admission.fail()
+            admission.fail(event["status"])
         headers = event.get("headers", ())
         if not isinstance(headers, _SEQUENCES):  # an app may pass an iterator, which can only be read once
             headers = [*headers]
@@ -324,7 +347,7 @@ class WebSocketReply:
             if kind == "websocket.accept":
                 begin_response(self._admission, is_stream=True)
             elif message["status"] >= 500:
-                self._admission.fail()
+                self._admission.fail(message["status"])
         return self._send(message)
 
 

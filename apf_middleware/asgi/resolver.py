@@ -14,7 +14,7 @@ from copy import copy
 from enum import Enum
 from functools import partial
 from math import inf
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID, uuid5
 
 from starlette.types import Receive, Scope
@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope
 from apf_middleware.asgi.body import LONGEST_BODY, RequestBody, is_readable
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.request_cache import LONGEST_KEY, REMEMBERED, CacheKeys, Key, RequestCache, length_of
+from apf_middleware.asgi.request_criticality import build_criticality
 from apf_middleware.asgi.scope import Headers, digest_request
 from apf_middleware.asgi.stream_policy import StreamPolicy
 from apf_middleware.bounded_cache import BoundedCache
@@ -39,6 +40,9 @@ from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Controller, Destination, QueueNaming, UnknownQueue
 from apf_middleware.runtime.admission import NO_SCOPE
 from apf_middleware.runtime.queues.naming import REASONS
+
+if TYPE_CHECKING:
+    from apf_middleware.asgi.request_criticality import RequestCriticality
 
 __all__ = [
     "NO_DETAILS",
@@ -192,7 +196,7 @@ class _Costs:
         self.dependence = STEADY if self._estimation is None else self._estimation.dependence
         # Without any settings every request has the same cost, and `resolve` makes no estimate at all.
         self.usual = _Cost(None, _ONE_SEAT, None) if self._estimation is None else None
-        self.are_learned = self.dependence.changing
+        self.are_learned = self.dependence.changing or configuration.learns_routes
 
     async def find(
         self,
@@ -229,8 +233,7 @@ class RequestResolver:
         response_headers: ResponseHeaders,
         *,
         sources: Sources | None = None,
-        refused: Counter[str] | None = None,
-        unknown_queues: Counter[str] | None = None,
+        before: "RequestResolver | None" = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._controller = controller
@@ -242,15 +245,19 @@ class RequestResolver:
         self._resolve = derive_resolver(configuration)
         self._has_unseated = configuration.server.resolver == "kubernetes"
         self._naming = QueueNaming(configuration, chain.comes_from_proxy) if configuration.lets_name_queues else None
-        self.unknown_queues = Counter(dict.fromkeys(REASONS, 0)) if unknown_queues is None else unknown_queues
+        # Counters are kept, because Prometheus takes a counter that falls for one that was reset.
+        self.unknown_queues = Counter(dict.fromkeys(REASONS, 0)) if before is None else before.unknown_queues
         self._costs = _Costs(configuration, Sources() if sources is None else sources)
         self._gating = Gating(configuration) if configuration.has_gates else None
         self._bodies = configuration.server.bodies
+        self.criticality: RequestCriticality | None = build_criticality(
+            configuration, chain, None if before is None else before.criticality
+        )
         self._keys = CacheKeys(configuration, chain, self._costs.dependence)
         self._cache: RequestCache[ResolvedRequest] = RequestCache(self._keys)
         self.recall: Callable[[Scope], ResolvedRequest | None] = self._cache.recall
         self._callers: BoundedCache[Key, _Caller] = BoundedCache(REMEMBERED)
-        self.refused: Counter[str] = Counter() if refused is None else refused
+        self.refused: Counter[str] = Counter() if before is None else before.refused
         self.successor: RequestResolver | None = None
         # The number of times that `refresh` has cleared the caches. If it changes during an authentication, the result
         # isn't cached.
@@ -278,6 +285,8 @@ class RequestResolver:
                 return self._count_refused(verdict)
             caller = verdict
         digest = digest_request(scope, caller.identity, caller.address, self._resolve)
+        if self.criticality is not None:
+            digest.criticality = self.criticality.claimed(scope, caller.identity)
         classification = self._place(scope, digest, remembers=key is not None)
         if not isinstance(classification, Classification):
             return classification
@@ -324,7 +333,9 @@ class RequestResolver:
         if self._controller.running is not None:  # the admin lists running requests
             resolved.details = RequestDetails(digest.verb, digest.path, digest.resource)
         resolved.awaits_body = self._awaits_body(digest, resolved)
-        # The controller meters each request that has a route, so the route is set only if costs are learned.
+        if self.criticality is not None:
+            resolved.criticality = self.criticality.passed_on(classification.schema, digest.criticality)
+        # The controller meters each request that has a route, so the route is set only if something learns from that.
         if self._costs.are_learned:
             resolved.route = route_key(digest)
         was_cut, is_watch = work.width < estimate.asked, digest.verb == "watch" and digest.resource is not None

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -14,11 +14,17 @@ from apf_middleware._version import __version__
 from apf_middleware.asgi.admin import Admin
 from apf_middleware.asgi.admin.formatting import WallOffset
 from apf_middleware.asgi.control_socket import ControlSocket, Peer
+from apf_middleware.asgi.fleet_notices import FleetNotices
 from apf_middleware.asgi.identity import Authenticator, build_chain
-from apf_middleware.asgi.lifespan import ParentWatch, Signals
+from apf_middleware.asgi.lifespan import ParentWatch, Serving, Signals
+from apf_middleware.asgi.load_reports import LoadReports
+from apf_middleware.asgi.readiness import ReadinessProbe
 from apf_middleware.asgi.rejections import RejectionAnswers
 from apf_middleware.asgi.reload import NO_FILES, ConfigurationOrigin, PreparedConfiguration, Reloader
+from apf_middleware.asgi.request_deadlines import build_deadlines
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
+from apf_middleware.asgi.responses import Answer
+from apf_middleware.asgi.scope import method_of, path_of
 from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.asgi.startup_gates import StartupGates
 from apf_middleware.asgi.telemetry import build_tracing, choose_wait
@@ -32,11 +38,14 @@ from apf_middleware.metrics import ServerReading
 from apf_middleware.runtime import Controller, NamedQueues, RejectionLog, log_event, read_server
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.event_loop import EventLoop
+from apf_middleware.runtime.event_loop_monitor import EventLoopMonitor
 from apf_middleware.runtime.request_kinds import KindSampler
 from apf_middleware.runtime.running_requests import RunningRequests
 
 if TYPE_CHECKING:
+    from apf_middleware.asgi.fleet import Fleet
     from apf_middleware.asgi.identity import Chain
+    from apf_middleware.asgi.request_deadlines import RequestDeadlines
     from apf_middleware.asgi.telemetry import Wait
 
 __all__ = ["Service"]
@@ -53,6 +62,9 @@ class Service:
 
     due: int
     own_paths: tuple[str, ...]
+    deadlines: "RequestDeadlines | None"
+    load_reports: LoadReports | None
+    _probe: ReadinessProbe | None
 
     def __init__(
         self,
@@ -68,38 +80,67 @@ class Service:
     ) -> None:
         self.configuration: Configuration = configuration
         self.now: Callable[[], int] = now
-        self._offset = WallOffset(now)
-        self._authenticators = tuple(authenticators)
-        self._reloader = Reloader(self, origin)
+        self._offset, self._authenticators = WallOffset(now), tuple(authenticators)
+        self._reloader, self._on_adopt = Reloader(self, origin), on_adopt
         self.response_headers: ResponseHeaders = ResponseHeaders(configuration.server.responses)
         self.tracing = build_tracing(configuration)
         self.wait: Wait = choose_wait(self.tracing)
-        self._on_adopt = on_adopt
         self.running: RunningRequests = RunningRequests(now())
         self.control_socket: ControlSocket | None = self._build_control_socket()
         costs, running = configuration.server.estimation.learning.costs(), self._asked_running(configuration)
         self.controller: Controller = Controller(configuration, gates, costs=costs, running=running, now=now)
+        self.notices: FleetNotices = FleetNotices(self)
+        self.fleet: Fleet | None = _build_fleet(self.controller, self.notices.apply)
         self.startup_gates: StartupGates = StartupGates(self.controller)
-        self.queues: NamedQueues = NamedQueues(self.controller, self._adopt_live)
+        self.queues: NamedQueues = NamedQueues(self.controller, self._adopt_live, self.notices.tell_queue)
         self.chain: Chain = build_chain(configuration.server, self._authenticators)
         self._sources = Sources(costs, inventory, self.controller.watches.interested, self.controller.count_watches)
         known = configuration, self.controller, self.chain, self.response_headers
         self.resolver: RequestResolver = RequestResolver(*known, sources=self._sources)
         self.admin: Admin = Admin(self, configuration.server.admin, self._offset)
         self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry)
-        self.own_paths, self.due = self._own_paths(), now()
+        self.event_loop: EventLoopMonitor = EventLoopMonitor(self.controller, self._rest)
+        self._build_parts(configuration)
         self.rejections: RejectionLog = RejectionLog(now)
         self.rejection_answers: RejectionAnswers = RejectionAnswers(self.response_headers)
-        self._looked_at = self.due
+        self.due = self._looked_at = now()
         self._kinds = KindSampler(lambda: self.controller.registry.shown, now, self._rest)
-        self._signals, self._parent = Signals(), ParentWatch(now)
-        self._publishing = Alarm(self._publish, now)
+        self._signals, self._parent, self._publishing = Signals(), ParentWatch(now), Alarm(self._publish, now)
+
+    def _build_parts(self, configuration: Configuration, before: "RequestDeadlines | None" = None) -> None:
+        """Build the parts that only some configurations have; deadlines count on from those ``before``."""
+        server = configuration.server
+        self.deadlines = build_deadlines(configuration, self.chain, self.controller.costs, before)
+        reports, readiness = server.load_reports, server.readiness
+        known = self.controller, self.chain, self._seats
+        self.load_reports = None if reports is None else LoadReports(reports, *known)
+        self._probe = None if readiness is None else ReadinessProbe(readiness, self.controller)
+        self.own_paths = self._own_paths()
 
     def _own_paths(self) -> tuple[str, ...]:
         """Return the prefixes of the paths that the middleware itself serves."""
-        admin = self.configuration.server.admin
-        paths = (self.scrape.path, admin.path if admin.is_on else None)
-        return tuple(path for path in paths if path is not None)
+        admin, others = self.configuration.server.admin, (self.load_reports, self._probe)
+        paths = [self.scrape.path, admin.path if admin.is_on else None]
+        paths += [one.path for one in others if one is not None]
+        return tuple(path for path in paths if path)
+
+    def _seats(self) -> int:
+        """Return the seats of this server now; in a fleet, those that are granted to it."""
+        reading = None if self.fleet is None else self.fleet.participant.reading()
+        return self.controller.sharing.seats if reading is None else reading.granted
+
+    def answer_balancer(self, scope: Scope, now: int) -> Answer | None:
+        """Return the answer to a balancer's question about the load; None if the request is another one."""
+        path = path_of(scope)
+        for one in (self.load_reports, self._probe):
+            if one is not None and one.path == path and scope["type"] == "http" and method_of(scope) in {"GET", "HEAD"}:
+                return one.answer(now)
+        return None
+
+    @property
+    def beside(self) -> tuple[Serving, ...]:
+        """The services that run beside the app, from its startup to its shutdown."""
+        return tuple(one.serve for one in (self.control_socket, self.fleet) if one is not None)
 
     def keep_house(self, now: int) -> None:
         """Do the work that is due about once a second: refresh changed files, and schedule publications."""
@@ -113,8 +154,12 @@ class Service:
         if self.scrape.is_shared:
             self._publishing.ask(self.due)  # the next request after that calls this method again
         if looks:
+            if self.fleet is not None:
+                self.fleet.participant.warn_unless_begun()
             self.resolver.refresh()
             self.running.age(now)
+        if self.event_loop.is_on:
+            self.event_loop.begin()
 
     def _rest(self) -> None:
         """Make the next request call `keep_house`, because the server is idle."""
@@ -129,7 +174,8 @@ class Service:
 
     def reading(self) -> ServerReading:
         """Return the current state of the server, for metrics."""
-        return read_server(
+        deadlines = self.deadlines
+        found = read_server(
             self.controller,
             self.queues,
             authentication_failures=self.resolver.refused,
@@ -137,17 +183,34 @@ class Service:
             configuration_loads=self._reloader.loads,
             unknown_queues=self.resolver.unknown_queues,
             request_kinds=self._kinds.times(),
+            fleet=None if self.fleet is None else self.fleet.participant.reading(),
+            event_loop=self.event_loop.reading(),
         )
+        if deadlines is not None:
+            found = replace(found, late_seats=dict(deadlines.late), invalid_headers=dict(deadlines.reader.invalid))
+        if (criticality := self.resolver.criticality) is None:
+            return found
+        reader = criticality.reader
+        return replace(found, invalid_criticality=dict(reader.invalid), lowered_criticality=dict(reader.lowered))
 
     # Changes of the configuration
 
     async def reload(self) -> bool:
         """Read the configuration again and put it in force; False if it has errors and nothing changes.
 
+        In a fleet, the other members do the same.
+
         Raises:
             InvalidValueError: the configuration was not read from files.
         """
-        return await self._reloader.reload()
+        is_in_force = await self._reloader.reload()
+        if is_in_force:
+            self.notices.tell_reload()
+        return is_in_force
+
+    def ask_reload(self) -> None:
+        """Read the configuration again in the background, because another member of the fleet has."""
+        self._reloader.ask()
 
     @property
     def last_reload_error(self) -> ConfigurationError | None:
@@ -175,9 +238,7 @@ class Service:
             chain,
             response_headers,
             sources=self._sources,
-            # the counters are kept, because Prometheus takes a counter that falls for one that was reset
-            refused=self.resolver.refused,
-            unknown_queues=self.resolver.unknown_queues,
+            before=self.resolver,
         )
         return PreparedConfiguration(
             files, configuration, chain, response_headers, resolver, build_tracing(configuration)
@@ -214,7 +275,8 @@ class Service:
         self.resolver.successor, self.resolver = prepared.resolver, prepared.resolver
         self.scrape.adopt(prepared.configuration.server.metrics, prepared.chain)
         self.admin = Admin(self, prepared.configuration.server.admin, self._offset)
-        self.own_paths = self._own_paths()
+        self._build_parts(prepared.configuration, self.deadlines)
+        self.event_loop.adopt()
         self.controller.record(self._asked_running(prepared.configuration))
         # last, because the middleware reads the configuration and the tracing from here
         self._on_adopt()
@@ -244,7 +306,7 @@ class Service:
         self._reloader.begin()
         self.scrape.publish()
         log_event(
-            logging.INFO, "apf.started", seats=self.configuration.server.seats, levels=len(self.configuration.levels)
+            logging.INFO, "apf.started", seats=self.configuration.server.total, levels=len(self.configuration.levels)
         )
 
     def ready(self) -> None:
@@ -270,6 +332,7 @@ class Service:
         # before the files are closed, because a later publication would begin new files, which would remain
         self._publishing.cancel()
         self._kinds.end()
+        self.event_loop.end()
         self.scrape.close()
         self.rejections.summarize()
         log_event(logging.INFO, "apf.stopped")
@@ -278,6 +341,16 @@ class Service:
         """Complete the `end` asynchronously: give back what gates hold on other servers."""
         if self.controller.gate_runner is not None:
             await self.controller.gate_runner.aclose()
+
+
+def _build_fleet(controller: Controller, on_notices: Callable[[Mapping[str, str], bool], None]) -> "Fleet | None":
+    """Return this process's part in its fleet; None if the configuration has none."""
+    settings = controller.configuration.server.fleet
+    if settings is None:
+        return None
+    from apf_middleware.asgi.fleet import build_fleet  # noqa: PLC0415 - most servers have no fleet
+
+    return build_fleet(controller, settings, on_notices)
 
 
 def _without_states(configuration: Configuration) -> dict[str, Level]:

@@ -6,6 +6,7 @@ The `Classifier` caches its decisions (see `decision_keys`). The middleware cach
 
 from apf_middleware.classification.classifier import Classifier, Explanation
 from apf_middleware.classification.digest import ANONYMOUS, Identity, RequestDigest, Resolution, Resource
+from apf_middleware.classification.flow_weights import FlowWeights
 from apf_middleware.classification.kubernetes import resolve_kubernetes
 from apf_middleware.classification.matching import accepts, why_not
 from apf_middleware.classification.routes import RouteTable, RouteTemplate
@@ -37,6 +38,7 @@ __all__ = [
     "Explanation",
     "Field",
     "FlowSchema",
+    "FlowWeights",
     "GroupSubject",
     "HttpRule",
     "Identity",

@@ -12,8 +12,8 @@ service-account namespace gives the schemas that name an identity, so a new iden
 Three caches make the classifier fast. Each is bounded in entries and in the length of its keys, because clients choose
 paths, headers and names. Decisions are cached by exactly those facts that any rule reads: usually caller, verb and
 path, or caller, verb and resource. Plans are cached by identity, so that a new path is only compared with schemas that
-can match that identity. Flows are cached with their hash. Where a flow depends on facts outside of the key, such as a
-header, the schema is cached and only the flow is computed again.
+can match that identity. Flows are cached with their hash and their weight. Where a flow or its weight depends on facts
+outside of the key, such as a header, the schema is cached and only flow and weight are computed again.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -36,6 +36,7 @@ from apf_middleware.classification.rules import (
     UserSubject,
 )
 from apf_middleware.classification.schema import Classification, FlowSchema
+from apf_middleware.classification.weight_lookup import compile_flow_weight, compile_request_weight
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError, require_integer
 
@@ -217,15 +218,24 @@ def _keys_of_conjunction(conjunction: Conjunction) -> set[_Key]:
 
 
 class _Outcome:
-    """The schema that a decision ends with, compiled."""
+    """The schema that a decision ends with, compiled.
 
-    __slots__ = ("flowless", "read", "schema", "settled")
+    ``weigh_request`` is None unless weights depend on more than the flow. A level without flows needs no weights.
+    """
+
+    __slots__ = ("flowless", "read", "schema", "settled", "weigh_flow", "weigh_request")
 
     def __init__(self, schema: FlowSchema, *, flowless: bool) -> None:
         self.schema = schema
         self.flowless = flowless
-        self.settled = flowless or depends_only_on_identity_and_resource(schema.distinguisher)
         self.read = compile_distinguisher(schema)
+        self.weigh_flow = None if flowless else compile_flow_weight(schema)
+        self.weigh_request = None if flowless else compile_request_weight(schema)
+        # A function may read anything. The caller's groups are part of the key of each decision.
+        weighs_by_function = schema.weights is not None and schema.weights.function is not None
+        self.settled = flowless or (
+            not weighs_by_function and depends_only_on_identity_and_resource(schema.distinguisher)
+        )
 
 
 class Classifier:
@@ -283,7 +293,7 @@ class Classifier:
         self._plain_key, self._resource_key = compile_keys(facts)
         self._decisions: BoundedCache[tuple[object, ...], Classification | _Outcome] = BoundedCache(remembered)
         self._plans: BoundedCache[tuple[object, ...], _Plan] = BoundedCache(remembered)
-        self._flows: BoundedCache[tuple[str, str], Classification] = BoundedCache(remembered)
+        self._flows: BoundedCache[tuple[_Outcome, str], Classification] = BoundedCache(remembered)
 
     def __repr__(self) -> str:
         return f"Classifier: {len(self.schemas)} schemas, {len(self._decisions)} decisions remembered"
@@ -351,12 +361,18 @@ class Classifier:
     def _classification(self, outcome: _Outcome, digest: RequestDigest) -> Classification:
         flow = "" if outcome.flowless else outcome.read(digest)
         schema = outcome.schema
-        found = self._flows.get((schema.name, flow))
-        if found is None or found.level != schema.level:  # a fallback may have the name of a schema
+        # The key has the outcome, not the schema's name, because a fallback may have the name of another schema.
+        found = self._flows.get((outcome, flow))
+        if found is None:
             entropy = 0 if outcome.flowless else self._hash_flow(schema.name, flow)
-            found = Classification(schema.name, schema.level, flow, entropy)
+            weight = 1.0 if outcome.weigh_flow is None else outcome.weigh_flow(flow)
+            found = Classification(schema.name, schema.level, flow, entropy, weight)
             if len(flow) <= LONGEST_FLOW:
-                self._flows.put((schema.name, flow), found)
+                self._flows.put((outcome, flow), found)
+        if outcome.weigh_request is not None:
+            own = outcome.weigh_request(digest)
+            if own is not None and own != found.weight:
+                return Classification(found.schema, found.level, found.flow, found.entropy, own)
         return found
 
 

@@ -51,7 +51,8 @@ def looks_at_uid(facts: frozenset[Fact]) -> bool:
 def _of_http_rule(rule: HttpRule) -> set[Fact]:
     facts = {("header", match.name.lower()) for match in rule.headers}
     facts |= {("query", match.name) for match in rule.query}
-    for name, asked in (("method", rule.methods), ("path", rule.paths), ("host", rule.hosts)):
+    asked_for = ("method", rule.methods), ("path", rule.paths), ("host", rule.hosts), ("criticality", rule.criticality)
+    for name, asked in asked_for:
         if asked:
             facts.add(("attribute", name))
     return facts

@@ -82,7 +82,8 @@ class RequestDigest:
 
     ``verb`` is the resource verb (get, list, watch…) or the HTTP method in lower case. Header names are in lower case;
     a repeated header or query parameter has its first value. ``resource`` is None for a request that isn't about a
-    resource. ``body`` is the parsed JSON body, if it has been read.
+    resource. ``body`` is the parsed JSON body, if it has been read. ``criticality`` is the name of the criticality that
+    the request may claim, or empty if the server reads none.
     """
 
     identity: Identity
@@ -96,3 +97,4 @@ class RequestDigest:
     path_parameters: Mapping[str, str] = field(default=NO_VALUES, hash=False)
     client_address: str = ""
     body: Mapping[str, object] = field(default=NO_VALUES, hash=False)
+    criticality: str = ""

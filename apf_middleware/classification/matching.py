@@ -126,6 +126,12 @@ def _why_not_http(rule: HttpRule, digest: RequestDigest) -> str | None:
         return f"the path {digest.path!r} matches none of {_listed(rule.paths)}"
     if rule.hosts and not any(host_matches(host, plain_host(digest.host)) for host in rule.hosts):
         return f"the host {digest.host!r} is not in {_listed(rule.hosts)}"
+    if rule.criticality and digest.criticality not in rule.criticality:
+        return f"the criticality {digest.criticality!r} is not in {_listed(rule.criticality)}"
+    return _why_not_values(rule, digest)
+
+
+def _why_not_values(rule: HttpRule, digest: RequestDigest) -> str | None:
     for match in rule.headers:
         if not _value_matches(match, digest.headers, match.name.lower()):
             return f"the header {match.name!r} doesn't meet the condition"

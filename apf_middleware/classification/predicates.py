@@ -188,6 +188,9 @@ def _compile_http_rule(rule: HttpRule) -> Predicate | None:
         tests.append(lambda digest, _: matches(digest.path) is not None)
     if rule.hosts:
         tests.append(_compile_hosts(rule.hosts))
+    if rule.criticality:
+        accepted = frozenset(rule.criticality)
+        tests.append(lambda digest, _: digest.criticality in accepted)
     tests += [_compile_value(match, in_header=True) for match in rule.headers]
     tests += [_compile_value(match, in_header=False) for match in rule.query]
     return _all_of(tests)

@@ -103,7 +103,7 @@ class HttpRule(Value):
     """Methods, paths, hosts, headers and query parameters; an empty list accepts anything.
 
     A path is a template: ``{name}`` and ``*`` match one segment, and ``/*`` at the end matches everything below and the
-    path itself. A host may begin with ``*.``.
+    path itself. A host may begin with ``*.``. ``criticality`` has the names of those that are accepted.
     """
 
     methods: tuple[str, ...] = ()
@@ -111,6 +111,7 @@ class HttpRule(Value):
     hosts: tuple[str, ...] = ()
     headers: tuple[ValueMatch, ...] = ()
     query: tuple[ValueMatch, ...] = ()
+    criticality: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for template in self.paths:

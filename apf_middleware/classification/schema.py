@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from apf_middleware.classification.digest import RequestDigest
+from apf_middleware.classification.flow_weights import FlowWeights
 from apf_middleware.classification.rules import Conjunction, Rule
 from apf_middleware.classification.text import compile_regex, require_text
 from apf_middleware.copying import Value
@@ -80,7 +81,8 @@ class FlowSchema(Value):
 
     If several schemas accept a request, the one with the lowest precedence wins, then the first one by name. Without a
     distinguisher, all requests are one flow. A ``queue`` reads the name of the level from each request instead;
-    ``level`` takes the requests without such a name.
+    ``level`` takes the requests without such a name. Without ``weights``, each flow has the weight 1. ``criticality``
+    is the name of the most that its requests are passed on with.
     """
 
     name: str
@@ -89,17 +91,23 @@ class FlowSchema(Value):
     rules: tuple[Rule | Conjunction, ...] = ()
     distinguisher: Distinguisher | None = None
     queue: Distinguisher | None = None
+    weights: FlowWeights | None = None
+    criticality: str = ""
 
     def __post_init__(self) -> None:
         require_text("name of a schema", self.name)
         require_text(f"level of the schema {self.name!r}", self.level)
         require_integer(f"precedence of the schema {self.name!r}", self.precedence)
+        if self.weights is not None and self.weights.flows and self.distinguisher is None:
+            rule = "without a distinguisher, flows have no names"
+            raise InvalidValueError(f"weights of the schema {self.name!r}", self.weights.flows, rule)
 
 
 class Classification(NamedTuple):  # one is made for each new caller, and a frozen dataclass takes three times as long
-    """The schema, level and flow of a request, and the flow's 64 bits of entropy."""
+    """The schema, level and flow of a request, the flow's 64 bits of entropy, and its weight against other flows."""
 
     schema: str
     level: str
     flow: str  # the value of the distinguisher
     entropy: int
+    weight: float = 1

@@ -34,6 +34,7 @@ def _groups(result: Result) -> Iterator[tuple[str, list[_Curve], str, float]]:
     yield "p99", [(name, [one.p99_ms[n] for one in windows]) for n, name in enumerate(tenants)], " ms", 0.0
     levels = [(n, level) for n, level in enumerate(result.levels) if level.dispatched]
     yield "seats in use", [(level.name, [one.seats[n] for one in windows]) for n, level in levels], "", 0.0
+    yield "seats of the server", [("adaptive", [one.total for one in windows])], "", 0.0
     rates: list[_Curve] = [
         (name, [one.turned_away[n] / result.window_s for one in windows]) for n, name in enumerate(tenants)
     ]

@@ -35,6 +35,7 @@ class What(StrEnum):
     REQUESTS = "requests"
     CONFIGURATION = "configuration"
     FLOWS = "flows"
+    FLEET = "fleet"
 
 
 class _Order(StrEnum):
@@ -49,6 +50,7 @@ _NAMES: Final = {
     What.REQUESTS: "dump_requests",
     What.CONFIGURATION: "configuration",
     What.FLOWS: "flows",
+    What.FLEET: "fleet",
 }
 
 
@@ -68,7 +70,7 @@ def dump(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 10.0,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Show the levels, queues, requests, configuration, or heaviest flows of a running server.
+    """Show the levels, queues, requests, configuration, heaviest flows, or members of the fleet of a running server.
 
     Exit status 1 if the server can't be asked or doesn't answer.
     """

@@ -11,7 +11,13 @@ from apf_middleware.classification import ANONYMOUS, Explanation, Identity, Requ
 from apf_middleware.classification.kubernetes import is_served_without_seats
 from apf_middleware.cli.output import Output, OutputOption, load_files, parse_headers, show_json, tell
 from apf_middleware.config import Configuration
-from apf_middleware.config.build import derive_classifier, derive_limits, derive_resolver, derive_settings
+from apf_middleware.config.build import (
+    derive_classifier,
+    derive_criticality,
+    derive_limits,
+    derive_resolver,
+    derive_settings,
+)
 from apf_middleware.config.gating import Gating
 from apf_middleware.runtime import QueueNaming, UnknownQueue
 
@@ -79,7 +85,7 @@ def _digest(
         raise typer.BadParameter(f"the path of {url!r} doesn't begin with a slash", param_hint="URL")
     query = dict(reversed(parse_qsl(parts.query, keep_blank_values=True)))  # the first one counts
     resolution = derive_resolver(configuration)(method.upper(), path, query)
-    return RequestDigest(
+    digest = RequestDigest(
         identity=identity,
         verb=resolution.verb,
         path=path,
@@ -91,6 +97,8 @@ def _digest(
         path_parameters=resolution.path_parameters,
         client_address=client_ip,
     )
+    digest.criticality = derive_criticality(configuration)(digest)
+    return digest
 
 
 def _explain(configuration: Configuration, digest: RequestDigest, explanation: Explanation) -> dict[str, object]:
@@ -102,12 +110,14 @@ def _explain(configuration: Configuration, digest: RequestDigest, explanation: E
     level = configuration.levels[found.level]
     limits = derive_limits(configuration)[found.level]
     settings = derive_settings(level, limits)
-    most = min(limits.max, max(limits.nominal, configuration.server.seats))  # borrowing can't exceed the server's seats
+    # borrowing can't exceed the server's seats
+    most = min(limits.max, max(limits.nominal, configuration.server.largest_total))
     dealer = None if settings.exact else settings.dealer()
     return _about(digest) | {
         "schema": found.schema,
         "level": found.level,
         "flow": found.flow,
+        "weight": found.weight,
         "hand": list(dealer.deal(found.entropy)) if dealer else [],
         "own_queue": settings.exact > 0,
         "seats": {"nominal": limits.nominal, "min": limits.min, "max": None if level.exempt else most},
@@ -133,8 +143,10 @@ def _lines(name: str, value: object) -> list[str]:
     """Return a fact as lines of text; none if it doesn't apply."""
     if name == "own_queue" and value:
         return ["hand       a queue of its own, unless too many flows are active"]
-    if value is None or value in ([], False, ""):
+    if value is None or value in ([], False, "") or (name == "weight" and value == 1):
         return []
+    if isinstance(value, float):
+        value = f"{value:g}"
     if name == "passed_over" and isinstance(value, list):
         return ["tried before, and why they don't match:", *(f"  {one['schema']}: {one['why']}" for one in value)]
     if isinstance(value, dict):

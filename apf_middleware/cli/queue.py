@@ -249,9 +249,10 @@ def top(
     server: Server,
     *,
     interval: Annotated[float, typer.Option("--interval", "-n", min=0.1, help="Seconds between two updates.")] = 1.0,
+    fleet: Annotated[bool, typer.Option("--fleet", help="Show the members of the server's fleet, too.")] = False,
 ) -> None:
     """Watch the queues, and pause, open or close them by a key; without a terminal, print one table."""
-    watch(server, interval)
+    watch(server, interval, with_fleet=fleet)
 
 
 def _show_change(replies: Sequence[QueueReply], output: Form) -> None:

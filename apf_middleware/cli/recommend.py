@@ -118,7 +118,7 @@ def _print(found: Recommendation, survey: TraceSurvey, objective: Objective, wri
         tell(line)
     near = ", but only because requests themselves take too long" if found.comes_close else ""
     verdict = "the objective is met." if found.meets else f"the objective is missed{near}."
-    tell(f"{found.configuration.server.seats} seats: {verdict}", "bold green" if found.meets else "bold red")
+    tell(f"{found.configuration.server.total} seats: {verdict}", "bold green" if found.meets else "bold red")
     if write is None:
         tell("--write FILE writes the configuration.")
 
@@ -128,7 +128,7 @@ def _as_document(found: Recommendation, survey: TraceSurvey) -> dict[str, Any]:
         "requests": survey.rows,
         "busy": round(survey.busy, 3),
         "meets": found.meets,
-        "seats": found.configuration.server.seats,
+        "seats": found.configuration.server.total,
         "shares": {name: level.shares.shares for name, level in found.configuration.levels.items()},
         "reasons": list(found.reasons),
         "trials": [asdict(trial) for trial in found.trials],

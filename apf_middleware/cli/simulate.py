@@ -1,6 +1,6 @@
 """``apf simulate``: the results of a configuration for given arrivals, in virtual time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -12,13 +12,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from apf_middleware.cli.curves import print_curves
 from apf_middleware.cli.output import Output, OutputOption, is_there, require_folder, require_paths, show_json, tell
-from apf_middleware.cli.tables import print_levels, print_tenants
+from apf_middleware.cli.tables import print_layouts, print_levels, print_members, print_tenants
 from apf_middleware.config import Configuration, ConfigurationError, Severity
 from apf_middleware.config.scenario import Scenario, read_scenario
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError, TraceFormatError
 from apf_middleware.simulation import VARIANTS, Result, variant
 from apf_middleware.simulation import simulate as run
 from apf_middleware.simulation.compare import describe_changes
+from apf_middleware.simulation.fleet import LAYOUTS, layout
+from apf_middleware.simulation.fleet.comparison import compare_layouts
 from apf_middleware.simulation.plots import plot as draw
 from apf_middleware.simulation.plots import require_plots
 from apf_middleware.simulation.recording import Recording
@@ -48,6 +50,9 @@ def simulate(
         tuple[str, str] | None,
         typer.Option(help=f"Two configurations for the same arrivals: files, or {', '.join(VARIANTS)}.", metavar="A B"),
     ] = None,
+    compare_fleet: Annotated[
+        bool, typer.Option("--compare-fleet", help="Compare the members with one big server, and with equal parts.")
+    ] = False,
     plot: Annotated[Path | None, typer.Option(help="Draw into a file: .png, .svg or .pdf.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="A seed to use instead of the scenario's.")] = None,
     curves: Annotated[bool, typer.Option(help="Draw curves in the terminal.")] = True,
@@ -66,18 +71,32 @@ def simulate(
             require_folder("plot", plot)
             require_plots(plot)
         recording = None if trace is None else _recording(trace, by)
-        wanted = [(name, chosen_configuration(name, configuration)) for name in compare or ("own",)]
-        warn_of_gates(one for _, one in wanted)
-        results = [with_progress(scenario, one, name, recording) for name, one in wanted]
+        wanted = list(_wanted(scenario, configuration, compare, fleet=compare_fleet))
+        warn_of_gates(one for _, _, one in wanted)
+        results = [with_progress(played, one, name, recording) for name, played, one in wanted]
         if plot is not None:
             draw(results, plot)
     except (TraceFormatError, ConfigurationError, InvalidValueError, MissingExtraError, OSError) as error:
         fail("simulate", error)
     if output is Output.JSON:
         documents = [result.as_dict() for result in results]
-        show_json(documents if compare else documents[0])
+        show_json(documents[0] if len(documents) == 1 else documents)
         return
     _print(scenario, results, curves=curves)
+
+
+def _wanted(
+    scenario: Scenario, configuration: Configuration, compare: tuple[str, str] | None, *, fleet: bool
+) -> Iterator[tuple[str, Scenario, Configuration]]:
+    """Yield the name, the scenario and the configuration of each simulation."""
+    if fleet and compare is not None:
+        raise typer.BadParameter("it can't be combined with --compare", param_hint="--compare-fleet")
+    if fleet:
+        for name in LAYOUTS:
+            yield name, *layout(name, scenario, configuration)
+    else:
+        for name in compare or ("own",):
+            yield name, scenario, chosen_configuration(name, configuration)
 
 
 def _print(scenario: Scenario, results: Sequence[Result], *, curves: bool) -> None:
@@ -86,8 +105,11 @@ def _print(scenario: Scenario, results: Sequence[Result], *, curves: bool) -> No
     for result in results:
         print_tenants(result)
         print_levels(result)
+        print_members(result)
         if curves:
             print_curves(result)
+    if len(results) == len(LAYOUTS):
+        print_layouts(compare_layouts(results))
     if len(results) == 2:
         tell(f"From {results[0].configuration} to {results[1].configuration}:", "bold")
         for line in describe_changes(*results):

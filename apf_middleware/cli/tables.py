@@ -4,11 +4,15 @@ from collections.abc import Iterable, Sequence
 
 from apf_middleware.cli.output import align, tell
 from apf_middleware.simulation import Result, TenantResult
+from apf_middleware.simulation.fleet.comparison import LayoutRow
 
-__all__ = ["in_ms", "in_percent", "print_levels", "print_table", "print_tenants"]
+__all__ = ["in_ms", "in_percent", "print_layouts", "print_levels", "print_members", "print_table", "print_tenants"]
 
 _TENANT = ("tenant", "requests", "served", "p50", "p90", "p99", "per s", "seats", "rejected", "timed out", "fair part")
 _LEVEL = ("level", "nominal", "seats", "dispatched", "rejected", "wait p50", "wait p99")
+_MEMBER = ("member", "seats", "dispatched", "rejected", "wait p50", "wait p99")
+_LAYOUT = ("layout", "goodput", "served", "wait p50", "wait p99", "most in use", "largest deviation")
+_MOST_MEMBERS = 40  # in the table
 
 
 def print_tenants(result: Result) -> None:
@@ -35,6 +39,51 @@ def print_levels(result: Result) -> None:
             )
             for level in result.levels
             if level.dispatched or level.rejected
+        ),
+    )
+
+
+def print_members(result: Result) -> None:
+    """Print the results of each member, and the seats that all of them used together."""
+    fleet = result.fleet
+    if fleet is None:
+        return
+    shown = fleet.members[:_MOST_MEMBERS]
+    print_table(
+        _MEMBER,
+        (
+            (
+                str(member.number),
+                f"{member.seats:.2f}",
+                f"{member.dispatched:,}",
+                f"{member.rejected:,}",
+                in_ms(member.wait_p50_ms),
+                in_ms(member.wait_p99_ms),
+            )
+            for member in shown
+        ),
+    )
+    if len(shown) < len(fleet.members):
+        tell(f"and {len(fleet.members) - len(shown):,} more; --output json has all of them", "dim")
+    excess = f", {fleet.excess_seat_s:.3g} seat-seconds beyond them" if fleet.excess_seat_s else ""
+    tell(f"at most {fleet.most_in_use:,} of {fleet.budget:,} seats in use at one moment{excess}")
+
+
+def print_layouts(rows: Sequence[LayoutRow]) -> None:
+    """Print the layouts of the same scenario side by side."""
+    print_table(
+        _LAYOUT,
+        (
+            (
+                row.layout,
+                in_percent(row.goodput),
+                in_percent(row.served),
+                in_ms(row.wait_p50_ms),
+                in_ms(row.wait_p99_ms),
+                f"{row.most_in_use:,}",
+                f"{in_percent(row.deviation)}" + (f" ({row.deviating})" if row.deviation else ""),
+            )
+            for row in rows
         ),
     )
 

@@ -7,19 +7,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from apf_middleware.classification import Classifier, Resolution, RouteTable, resolve_kubernetes
+from apf_middleware.classification import Classifier, RequestDigest, Resolution, RouteTable, resolve_kubernetes
+from apf_middleware.config.criticality import CriticalitySettings
 from apf_middleware.config.estimation import Sources, derive_caps, derive_estimation
 from apf_middleware.config.objects import Configuration, Level
 from apf_middleware.config.shadowing import take_everything
+from apf_middleware.criticality import Criticality
 from apf_middleware.estimation import Estimation
 from apf_middleware.fairqueuing import QueueSetSettings, flow_hash
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits, limits_from_shares
 from apf_middleware.fairqueuing.sharing.proportion import divide
+from apf_middleware.propagation.criticality_reader import CriticalityReader
 
 __all__ = [
     "Resolver",
     "derive_classifier",
+    "derive_criticality",
     "derive_hierarchy",
     "derive_limits",
     "derive_resolver",
@@ -31,8 +35,10 @@ Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
 """A function from method, path and query to verb and resource."""
 
 
-def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
-    """Return nominal, min and max seats of each level; absolute numbers take precedence over shares.
+def derive_limits(configuration: Configuration, seats: int | None = None) -> dict[str, LevelLimits]:
+    """Return nominal, min and max of each level, of so many ``seats``; absolute numbers take precedence over shares.
+
+    Without ``seats``, they are those that the server starts with.
 
     Children divide the seats of their parent by their shares. Where seats are lent at each dispatch, mins that come
     from proportions are no more than the whole seats of a level's exact part, and leave a seat for levels without a
@@ -40,7 +46,8 @@ def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
     """
     server = configuration.server
     strict = server.strict_upstream
-    found = _limits_among(server.seats, configuration, None, strict=strict)
+    seats = server.total if seats is None else seats
+    found = _limits_among(seats, configuration, None, strict=strict)
     parts = {name: Fraction(limits.nominal) for name, limits in found.items()}
     if not strict and server.borrowing == "immediate" and not _needs_fallback(configuration):
         rest = configuration.fallback.level
@@ -48,8 +55,8 @@ def derive_limits(configuration: Configuration) -> dict[str, LevelLimits]:
             # A min is never lent, so a min that no request can use would be lost to the other levels.
             found[rest] = replace(found[rest], min=0)
     if not strict and server.borrowing == "immediate":
-        found = _leave_a_seat(server.seats, found, configuration.levels)
-        found, parts = _round_mins_down(Fraction(server.seats), found, configuration.levels)
+        found = _leave_a_seat(seats, found, configuration.levels)
+        found, parts = _round_mins_down(Fraction(seats), found, configuration.levels)
     for parent in sorted(configuration.parents):
         limits = found[parent]
         children = _limits_among(limits.nominal, configuration, parent, strict=strict)
@@ -125,10 +132,10 @@ def _round_mins_down(
     return found | {name: one for name, one in limits.items() if levels[name].min_seats is not None}, parts
 
 
-def derive_hierarchy(configuration: Configuration) -> Hierarchy:
-    """Return the parents, priorities and shares of levels."""
+def derive_hierarchy(configuration: Configuration, seats: int | None = None) -> Hierarchy:
+    """Return the parents, priorities and shares of levels, as `derive_limits` does."""
     parents, levels = configuration.parents, configuration.levels
-    limits = derive_limits(configuration) if parents else {}
+    limits = derive_limits(configuration, seats) if parents else {}
     return Hierarchy(
         {name: limits[name] for name in parents},
         {name: level.parent for name, level in levels.items() if level.parent is not None},
@@ -182,6 +189,20 @@ def derive_classifier(configuration: Configuration, *, remembered: int = 4096) -
     )
 
 
+def derive_criticality(configuration: Configuration) -> Callable[[RequestDigest], str]:
+    """Return the function that tells the criticality of a request, of which no proxy is known, by its digest."""
+    settings = configuration.server.criticality or CriticalitySettings(headers={})
+    reader, trusted = CriticalityReader(settings.headers, Criticality.of(settings.usual)), frozenset(settings.groups)
+
+    def find(digest: RequestDigest) -> str:
+        headers = [
+            (name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in digest.headers.items()
+        ]
+        return reader.read(headers, is_trusted=not trusted.isdisjoint(digest.identity.groups)).key
+
+    return find
+
+
 def derive_work(configuration: Configuration, sources: Sources) -> Estimation:
     """Return the estimation of how many seats requests take."""
     hands = {name: level.queuing.hand if level.queuing else None for name, level in configuration.levels.items()}
@@ -189,6 +210,6 @@ def derive_work(configuration: Configuration, sources: Sources) -> Estimation:
         configuration.server.estimation,
         schemas=configuration.estimates,
         routes=configuration.server.routes,
-        caps=derive_caps(hands, derive_limits(configuration)),
+        caps=derive_caps(hands, derive_limits(configuration, configuration.server.largest_total)),
         sources=sources,
     )

@@ -6,7 +6,7 @@ The server and the command line both use this module, so that explanations agree
 from dataclasses import replace
 
 from apf_middleware.classification import Classification, RequestDigest, RouteTable
-from apf_middleware.config.objects import Configuration
+from apf_middleware.config.objects import Configuration, Level, headroom_gate_name
 
 __all__ = ["Gating"]
 
@@ -19,7 +19,7 @@ class Gating:
     def __init__(self, configuration: Configuration) -> None:
         self._by_schema = configuration.gates
         # None for exempt levels, to which no gate applies.
-        self._by_level = {name: None if one.exempt else one.gates for name, one in configuration.levels.items()}
+        self._by_level = {name: _gates_of(one) for name, one in configuration.levels.items()}
         routes = configuration.server.routes
         self._by_route = [route.gates for route in routes]
         numbered = [replace(route, resource=str(place), subresource="") for place, route in enumerate(routes)]
@@ -39,3 +39,10 @@ class Gating:
 
     def __repr__(self) -> str:
         return f"<Gating of {len(self._by_schema)} schemas and {len(self._by_route)} routes>"
+
+
+def _gates_of(level: Level) -> tuple[str, ...] | None:
+    if level.exempt:
+        return None
+    # last, so that a request that passes it gets its seats
+    return (*level.gates, headroom_gate_name(level.name)) if level.headroom_percent else level.gates

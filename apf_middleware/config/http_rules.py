@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, PlainSerializer
 from apf_middleware.classification import Distinguisher, Source
 from apf_middleware.classification.paths import parse_template
 from apf_middleware.classification.rules import HttpRule, ValueMatch
+from apf_middleware.config.criticality import CriticalityNames
 from apf_middleware.config.model import BuiltFrom
 from apf_middleware.config.problems import Absent
 from apf_middleware.config.settings import Rules, Settings, Violation
@@ -64,6 +65,7 @@ class HttpRuleModel(Settings):
     hosts: TextSet = ()
     headers: Annotated[_ValueMatches, AfterValidator(_in_lower_case)] = ()
     query: _ValueMatches = ()
+    criticality: CriticalityNames = ()
 
     def rule_sets(self) -> Iterable[Rules]:
         return (self._method_rules, self._path_rules, self._host_rules, self._header_rules)

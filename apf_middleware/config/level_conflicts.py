@@ -51,6 +51,10 @@ def find_conflicts(configuration: Configuration) -> Iterator[LevelConflict]:
         if level.parent is not None:
             yield from _parent_conflicts(level, levels, users, server)
     for parent in sorted(configuration.parents & levels.keys()):
+        for field, value in (("elastic", levels[parent].elastic), ("headroom", levels[parent].headroom_percent)):
+            if value:
+                rule = "a parent takes no requests itself"
+                yield LevelConflict(parent, field, value, rule, "Write it in its children")
         children = [levels[name] for name in sorted(levels) if levels[name].parent == parent != name]
         yield from _size_conflicts(levels[parent], children)
 
@@ -118,6 +122,13 @@ def report_conflicts(merged: "MergedObjects", definitions: Sequence["Definition"
         problems.error(
             document.place(("spec", "queues", "default")), rule, field="spec.queues.default", value=queues.default
         )
+    readiness = configuration.server.readiness
+    for number, name in enumerate(() if readiness is None else readiness.levels):
+        level = configuration.levels.get(name)
+        if level is None or level.exempt:
+            rule = "it must be a level that isn't exempt" if level else "there is no such level"
+            at = document.place(("spec", "readiness", "levels", number))
+            problems.error(at, rule, field=f"spec.readiness.levels[{number}]", value=name)
     trusted = configuration.server.trusted_proxies
     if queues.trusted_proxies and not (trusted.networks or trusted.unix):
         rule, hint = "there are no trusted proxies", "Name them in spec.trustedProxies"

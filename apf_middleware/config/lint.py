@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from apf_middleware.classification import FlowSchema
+from apf_middleware.config.flow_weights import given_weights
 from apf_middleware.config.formats import Definition
 from apf_middleware.config.formats.kubernetes import ASSURED
 from apf_middleware.config.merge import MergedObjects, Sourced, builtin
@@ -44,6 +45,10 @@ _PATHS: Final[dict[str, dict[str, Path]]] = {
         "min": ("spec", "minSeats"),
         "max": ("spec", "maxSeats"),
         "hand": ("spec", "queuing", "handSize"),
+        "weight": ("spec", "weight"),
+        "weights": ("spec", "weights"),
+        "groupWeights": ("spec", "groupWeights"),
+        "weightFunction": ("spec", "weightFunction"),
     },
 }
 
@@ -54,8 +59,10 @@ def lint_objects(merged: MergedObjects, problems: Problems) -> None:
     _lint_order(merged, problems)
     _lint_shares(merged, problems)
     _lint_promises(merged, problems)
-    for known in merged.levels.values():
-        _lint_hand(known, problems)
+    for level in merged.levels.values():
+        _lint_hand(level, problems)
+    for schema in merged.schemas:
+        _lint_weights(schema, merged, problems)
 
 
 def _warn(problems: Problems, definition: Definition, key: str, value: object, *, rule: str, hint: str) -> None:
@@ -136,7 +143,7 @@ def _lint_shares(merged: MergedObjects, problems: Problems) -> None:
     Nominal seats are rounded up. Where seats are lent at each dispatch, mins are rounded down instead, so levels with
     shares of less than a seat take turns, and all levels together never have more than the server's seats.
     """
-    seats = merged.server.seats
+    seats = merged.server.least_total
     exceeds = rounds_beyond(merged.server)
     total = sum(known.thing.shares.shares for known in merged.levels.values())
     for known in merged.levels.values():
@@ -167,7 +174,7 @@ def _lint_promises(merged: MergedObjects, problems: Problems) -> None:
     """Warn, at the level with the largest min, if the absolute mins add up to all seats or more."""
     promised = [known for known in merged.levels.values() if known.thing.min_seats and known.thing.parent is None]
     total = sum(known.thing.min_seats or 0 for known in promised)
-    seats = merged.server.seats
+    seats = merged.server.least_total
     if not promised or total < seats:
         return
     most = max(promised, key=lambda known: known.thing.min_seats or 0)
@@ -195,3 +202,38 @@ def _lint_hand(known: Sourced[Level], problems: Problems) -> None:
         rule = f"with {queuing.queues} queues, one heavy flow fills all queues of {likely:.0%} of the light flows"
         hint = "Take more queues, or a hand between 4 and half of the queues"
         _warn(problems, known.definition, "hand", queuing.hand_size, rule=rule, hint=hint)
+
+
+def _lint_weights(known: Sourced[FlowSchema], merged: MergedObjects, problems: Problems) -> None:
+    """Warn of a schema with weights that have no effect in its level, or not exactly the one that is meant."""
+    schema = known.thing
+    given = given_weights(schema.weights)
+    level = merged.levels.get(schema.level)
+    if known.definition is None or not given or level is None:
+        return
+    rule, hint = _effect_of_weights(level.thing, named=schema.queue is not None)
+    if merged.server.strict_upstream:
+        rule, hint = "strictUpstream ignores weights, as Kubernetes has none", "Remove strictUpstream, or the weights"
+    if rule:
+        key, value = next(iter(given.items()))
+        _warn(problems, known.definition, key, value, rule=rule, hint=hint)
+
+
+def _effect_of_weights(level: Level, *, named: bool) -> tuple[str, str]:
+    """Return what prevents the effect of weights in this level, and the next step; both are empty if nothing does.
+
+    If requests name their level (``named``), most of them go to other levels.
+    """
+    queuing, remove = level.queuing, "Remove the weights, or name a level with exact queues"
+    if named:
+        return "", ""
+    if level.exempt:
+        return f"the level {level.name!r} is exempt, so its requests never wait and weights have no effect", remove
+    if queuing is None:
+        return f"the level {level.name!r} has no queues, so weights have no effect", remove
+    if queuing.exact:
+        return "", ""
+    if queuing.queues == 1:
+        return f"the level {level.name!r} has one queue for all flows, so weights have no effect", remove
+    rule = f"the level {level.name!r} has {queuing.queues} queues, and flows that meet in one share their mean weight"
+    return rule, "Write 'queues: exact' in queuing, so that each flow has a queue and its own weight"

@@ -140,8 +140,9 @@ def merge(definitions: Sequence[Definition], problems: Problems, defaults: Defau
 
 def _suggested(server: ServerSettings) -> Iterable[Level | FlowSchema]:
     """Yield the suggested objects; on a server with few seats, the web defaults' levels may lend all their seats."""
+    has_few = server.defaults == "web" and server.largest_total <= FEW_SEATS
     for thing in builtin(server.defaults):
-        if isinstance(thing, Level) and server.defaults == "web" and server.seats <= FEW_SEATS and not thing.exempt:
+        if isinstance(thing, Level) and has_few and not thing.exempt:
             yield replace(thing, shares=replace(thing.shares, lendable_percent=100))
         else:
             yield thing

@@ -11,7 +11,7 @@ from apf_middleware.config.streams import StreamSettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
-__all__ = ["FALLBACKS", "Configuration", "Level", "Metadata", "Queuing"]
+__all__ = ["FALLBACKS", "Configuration", "Level", "Metadata", "Queuing", "headroom_gate_name"]
 
 FALLBACKS: Final[Mapping[str, tuple[str, str]]] = {
     "kubernetes": ("", "catch-all"),
@@ -45,8 +45,10 @@ class Level:
     """A priority level.
 
     ``shares`` are its proportions; ``min_seats`` and ``max_seats`` are absolute numbers that take precedence.
-    Without ``wait_limit_ns``, the server's limit applies. All its requests pass its ``gates``, after those of their
-    schema and route.
+    Without ``wait_limit_ns``, the server's limit applies. ``deadline_ns`` after their arrival, its requests are not
+    worth an answer. All of them pass its ``gates``, after those of their schema and route. An ``elastic`` level gets
+    fewer seats while the event loop is late. If ``headroom_percent`` isn't 0, this part of its seats is kept for short
+    requests.
 
     As a named queue, a level with a ``parent`` shares the min and max of its parent. Among borrowers, the highest
     ``priority`` comes first. Requests of a level that isn't ``reclaimable`` are not asked to give way. ``state`` is the
@@ -59,6 +61,7 @@ class Level:
     min_seats: int | None = None
     max_seats: int | None = None
     wait_limit_ns: int | None = None
+    deadline_ns: int | None = None
     gates: tuple[str, ...] = ()
     streams: StreamSettings = field(default_factory=StreamSettings)
     parent: str | None = None
@@ -66,10 +69,17 @@ class Level:
     reclaimable: bool = True
     dequeue_strategy: Literal["traverse", "fifo"] = "traverse"
     state: Literal["open", "paused", "closed"] = "open"
+    elastic: bool = False
+    headroom_percent: int = 0
 
     @property
     def exempt(self) -> bool:
         return self.shares.exempt
+
+
+def headroom_gate_name(level: str) -> str:
+    """Return the name of the gate of a level that keeps seats for short requests; no configured gate can have it."""
+    return f"headroom:{level}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +137,39 @@ class Configuration:
         if self.lets_name_queues or any(route.gates for route in self.server.routes):
             return frozenset()  # the level isn't known yet when the flow is computed, or a gate may use the flow
         gated = {schema.level for schema in self.schemas if self.gates.get(schema.name)}
-        gated |= {name for name, level in self.levels.items() if level.gates}
+        gated |= {name for name, level in self.levels.items() if level.gates or level.headroom_percent}
         return frozenset(
             name
             for name, level in self.levels.items()
             if name not in gated
-            and (level.queuing is None or level.queuing.queues == 1)
+            and (level.queuing is None or (level.queuing.queues == 1 and not level.queuing.exact))
             and level.streams.max_open_per_flow is None
         )
 
     @property
     def has_gates(self) -> bool:
         """True if any gate is defined or named."""
-        return bool(self.server.gates) or any(names for _, names in self.gates_by_owner())
+        return bool(self.server.gates) or self.has_headroom or any(names for _, names in self.gates_by_owner())
+
+    @property
+    def has_headroom(self) -> bool:
+        """True if a level keeps seats for short requests."""
+        return any(level.headroom_percent for level in self.levels.values())
+
+    @property
+    def has_deadlines(self) -> bool:
+        """True if requests may have deadlines."""
+        return self.server.deadlines is not None or any(one.deadline_ns is not None for one in self.levels.values())
+
+    @property
+    def learns_routes(self) -> bool:
+        """True if something asks for the durations of routes, whatever the estimates of seats."""
+        return self.has_deadlines or self.has_headroom or self.server.seat_bounds is not None
+
+    @property
+    def elastic_levels(self) -> frozenset[str]:
+        """The levels that get fewer seats while the event loop is late."""
+        return frozenset(name for name, level in self.levels.items() if level.elastic)
 
     def gates_by_owner(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield schemas, routes and levels, as messages call them, with the names of their gates, if any."""

@@ -7,12 +7,18 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from apf_middleware.classification import RouteTable
+from apf_middleware.config.adaptive_seats import AdaptiveSeats, SeatBounds, SeatNumber
 from apf_middleware.config.admin import AdminSettings
 from apf_middleware.config.authentication import AnyAuthenticator, TrustedProxySettings
 from apf_middleware.config.bodies import BodySettings
+from apf_middleware.config.criticality import CriticalitySettings
+from apf_middleware.config.deadlines import DeadlineSettings
 from apf_middleware.config.estimation import AnyEstimate, EstimationSettings
+from apf_middleware.config.event_loop import EventLoopSettings
+from apf_middleware.config.fleet import FleetSettings
 from apf_middleware.config.gates import GateSettings
 from apf_middleware.config.http_rules import path_rule
+from apf_middleware.config.load_reports import LoadReportSettings, ReadinessSettings
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.queues import NamingSettings
 from apf_middleware.config.responses import ResponseSettings
@@ -70,7 +76,7 @@ class ServerSettings(Settings):
         | {"defaults", "backstops", "resolver", "streams", "bodies"}
     )
 
-    seats: Annotated[int, Field(ge=1, le=10_000_000)] = 100
+    seats: SeatNumber = 100
     max_waiting_memory: Size = 32 * 2**20
     request_timeout_ns: Nanoseconds = 60 * 10**9
     borrowing: Literal["immediate", "periodic"] = "immediate"
@@ -91,11 +97,38 @@ class ServerSettings(Settings):
     streams: ServerStreamSettings = field(default_factory=ServerStreamSettings)
     bodies: BodySettings = field(default_factory=BodySettings)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
+    fleet: FleetSettings | None = None
+    deadlines: DeadlineSettings | None = None
+    criticality: CriticalitySettings | None = None
+    load_reports: LoadReportSettings | None = None
+    readiness: ReadinessSettings | None = None
+    event_loop: EventLoopSettings | None = None
+
+    @property
+    def total(self) -> int:
+        """The number of seats at the start."""
+        return self.seats if isinstance(self.seats, int) else self.seats.adaptive.first
+
+    @property
+    def least_total(self) -> int:
+        """The smallest number of seats that there may ever be."""
+        return self.seats if isinstance(self.seats, int) else self.seats.adaptive.min
+
+    @property
+    def largest_total(self) -> int:
+        """The largest number of seats that there may ever be."""
+        return self.seats if isinstance(self.seats, int) else self.seats.adaptive.max
+
+    @property
+    def seat_bounds(self) -> SeatBounds | None:
+        """The bounds of an adaptive number of seats; None if the number is fixed."""
+        return self.seats.adaptive if isinstance(self.seats, AdaptiveSeats) else None
 
     def rules(self) -> Iterator[Violation]:
         for name in ("max_waiting_memory", "request_timeout_ns"):
             if not getattr(self, name):
                 yield Violation((name,), getattr(self, name), "it must be more than zero")
+        yield from self._fleet_rules()
         names = [gate.name for gate in self.gates]
         for place, name in enumerate(names):
             if name in names[:place]:
@@ -109,3 +142,12 @@ class ServerSettings(Settings):
             rule = f"it must not be at or below admin.path, {self.admin.path!r}, where the admin answers all requests"
             hint = "Change one of the two paths, for example this one to /metrics"
             yield Violation(("metrics", "path"), self.metrics.path, rule, hint)
+
+    def _fleet_rules(self) -> Iterator[Violation]:
+        if self.fleet is not None and self.seat_bounds is not None:
+            hint = "Write a number, or remove fleet"
+            yield Violation(("seats",), self.seats, "the seats of a fleet are a fixed number", hint)
+        if self.fleet is not None and (self.borrowing != "immediate" or self.strict_upstream):
+            name = "strict_upstream" if self.strict_upstream else "borrowing"
+            rule = "a fleet's seats are lent at each dispatch, and not as Kubernetes does"
+            yield Violation((name,), getattr(self, name), rule, "Remove this field, or fleet")

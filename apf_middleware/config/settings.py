@@ -60,12 +60,16 @@ _BOUNDS: Final[Mapping[type, tuple[str, str, Callable[[Any, Any], bool]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A field that breaks a rule; ``path`` is relative to the object that declares the rule."""
+    """A field that breaks a rule; ``path`` is relative to the object that declares the rule.
+
+    If the document's value ``is_secret``, only this ``value`` is shown.
+    """
 
     path: Path
     value: object
     rule: str
     hint: str = ""
+    is_secret: bool = False
 
 
 class _ViolationsError(InvalidValueError):
@@ -251,9 +255,20 @@ def _bounds(annotation: Any) -> Iterator[tuple[str, Any, Callable[[Any, Any], bo
     if get_origin(annotation) is Annotated:
         yield from _bounds(get_args(annotation)[0])
     elif get_origin(annotation) in (Union, UnionType):
-        kinds = [one for one in get_args(annotation) if one is not NoneType]
-        if len(kinds) == 1:  # for a union of several types the bounds would depend on the type of the value
-            yield from _bounds(_without_names(kinds[0]))
+        plain = [kind for kind in map(_without_names, get_args(annotation)) if not _checks_itself(kind)]
+        if len(plain) == 1:  # for a union of several types the bounds would depend on the type of the value
+            for words, bound, holds in _bounds(plain[0]):
+                yield words, bound, partial(_holds_for_plain, holds)
+
+
+def _checks_itself(annotation: Any) -> bool:  # noqa: ANN401 (a type hint)
+    """Return whether values of a type need no check: None, and settings."""
+    kind = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    return isinstance(kind, type) and issubclass(kind, NoneType | Settings)
+
+
+def _holds_for_plain(holds: Callable[[Any, Any], bool], value: object, bound: object) -> bool:
+    return isinstance(value, Settings) or holds(value, bound)
 
 
 # Violations in documents: all of them are reported, with YAML keys instead of Python names.
@@ -362,10 +377,10 @@ def by_keys(model: type[Settings], violation: Violation, data: object) -> Violat
     declared = declared_fields(model).get(str(first))
     path: Path = (declared.key if declared else first, *rest)
     value: Any = data
-    for step in path:
+    for step in () if violation.is_secret else path:
         try:
             value = value[step]
         except (LookupError, TypeError):
             # the document leaves the field out, so the value is a default
             return replace(violation, path=path)
-    return replace(violation, path=path, value=value)
+    return replace(violation, path=path, value=violation.value if violation.is_secret else value)

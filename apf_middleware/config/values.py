@@ -12,6 +12,8 @@ from annotated_types import Ge
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
+from apf_middleware.durations import DURATION_PATTERN, duration_ns, written_duration
+
 __all__ = [
     "DEPENDS",
     "MAX_INT32",
@@ -28,6 +30,7 @@ __all__ = [
     "Nanoseconds",
     "NetworkSet",
     "NonEmpty",
+    "Part",
     "Pattern",
     "Percent",
     "Seconds",
@@ -38,13 +41,11 @@ __all__ = [
     "Verbs",
     "WildcardSet",
     "callable_name",
-    "duration_ns",
     "is_label",
     "is_subdomain",
     "load_callable",
     "rule_error",
     "size_bytes",
-    "written_duration",
     "written_size",
 ]
 
@@ -66,11 +67,9 @@ _LABEL_RULE: Final = "it must be a DNS label: lower-case letters, digits and '-'
 _SUBDOMAIN_RULE: Final = (
     "it must be a DNS name: lower-case letters, digits, '-' and '.', at most 253, a letter or digit first and last"
 )
-_UNITS: Final = {"h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_DURATION: Final = r"([0-9]{1,9}(\.[0-9]{1,9})?(h|ms|m|s|us|ns))+"
-_DURATION_PART: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?(h|ms|m|s|us|ns)")
 _SIZES: Final = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10, "B": 1}
 _SIZE: Final = r"([0-9]{1,9})(GiB|MiB|KiB|B)"
+_PART: Final = r"([0-9]|[1-8][0-9]|90)%"
 _MAX_SIZE: Final = 2**40
 _MAX_DURATION_NS: Final = 365 * 24 * 3600 * 10**9
 
@@ -165,24 +164,6 @@ def _transform(text: str) -> str:
     return text
 
 
-def duration_ns(text: str) -> int:
-    """Convert a duration such as ``1m30s`` or ``250ms`` to nanoseconds; any other text is a ValueError."""
-    if not re.fullmatch(_DURATION, text):
-        raise ValueError(text)
-    total = 0
-    for whole, part, unit in _DURATION_PART.findall(text):
-        total += (int(whole) * 10**9 + int(part.ljust(9, "0") or 0)) * _UNITS[unit] // 10**9
-    return total
-
-
-def written_duration(duration: int) -> str:
-    """Write a duration in nanoseconds with one unit, the largest that gives a whole number."""
-    for unit, size in _UNITS.items():
-        if duration % size == 0:
-            return f"{duration // size}{unit}" if duration else "0s"
-    raise AssertionError  # every duration is a multiple of a nanosecond
-
-
 def _read_number(text: object, parse: Callable[[str], int], rule: str, hint: str) -> int:
     if not isinstance(text, str):
         raise PydanticKnownError("string_type")
@@ -236,6 +217,17 @@ def _read_size(text: object) -> int:
     return size
 
 
+def _read_part(text: object) -> int:
+    match = re.fullmatch(_PART, text) if isinstance(text, str) else None
+    if match is None:
+        raise rule_error("it must be a percentage from 0% to 90%", "Write it like 20%")
+    return int(match[1])
+
+
+def _written_part(percent: int) -> str:
+    return f"{percent}%"
+
+
 def load_callable(text: str) -> Callable[..., Any]:
     """Return the function named ``package.module:function``; raise ValueError if it can't be imported or called."""
     module, _, names = text.partition(":")
@@ -283,10 +275,12 @@ DEPENDS: Final = Field(json_schema_extra=_without_default)
 DnsLabel = Annotated[str, AfterValidator(_label), _schema(pattern=f"^{_LABEL}$", maxLength=63)]
 DnsSubdomain = Annotated[str, AfterValidator(_subdomain), _schema(pattern=f"^{_SUBDOMAIN}$", maxLength=253)]
 NonEmpty = Annotated[str, AfterValidator(_non_empty), _schema(minLength=1)]
-_DURATION_SCHEMA: Final = {"type": "string", "pattern": f"^{_DURATION}$", "examples": ["15s", "1m30s"]}
+_DURATION_SCHEMA: Final = {"type": "string", "pattern": f"^{DURATION_PATTERN}$", "examples": ["15s", "1m30s"]}
 _SIZE_SCHEMA: Final = {"type": "string", "pattern": f"^{_SIZE}$", "examples": ["64KiB", "32MiB"]}
 
-Duration = Annotated[str, AfterValidator(_check_duration), _schema(pattern=f"^{_DURATION}$", examples=["15s", "1m30s"])]
+Duration = Annotated[
+    str, AfterValidator(_check_duration), _schema(pattern=f"^{DURATION_PATTERN}$", examples=["15s", "1m30s"])
+]
 Nanoseconds = Annotated[
     int, Ge(0), PlainValidator(_read_duration), PlainSerializer(written_duration), WithJsonSchema(_DURATION_SCHEMA)
 ]
@@ -294,6 +288,13 @@ Seconds = Annotated[
     int, PlainValidator(_read_seconds), PlainSerializer(_written_seconds), WithJsonSchema(_DURATION_SCHEMA)
 ]
 Size = Annotated[int, Ge(0), PlainValidator(_read_size), PlainSerializer(written_size), WithJsonSchema(_SIZE_SCHEMA)]
+Part = Annotated[
+    int,
+    Field(ge=0, le=90),
+    PlainValidator(_read_part),
+    PlainSerializer(_written_part),
+    WithJsonSchema({"type": "string", "pattern": f"^{_PART}$", "examples": ["20%"]}),
+]
 Pattern = Annotated[str, AfterValidator(_pattern), _schema(format="regex", maxLength=MAX_PATTERN)]
 Transform = Annotated[Pattern, AfterValidator(_transform)]
 LowerCase = Annotated[NonEmpty, AfterValidator(str.lower)]

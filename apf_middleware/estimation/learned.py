@@ -31,6 +31,7 @@ LONGEST_ROUTE: Final = 200
 _MOST_SEGMENTS: Final = 8
 # Segments that don't match are taken for names of single objects: numbers, addresses, tokens.
 _NAME: Final = re.compile(r"v[0-9]{1,2}|[^0-9%@:,;=+~]{0,24}")
+_DEVIATIONS: Final = 6  # of an exponential distribution, 3 % of the work is in requests that last longer
 _NS_PER_UNIT: Final = 10  # a unit of work is one seat for 10 ns
 
 
@@ -57,16 +58,22 @@ def _shape(path: str) -> str:
 
 @dataclass(slots=True, repr=False)
 class RouteCosts:
-    """The averages of one route: durations in nanoseconds, work in 1e-8 seat-seconds."""
+    """The averages of one route: durations and their deviations in nanoseconds, work in 1e-8 seat-seconds."""
 
     count: int = 0
     duration_ns: float = 0.0
     work: float = 0.0
+    deviation_ns: float = 0.0
 
     @property
     def seats(self) -> float:
         """The average number of seats that a request held while it ran."""
         return self.work * _NS_PER_UNIT / self.duration_ns if self.duration_ns else 1.0
+
+    @property
+    def long_ns(self) -> int:
+        """A duration that few requests exceed: the mean and six mean deviations."""
+        return int(self.duration_ns + _DEVIATIONS * self.deviation_ns)
 
     def __repr__(self) -> str:
         return f"<RouteCosts of {self.count}: {self.duration_ns / 1e6:.3f} ms on {self.seats:.2f} seats>"
@@ -113,7 +120,10 @@ class LearnedCosts:
         costs.count = count = costs.count + 1
         # A plain mean of the first observations, about half of ``span``; from then on older ones fade exponentially.
         weight = max(self._weight, 1 / count)
-        costs.duration_ns += weight * (duration_ns - costs.duration_ns)
+        error = duration_ns - costs.duration_ns
+        costs.duration_ns += weight * error
+        if count > 1:  # the first one has nothing to deviate from
+            costs.deviation_ns += max(self._weight, 1 / (count - 1)) * (abs(error) - costs.deviation_ns)
         costs.work += weight * (work - costs.work)
 
     def guess(self, route: str | None) -> RouteCosts | None:

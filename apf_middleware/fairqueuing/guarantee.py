@@ -23,13 +23,24 @@ shortfall is ``r - service`` minus the least value that ``r - service`` has had.
 queue gives back seats, or when the fair share rises above the number of its seats. The rises are kept in a log, which
 is read for a queue when its seats or requests change (see `RiseLog`).
 
+**Weights.** A limited queue of weight w is due w times the fair share of one of the usual weight, and ``r`` is the
+integral of the latter. The service of a queue is divided by its weight, so its shortfall is w times a difference of
+``r``. The threshold is the same work for all queues. So a queue is listed under the ``r`` at which its shortfall was
+zero plus the `_delay`, by which its share takes longer to add up to the threshold. These places ascend in the order in
+which queues become overdue. To find the largest shortfall, the first queues of each order of magnitude of the weights
+are compared; so the excess over the threshold of the queue that is served is at least half of the greatest. When the
+weight of a queue changes, it still lacks the same work. Its share rises above the number of its seats at other moments
+than that of a queue of the usual weight does, so all rises are kept (see `RiseHulls`). As long as all weights are
+usual, nothing is divided.
+
 **Cost.** Waiting queues are ordered by the ``r`` at which their shortfall was zero, or by an earlier one. For a queue
 that begins to wait this is the current ``r``, so most queues are in the order in which they began to wait; the few
 others are in a heap. An outdated entry overstates the shortfall, and is corrected when it comes first. A queue with a
 large shortfall that has its fair share now is postponed: it is examined again when ``r`` has grown by an eighth of the
 threshold. Usually one comparison shows that no shortfall is large. Each call is O(log n) amortised. Demands are tracked
 only while queues compete: tracking begins with a pass over all queues, and ends after a number of requests without a
-wait that exceeds the number of queues.
+wait that exceeds the number of queues. With weights, all waiting queues are listed anew when the threshold changes, and
+reading the rises takes O(log**2 n).
 """
 
 from bisect import bisect_left
@@ -39,7 +50,9 @@ from typing import Final
 
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.queue_heap import QueueHeap
+from apf_middleware.fairqueuing.rise_hulls import RiseHulls
 from apf_middleware.fairqueuing.ticket import Queue, ServiceMeter
+from apf_middleware.fairqueuing.work import WEIGHT_BITS, WEIGHT_ONE
 
 __all__ = ["Guarantee", "RiseLog"]
 
@@ -106,9 +119,12 @@ class Guarantee:
         "_former",
         "_free_meters",
         "_has_fallen",
+        "_heaps",
         "_held",
+        "_hulls",
         "_in_order",
         "_is_decided",
+        "_is_weighted",
         "_last_listed",
         "_longest",
         "_meters",
@@ -119,9 +135,12 @@ class Guarantee:
         "_queue_heap",
         "_queues",
         "_quiet",
+        "_rate_bits",
         "_remaining",
+        "_rise_count",
         "_rises",
         "_seats_at_most",
+        "_share_before",
         "_share_rounded_up",
         "_shares",
         "_threshold",
@@ -144,6 +163,8 @@ class Guarantee:
         self._remaining = _REMEMBERED
         self._overdue: Queue | None = None
         self._is_decided = True
+        self._is_weighted = False  # whether any queue has had a weight of its own
+        self._rate_bits = _GRAIN_BITS
         self._forget()
 
     def _forget(self) -> None:
@@ -153,9 +174,16 @@ class Guarantee:
         self._free_meters: list[ServiceMeter] = []
         self._shares = MaxMinShares(0, self._meters)
         self._share_rounded_up = 0
+        self._share_before = (0, 1)  # the same as a fraction, if there are weights
         self._rises = RiseLog(self._now)
+        self._hulls = RiseHulls(self._now)  # in place of `_rises`, if there are weights
+        self._rise_count = 0
+        if self._is_weighted:
+            self._shares.weigh()
         self._in_order: OrderedDict[ServiceMeter, None] = OrderedDict()  # waiting queues, by rising `listed`
         self._queue_heap = QueueHeap()  # other waiting queues, by `listed`
+        # Those of other weights than the usual one, for each order of magnitude of the weight
+        self._heaps: dict[int, QueueHeap] = {}
         self._postponed = QueueHeap()  # waiting queues that are examined again when `r` exceeds `listed` enough
         self._earliest = self._last_listed = self.r  # no queue is listed before `_earliest`
         self._has_fallen = False  # whether `r` has ever decreased, because less was billed than held
@@ -170,7 +198,7 @@ class Guarantee:
                 shares.resize(seats)
                 self._note_share()
             if shares.limited:
-                self.r += (shares.free * (now - self._now) << _GRAIN_BITS) // shares.limited
+                self.r += (shares.free * (now - self._now) << self._rate_bits) // shares.limited
         self._now = now
 
     def _demand(self, meter: ServiceMeter, rho: int) -> None:
@@ -182,24 +210,94 @@ class Guarantee:
             self._free_meters.append(meter)
 
     def _note_share(self) -> None:
-        """Log a rise if the fair share exceeds more whole numbers of seats than before."""
+        """Log a rise if the fair share exceeds more whole numbers of seats than before; with weights, log all rises."""
         shares = self._shares
+        if self._is_weighted:
+            free, limited = self._share_before
+            self._share_before = (shares.free, shares.limited) if shares.limited else (0, 1)
+            if shares.free * limited > free * shares.limited > 0 or (not free and shares.limited):
+                self._log_rise(self.r, 0, _ANY_SHARE)
+            return
         former = self._share_rounded_up
         self._share_rounded_up = rounded_up = -(-shares.free // shares.limited) if shares.limited else 0
         if rounded_up > former and rounded_up > 1:  # without seats, a queue falls behind at any share
             self._log_rise(self.r, former, rounded_up)
 
     def _log_rise(self, r: int, low: int, high: int) -> None:
-        rises = self._rises
-        if rises.count > 2 * len(self._meters) + 64:  # rarely enough for a pass over all queues to cost O(1), amortised
-            for meter, queue in zip(self._meters, self._queues, strict=True):
-                if queue.service_meter is meter:
-                    if queue.length:
-                        self._note_rises(meter, queue.seats_in_use)
-                    meter.noted = 0
-            # All queues have read them, so the numbers of later rises begin at 0 again.
-            rises.clear(self._now)
-        rises.add(r, self._now, low, high)
+        if self._rise_count > 2 * len(self._meters) + 64:  # rarely enough for a pass over all queues to cost O(1)
+            self._read_rises()
+        self._rise_count += 1
+        if self._is_weighted:
+            self._hulls.add(r, self._now)
+        else:
+            self._rises.add(r, self._now, low, high)
+
+    def _read_rises(self) -> None:
+        """Read the rises for all queues, so that the numbers of later rises begin at 0 again."""
+        for meter, queue in zip(self._meters, self._queues, strict=True):
+            if queue.service_meter is meter:
+                if queue.length:
+                    self._note_rises(meter, queue.seats_in_use)
+                meter.noted = 0
+        self._rises.clear(self._now)
+        self._hulls.clear(self._now)
+        self._rise_count = 0
+
+    # Weights
+
+    def reweigh(self, now: int, queue: Queue, weight: int) -> None:
+        """Note that ``queue`` is about to get another weight; it still lacks the same work."""
+        if now != self._now:
+            self._pass_time(now)
+        if not self._is_weighted:
+            self._weigh()
+        meter = queue.service_meter
+        if meter is None:
+            return
+        former = meter.weight
+        at = self._note(queue, meter) - self._delay(meter) if queue.length else self.r
+        if queue.length:
+            self._unlist(meter)
+        meter.service, meter.since = 0, now
+        self._shares.reweigh(meter, weight)
+        if queue.length:
+            meter.least = self.r - (self.r - at) * former // weight
+            meter.debt = 0
+            meter.noted = self._rise_count
+            meter.is_postponed = False
+            meter.listed = meter.least + self._delay(meter)
+            self._heap_of(meter).put(meter.index, meter.listed)
+            self._earliest = min(self._earliest, meter.listed)
+        self._note_share()
+        self._is_decided = False
+
+    def _weigh(self) -> None:
+        """Begin to compare queues by their weights."""
+        self._read_rises()
+        self._is_weighted = True
+        self._rate_bits = _GRAIN_BITS + WEIGHT_BITS
+        self._shares.weigh()
+        shares = self._shares
+        self._share_before = (shares.free, shares.limited) if shares.limited else (0, 1)
+
+    def _scaled(self, meter: ServiceMeter, work: int) -> int:
+        """Return ``work``, in seat-nanoseconds, in grains and divided by the weight of the queue."""
+        return (work << self._rate_bits) // meter.weight if self._is_weighted else work << _GRAIN_BITS
+
+    def _delay(self, meter: ServiceMeter) -> int:
+        """Return by how much later in ``r`` the queue lacks the threshold than one of the usual weight would."""
+        if not self._is_weighted or meter.weight == WEIGHT_ONE:
+            return 0
+        return (self._threshold << WEIGHT_BITS) // meter.weight - self._threshold
+
+    def _heap_of(self, meter: ServiceMeter) -> QueueHeap:
+        if not self._is_weighted or meter.weight == WEIGHT_ONE:
+            return self._queue_heap
+        magnitude = meter.weight.bit_length()
+        heap = self._heaps.get(magnitude)
+        if heap is None:
+            self._heaps[magnitude] = heap = QueueHeap()
+        return heap
 
     # Changes of queues
 
@@ -213,6 +311,8 @@ class Guarantee:
             self._meters.append(meter)
             self._queues.append(queue)
         queue.service_meter = meter
+        if self._is_weighted and meter.weight != queue.weight:
+            self._shares.reweigh(meter, queue.weight)
         meter.service, meter.since = 0, self._now
         return meter
 
@@ -232,12 +332,16 @@ class Guarantee:
             if not self._waiting_queues:
                 self._earliest = r
             self._waiting_queues += 1
-            meter.least = r - (meter.service + queue.seats_in_use * (now - meter.since) << _GRAIN_BITS)
-            meter.noted = self._rises.count
+            meter.least = r - self._scaled(meter, meter.service + queue.seats_in_use * (now - meter.since))
+            meter.noted = self._rise_count
             meter.debt = 0
             meter.is_postponed = False
             meter.listed = r
-            if r >= self._last_listed:
+            if self._is_weighted and meter.weight != WEIGHT_ONE:
+                meter.listed = r + self._delay(meter)
+                self._heap_of(meter).put(meter.index, meter.listed)
+                self._earliest = min(self._earliest, meter.listed)
+            elif r >= self._last_listed:
                 self._last_listed = r
                 self._in_order[meter] = None
             else:  # `r` has decreased
@@ -265,10 +369,10 @@ class Guarantee:
         self._demand(meter, meter.rho + width)
         self._quiet += 1
         if self._quiet > queues:
-            self._stop()
+            self.stop()
 
-    def _stop(self) -> None:
-        """Stop tracking demands, because there has been no competition for a while."""
+    def stop(self) -> None:
+        """Stop tracking demands, because there has been no competition for a while, or the guarantee ends."""
         self.is_tracking = False
         for queue in self._queues:
             queue.service_meter = None
@@ -295,7 +399,7 @@ class Guarantee:
         seats = queue.seats_in_use - width  # until now
         if not queue.length:
             self._end_wait(meter)
-        elif meter.noted != self._rises.count:
+        elif meter.noted != self._rise_count:
             self._note_rises(meter, seats)
         meter.service += seats * (now - meter.since)
         meter.since = now
@@ -315,7 +419,7 @@ class Guarantee:
         elif meter in self._in_order:
             del self._in_order[meter]
         else:
-            self._queue_heap.drop(meter.index)
+            self._heap_of(meter).drop(meter.index)
 
     def vacate(self, now: int, queue: Queue, width: int, held_ns: int) -> None:
         """Note that a request of ``queue`` is about to give back seats that it has held for ``held_ns``."""
@@ -331,13 +435,14 @@ class Guarantee:
         meter.service = service = meter.service + seats * (now - meter.since)
         meter.since = now
         if queue.length:
-            ahead = self.r - (service << _GRAIN_BITS)
+            ahead = self.r - (self._scaled(meter, service) if self._is_weighted else service << _GRAIN_BITS)
             if ahead < meter.least:  # noqa: PLR1730 - min() is slower
                 meter.least = ahead
-            if meter.noted != self._rises.count:
+            if meter.noted != self._rise_count:
                 self._note_rises(meter, seats)
-            if (meter.is_postponed and not self._is_share(seats - width)) or self._has_fallen:
-                self._list(meter, min(meter.listed, self.r - ahead + meter.least + meter.debt))
+            if (meter.is_postponed and not self._is_share(meter, seats - width)) or self._has_fallen:
+                at = self.r - ahead + meter.least + meter.debt
+                self._list(meter, min(meter.listed, at + self._delay(meter)))
         self._held -= width
         rho = meter.rho - width
         if meter.is_limited and rho >= meter.at_least:
@@ -365,10 +470,10 @@ class Guarantee:
             return
         if now != self._now:
             self._pass_time(now)
-        meter.debt += work << _GRAIN_BITS
+        meter.debt += self._scaled(meter, work)
         if self._shares.limited:
             before = self.r
-            self.r += (work << _GRAIN_BITS) // self._shares.limited
+            self.r += (work << self._rate_bits) // self._shares.limited
             self._has_fallen = self._has_fallen or self.r < before
             self._log_rise(min(before, self.r), 0, _ANY_SHARE)
         at = self._note(queue, meter)
@@ -378,7 +483,16 @@ class Guarantee:
 
     def _set_threshold(self) -> None:
         work, longest = max(self._most_work, self._former[0]), max(self._longest, self._former[1])
-        self._threshold = (2 * work + self._seats_at_most * longest) << _GRAIN_BITS - 2
+        former, self._threshold = self._threshold, (2 * work + self._seats_at_most * longest) << _GRAIN_BITS - 2
+        if self._is_weighted and self._threshold != former:
+            self._list_anew(former)
+
+    def _list_anew(self, former: int) -> None:
+        """List the queues of unusual weights for the new threshold; they were listed for the ``former`` one."""
+        for meter, queue in zip(self._meters, self._queues, strict=True):
+            if queue.service_meter is meter and queue.length and meter.weight != WEIGHT_ONE:
+                delay = (former << WEIGHT_BITS) // meter.weight - former
+                self._list(meter, meter.listed - delay + self._delay(meter), is_postponed=meter.is_postponed)
 
     def resize(self, now: int, seats: int) -> None:
         """Change the seats of the level."""
@@ -390,28 +504,34 @@ class Guarantee:
     # Which queue lacks service
 
     def _note(self, queue: Queue, meter: ServiceMeter) -> int:
-        """Update the least value; return the ``r`` at which the shortfall was zero, or an earlier one."""
+        """Update the least value; return the ``r`` at which the shortfall was zero, or an earlier one.
+
+        For a queue of an unusual weight this is later by the `_delay`.
+        """
         seats = queue.seats_in_use
-        ahead = self.r - (meter.service + seats * (self._now - meter.since) << _GRAIN_BITS)
+        ahead = self.r - self._scaled(meter, meter.service + seats * (self._now - meter.since))
         meter.least = min(meter.least, ahead)
-        if meter.noted != self._rises.count:
+        if meter.noted != self._rise_count:
             self._note_rises(meter, seats)
-        return self.r - ahead + meter.least + meter.debt
+        return self.r - ahead + meter.least + meter.debt + self._delay(meter)
 
     def _note_rises(self, meter: ServiceMeter, seats: int) -> None:
         """Read the rises since the last call, during which the queue had this number of ``seats``."""
-        least = self._rises.least(seats, meter.noted)
-        meter.noted = self._rises.count
+        if self._is_weighted:
+            least, epoch = self._hulls.least(seats, meter.weight, meter.noted), self._hulls.epoch
+        else:
+            least, epoch = self._rises.least(seats, meter.noted), self._rises.epoch
+        meter.noted = self._rise_count
         if least is not None:
-            service = meter.service - seats * (meter.since - self._rises.epoch)
-            meter.least = min(meter.least, least - (service << _GRAIN_BITS))
+            service = meter.service - seats * (meter.since - epoch)
+            meter.least = min(meter.least, least - self._scaled(meter, service))
 
     def _list(self, meter: ServiceMeter, at: int, *, is_postponed: bool = False) -> None:
         """List ``meter`` under ``at``, or postpone it until ``r`` exceeds that by the threshold."""
         self._unlist(meter)
         meter.listed = at
         meter.is_postponed = is_postponed
-        (self._postponed if is_postponed else self._queue_heap).put(meter.index, at)
+        (self._postponed if is_postponed else self._heap_of(meter)).put(meter.index, at)
         self._earliest = min(self._earliest, at)
 
     def overdue(self, now: int) -> Queue | None:
@@ -431,45 +551,77 @@ class Guarantee:
     def _find_overdue(self) -> Queue | None:
         latest = self.r - self._threshold
         self._look_again(latest)
-        while (meter := self._first()) is not None and meter.listed < latest:
+        while (meter := self._first(latest)) is not None and meter.listed < latest:
             queue = self._queues[meter.index]
             at = self._note(queue, meter)
-            if self._is_share(queue.seats_in_use):
-                self._list(meter, max(at, latest + (self._threshold >> 3)), is_postponed=True)
+            if self._is_share(meter, queue.seats_in_use):
+                self._list(meter, max(at, self._later(meter, latest)), is_postponed=True)
             elif at > meter.listed:
                 self._list(meter, at)
             else:
-                self._earliest = meter.listed
+                self._earliest = min(self._earliest, meter.listed) if self._is_weighted else meter.listed
                 self.overridden += 1
                 return queue
-        ends = [meter.listed] if meter is not None else []
+        ends = [self.r]  # a light queue may be listed later, but the next one that begins to wait isn't
+        if meter is not None:
+            ends.append(meter.listed)
         if (index := self._postponed.least()) is not None:
             ends.append(self._meters[index].listed)
-        self._earliest = min(ends, default=self.r)
+        self._earliest = min(ends)
         return None
 
     def _look_again(self, latest: int) -> None:
         """List the postponed queues that are due; postpone those again that have their fair share."""
         while (index := self._postponed.least()) is not None and self._meters[index].listed < latest:
             meter, queue = self._meters[index], self._queues[index]
-            if self._is_share(queue.seats_in_use):
-                self._list(meter, latest + (self._threshold >> 3), is_postponed=True)
+            if self._is_share(meter, queue.seats_in_use):
+                self._list(meter, self._later(meter, latest), is_postponed=True)
             else:
                 self._list(meter, self._note(queue, meter))
 
-    def _is_share(self, seats: int) -> bool:
-        """Return whether a limited queue with this number of ``seats`` has its fair share."""
-        shares = self._shares
-        return shares.limited > 0 and seats * shares.limited >= shares.free
+    def _later(self, meter: ServiceMeter, latest: int) -> int:
+        """Return when a queue that has its fair share is examined again: after an eighth of the threshold."""
+        way = self._threshold >> 3
+        return latest + ((way << WEIGHT_BITS) // meter.weight + 1 if self._is_weighted else way)
 
-    def _first(self) -> ServiceMeter | None:
-        """Return the first meter that is listed and not postponed."""
+    def _is_share(self, meter: ServiceMeter, seats: int) -> bool:
+        """Return whether a limited queue with this meter has its fair share with this number of ``seats``."""
+        shares = self._shares
+        return shares.limited > 0 and seats * shares.limited >= shares.free * meter.weight
+
+    def _first(self, latest: int) -> ServiceMeter | None:
+        """Return the meter of a queue that is listed before ``latest`` and not postponed, or else the first of all."""
         index = self._queue_heap.least()
-        listed = None if index is None else self._meters[index]
-        if not self._in_order:
-            return listed
-        first = next(iter(self._in_order))
-        return listed if listed is not None and listed.listed < first.listed else first
+        first = None if index is None else self._meters[index]
+        if self._in_order:
+            other = next(iter(self._in_order))
+            if first is None or first.listed >= other.listed:
+                first = other
+        return self._first_of_weights(first, latest) if self._heaps else first
+
+    def _first_of_weights(self, usual: ServiceMeter | None, latest: int) -> ServiceMeter | None:
+        """Return the first meter if none is listed before ``latest``; otherwise that with the greatest excess.
+
+        ``usual`` is the first one of the usual weight. Shortfalls can exceed the bound if narrow requests pass wide
+        ones. Then the first queue is returned, because a heavy queue that never gets its share would always have a
+        greater excess than a light one.
+        """
+        firsts = [] if usual is None else [usual]
+        for heap in self._heaps.values():
+            index = heap.least()
+            if index is not None:
+                firsts.append(self._meters[index])
+        first: ServiceMeter | None = None
+        neediest: ServiceMeter | None = None
+        most = 0
+        for meter in firsts:
+            if first is None or meter.listed < first.listed:
+                first = meter
+            excess = (latest - meter.listed) * meter.weight
+            if excess > most:
+                neediest, most = meter, excess
+        is_beyond = most >> WEIGHT_BITS > self._threshold << 2
+        return first if neediest is None or is_beyond else neediest
 
     def check(self) -> None:
         """Raise AssertionError if the meters don't agree with the queues."""
@@ -477,11 +629,15 @@ class Guarantee:
         self._queue_heap.check()
         self._postponed.check()
         in_heaps = self._queue_heap.members() | self._postponed.members()
+        for heap in self._heaps.values():
+            heap.check()
+            in_heaps |= heap.members()
         held, listed = 0, self._in_order.keys() | {self._meters[index] for index in in_heaps}
         for meter, queue in zip(self._meters, self._queues, strict=True):
             if queue.service_meter is meter:
                 waiting = sum(ticket.width for ticket in queue)
                 assert meter.rho == waiting + queue.seats_in_use, f"the meter of {queue!r}"
+                assert not self._is_weighted or meter.weight == queue.weight, f"the weight of {queue!r}"
                 assert (meter in listed) is (queue.length > 0), f"whether {queue!r} is listed"
                 assert not queue.length or meter.listed >= self._earliest, f"{queue!r} is listed before all"
                 held += queue.seats_in_use

@@ -14,20 +14,30 @@ limited one. When a demand changes, the greatest granted demand and the least li
 move; queues cross it one by one until it is right. That costs O((1 + crossings) log n). A limited queue may be listed
 under less than its actual demand, if it would be limited with that as well. So a change that leaves its demand above
 the listed one costs nothing.
+
+**Weights.** A queue of weight w counts as w queues of weight 1: it gets mu = min(rho, w * mu_fair), and ``limited`` is
+the sum of the weights of the limited queues. The queues are sorted by rho / w, in integers of 2**-40 seats, rounded
+down; whether a queue crosses the boundary is decided exactly, by comparing rho * limited with free * w. Only queues
+with ratios that differ by less than such a unit may be examined in the wrong order, and then the shares are wrong by
+less than that. As long as all queues have the usual weight, it counts as 1, and numbers stay small; from `weigh` on,
+the unit is `WEIGHT_ONE`.
 """
 
 from collections.abc import Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
 from apf_middleware.fairqueuing.queue_heap import QueueHeap
+from apf_middleware.fairqueuing.work import WEIGHT_BITS, WEIGHT_ONE
 
 __all__ = ["Demander", "MaxMinShares"]
 
 _NONE: Final = ()
+_KEY_BITS: Final = 40
+"""The ratios of weighted queues are compared in units of 2**-40 seats for each unit of weight."""
 
 
 class Demander(Protocol):
-    """A queue that gets a share: it is in a list at its ``index``, and its demand is ``rho``.
+    """A queue that gets a share: it is in a list at its ``index``, its demand is ``rho``, and its weight ``weight``.
 
     It is listed among the limited queues under the demand ``at_least``, and among the granted ones under ``at_most``; 0
     means that it isn't listed there. While it is limited, its ``rho`` is not below ``at_least``; while it is granted,
@@ -36,6 +46,7 @@ class Demander(Protocol):
 
     index: int
     rho: int
+    weight: int
     is_limited: bool
     is_closed: bool
     at_least: int
@@ -48,7 +59,19 @@ DemanderT = TypeVar("DemanderT", bound=Demander)
 class MaxMinShares(Generic[DemanderT]):
     """The division of ``capacity`` among ``queues`` by their ``rho``. A queue is in the list at its ``index``."""
 
-    __slots__ = ("_bound", "_greatest", "_least", "_most", "_queues", "capacity", "free", "limited")
+    __slots__ = (
+        "_bound",
+        "_greatest",
+        "_key_bits",
+        "_least",
+        "_most",
+        "_queues",
+        "_slack",
+        "capacity",
+        "free",
+        "limited",
+        "unit",
+    )
 
     capacity: int
     free: int
@@ -56,11 +79,14 @@ class MaxMinShares(Generic[DemanderT]):
     def __init__(self, capacity: int, queues: Sequence[DemanderT]) -> None:
         self.capacity = self.free = capacity
         self.limited: int = 0
+        self.unit: int = 1  # the weight of a usual queue
         self._queues = queues
+        self._key_bits = 0  # the keys of the heaps are demands in units of 2**-_key_bits, divided by weights
+        self._slack = 0  # 1 if keys are rounded down
         self._most = QueueHeap()  # by falling demand: all granted queues with demand, and outdated entries
         self._least = QueueHeap()  # by rising demand: all limited queues, and outdated entries
-        self._greatest = 0  # no granted queue demands more
-        self._bound = 1  # no limited queue demands less
+        self._greatest = 0  # no granted queue has a greater key
+        self._bound = 1  # no limited queue has a lesser one
 
     def change(self, queue: DemanderT, rho: int) -> Sequence[DemanderT]:
         """Set the demand of ``queue`` to ``rho``, and return the queues that have changed category."""
@@ -68,16 +94,17 @@ class MaxMinShares(Generic[DemanderT]):
             queue.rho = rho
             if not rho:
                 queue.is_limited = False
-                self.limited -= 1
+                self.limited -= queue.weight
                 return self._with_others(queue)
             if rho < queue.at_least:
                 self._list_limited(queue, rho)
-            return _NONE if rho * self.limited > self.free else self._balance()
+            return _NONE if rho * self.limited > self.free * queue.weight else self._balance()
         left = self.free + queue.rho
         queue.rho = rho
-        if rho * (self.limited + 1) > left:  # more than the fair share, even if the queue is limited
+        weight = queue.weight
+        if rho * (self.limited + weight) > left * weight:  # more than its share, even if the queue is limited
             self.free = left
-            self.limited += 1
+            self.limited += weight
             queue.is_limited = True
             if not 0 < queue.at_least <= rho:  # if it is still listed under no more, its entry can stay
                 self._list_limited(queue, rho)
@@ -85,8 +112,6 @@ class MaxMinShares(Generic[DemanderT]):
         self.free = left - rho
         if rho > queue.at_most:
             self._list_granted(queue, rho)
-        elif rho > self._greatest:
-            self._greatest = rho
         return self._balance() if self.limited or self.free < 0 else _NONE
 
     def resize(self, capacity: int) -> Sequence[DemanderT]:
@@ -94,6 +119,44 @@ class MaxMinShares(Generic[DemanderT]):
         self.free += capacity - self.capacity
         self.capacity = capacity
         return self._balance() if self.limited or self.free < 0 else _NONE
+
+    # Weights
+
+    def weigh(self) -> None:
+        """Let the unit of weights be `WEIGHT_ONE` from now on, so that queues can have other weights."""
+        if self._key_bits:
+            return
+        self.unit = WEIGHT_ONE
+        self._key_bits = _KEY_BITS
+        self._slack = 1
+        self.limited <<= WEIGHT_BITS
+        self._greatest <<= _KEY_BITS - WEIGHT_BITS
+        self._bound <<= _KEY_BITS - WEIGHT_BITS
+        for queue in self._queues:
+            queue.weight = WEIGHT_ONE
+            if queue.at_least:
+                self._list_limited(queue, queue.at_least)
+            if queue.at_most:
+                self._list_granted(queue, queue.at_most)
+
+    def reweigh(self, queue: DemanderT, weight: int) -> Sequence[DemanderT]:
+        """Set the weight of ``queue``, and return the queues that have changed category; `weigh` comes first."""
+        if queue.at_least:  # its entries have the keys for the former weight
+            self._least.drop(queue.index)
+            queue.at_least = 0
+        if queue.at_most:
+            self._most.drop(queue.index)
+            queue.at_most = 0
+        former, queue.weight = queue.weight, weight
+        if queue.is_limited:
+            self.limited += weight - former
+            self._list_limited(queue, queue.rho)
+        elif queue.rho:
+            self._list_granted(queue, queue.rho)
+        return self._balance() if self.limited else _NONE
+
+    def _key(self, queue: DemanderT, rho: int) -> int:
+        return (rho << self._key_bits) // queue.weight if self._key_bits else rho
 
     # The boundary
 
@@ -103,19 +166,19 @@ class MaxMinShares(Generic[DemanderT]):
         return [queue, *crossed] if crossed else (queue,)
 
     def _balance(self) -> Sequence[DemanderT]:
-        limited, free = self.limited, self.free
-        if self._greatest * limited <= free and (free < self._bound * limited or not limited):
+        limited, free, slack = self.limited, self.free << self._key_bits, self._slack
+        if (self._greatest + slack) * limited <= free and (free < self._bound * limited or not limited):
             return _NONE  # usually decided without looking at any queue
         crossed: list[DemanderT] = []
-        while self._greatest * self.limited > self.free:
+        while (self._greatest + slack) * self.limited > self.free << self._key_bits:
             greatest = self._greatest_granted()
-            if greatest is None or greatest.rho * self.limited <= self.free:
+            if greatest is None or greatest.rho * self.limited <= self.free * greatest.weight:
                 break
             self._limit(greatest)
             crossed.append(greatest)
-        while self.limited and self._bound * self.limited <= self.free:
+        while self.limited and self._bound * self.limited <= self.free << self._key_bits:
             least = self._least_limited()
-            if least.rho * self.limited > self.free:
+            if least.rho * self.limited > self.free * least.weight:
                 break
             self._grant(least)
             crossed.append(least)
@@ -129,11 +192,11 @@ class MaxMinShares(Generic[DemanderT]):
                 most.drop(index)
                 queue.at_most = 0
             elif queue.rho == queue.at_most:
-                self._greatest = queue.rho
+                self._greatest = self._key(queue, queue.rho)
                 return queue
             else:  # its demand has fallen since
                 queue.at_most = queue.rho
-                most.put(index, -queue.rho)
+                most.put(index, -self._key(queue, queue.rho))
         self._greatest = 0
         return None
 
@@ -145,42 +208,44 @@ class MaxMinShares(Generic[DemanderT]):
                 least.drop(index)
                 queue.at_least = 0
             elif queue.rho == queue.at_least:
-                self._bound = queue.rho
+                self._bound = self._key(queue, queue.rho)
                 return queue
             else:  # its demand has risen since
                 queue.at_least = queue.rho
-                least.put(index, queue.rho)
+                least.put(index, self._key(queue, queue.rho))
         raise LookupError("no queue is limited")
 
     def _list_limited(self, queue: DemanderT, rho: int) -> None:
         queue.at_least = rho
-        self._least.put(queue.index, rho)
-        if rho < self._bound:  # noqa: PLR1730 - min() is slower
-            self._bound = rho
+        key = (rho << self._key_bits) // queue.weight if self._key_bits else rho
+        self._least.put(queue.index, key)
+        if key < self._bound:  # noqa: PLR1730 - min() is slower
+            self._bound = key
 
     def _list_granted(self, queue: DemanderT, rho: int) -> None:
         queue.at_most = rho
-        self._most.put(queue.index, -rho)
-        if rho > self._greatest:  # noqa: PLR1730 - max() is slower
-            self._greatest = rho
+        key = (rho << self._key_bits) // queue.weight if self._key_bits else rho
+        self._most.put(queue.index, -key)
+        if key > self._greatest:  # noqa: PLR1730 - max() is slower
+            self._greatest = key
 
     def _limit(self, queue: DemanderT) -> None:
         queue.is_limited = True
         self.free += queue.rho
-        self.limited += 1
+        self.limited += queue.weight
         self._list_limited(queue, queue.rho)
 
     def _grant(self, queue: DemanderT) -> None:
         queue.is_limited = False
         self.free -= queue.rho
-        self.limited -= 1
+        self.limited -= queue.weight
         self._list_granted(queue, queue.rho)
 
     def forget(self, queue: DemanderT, *, closing_up: bool) -> Sequence[DemanderT]:
         """Remove a closed queue. If ``closing_up``, the queues behind it have moved up in the list as well."""
         if queue.is_limited:
             queue.is_limited = False
-            self.limited -= 1
+            self.limited -= queue.weight
         else:
             self.free += queue.rho
         if queue.at_least:
@@ -200,20 +265,23 @@ class MaxMinShares(Generic[DemanderT]):
         queues = [queue for queue in self._queues if not queue.is_closed and queue is not except_for]
         limited = [queue for queue in queues if queue.is_limited]
         granted = [queue for queue in queues if not queue.is_limited]
-        assert self.limited == len(limited), f"{len(limited)} queues are limited, not {self.limited}"
+        weights, free = sum(queue.weight for queue in limited), self.free << self._key_bits
+        assert self.limited == weights, f"the weights of limited queues are {weights}, not {self.limited}"
         assert self.free == self.capacity - sum(queue.rho for queue in granted), "what the granted leave"
         assert self.limited or self.free >= 0, "more is granted than there is"
         for queue in granted:
             assert not queue.rho or queue.rho <= queue.at_most, f"{queue!r} is listed with too little"
-            assert queue.rho <= self._greatest, f"{queue!r} asks for more than any"
-            assert queue.rho * self.limited <= self.free, f"{queue!r} is granted more than the fair share"
+            key = self._key(queue, queue.rho)
+            assert key <= self._greatest, f"{queue!r} asks for more than any"
+            assert key * self.limited <= free, f"{queue!r} is granted more than the fair share"
         for queue in limited:
+            key = self._key(queue, queue.at_least)
             assert 0 < queue.at_least <= queue.rho, f"{queue!r} is listed with too much"
-            assert self._bound <= queue.rho, f"{queue!r} asks for less than any"
-            assert queue.at_least * self.limited > self.free, f"{queue!r} is limited, but could have all"
+            assert self._bound <= key, f"{queue!r} asks for less than any"
+            assert (key + self._slack) * self.limited > free, f"{queue!r} is limited, but could have all"
         for listed, queues_there in ((self._most, granted), (self._least, limited)):
             missing = {queue.index for queue in queues_there if queue.rho} - listed.members()
             assert not missing, f"queues {missing} are not listed"
 
     def __repr__(self) -> str:
-        return f"<MaxMinShares of {self.capacity} seats: {self.free} for {self.limited} limited queues>"
+        return f"<MaxMinShares of {self.capacity} seats: {self.free} for {self.limited / self.unit:g} limited queues>"

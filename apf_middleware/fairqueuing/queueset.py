@@ -181,6 +181,8 @@ class QueueSet:
             ticket.total_work = work.total(self.guess_ns)
         if self.waiting or self.seats_in_use + width > self.concurrency:
             return self._join(now, queue, ticket)
+        if ticket.weight != queue.weight:
+            self._reweigh(now, queue, ticket)
         self.discipline.serve(queue, ticket)
         self._occupy(now, ticket)
         if self.guarantee is not None and self.guarantee.is_tracking:
@@ -195,6 +197,8 @@ class QueueSet:
             self._turn_down(queue, ticket, Reason.QUEUE_FULL)
             return _NONE
         width = ticket.width
+        if ticket.weight != queue.weight:
+            self._reweigh(now, queue, ticket)
         self.discipline.arrive(queue, ticket)
         queue.append(ticket)
         ticket.state = _WAITING
@@ -203,6 +207,18 @@ class QueueSet:
         if self.guarantee is not None:
             self.guarantee.wait(now, queue, width, self.deck)
         return self._dispatch(now) if self.seats_in_use < self.concurrency else _NONE
+
+    def _reweigh(self, now: int, queue: Queue, ticket: Ticket) -> None:
+        """Set the weight of ``queue``, at which a ticket of another weight arrives.
+
+        Each arrival moves the weight towards the average of the waiting tickets.
+        """
+        if not self.discipline.is_weighted:
+            return
+        weight = (queue.weight * queue.length + ticket.weight) // (queue.length + 1)
+        if self.guarantee is not None:
+            self.guarantee.reweigh(now, queue, weight)
+        self.discipline.reweigh(queue, weight)
 
     def _is_full(self, queue: Queue) -> bool:
         length = queue.length + queue.parked

@@ -18,14 +18,14 @@ discipline adds its own numbers in a subclass of `Queue`.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum, StrEnum
 from typing import Final, Protocol
 
 from apf_middleware.compilation import mypyc_attr
 from apf_middleware.copying import get_state, set_state
-from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing.work import Work
+from apf_middleware.exceptions import InvalidValueError, require_integer
+from apf_middleware.fairqueuing.work import WEIGHT_ONE, Work
 from apf_middleware.snapshots import QueueSnapshot, TicketSnapshot
 
 __all__ = ["Gatekeeper", "Queue", "Reason", "ServiceMeter", "Ticket", "TicketState"]
@@ -44,6 +44,7 @@ class Reason(StrEnum):
     GATE = "gate"
     SLOW_BODY = "slow-body"
     BODY_LIMIT = "body-limit"
+    DEADLINE = "deadline"
 
 
 class TicketState(Enum):
@@ -67,9 +68,9 @@ _REJECTED: Final = TicketState.REJECTED
 class ServiceMeter:
     """The demand of one queue, and the service that the queue lacks. The class `Guarantee` updates these values.
 
-    ``rho`` is the demand in seats. ``index``, ``is_limited``, ``is_closed``, ``at_least`` and ``at_most`` belong to
-    `MaxMinShares`. ``service`` is the service of the queue up to ``since``, when its seats in use changed last, in
-    seat-nanoseconds; only differences of its values are used.
+    ``rho`` is the demand in seats. ``index``, ``weight``, ``is_limited``, ``is_closed``, ``at_least`` and ``at_most``
+    belong to `MaxMinShares`. ``service`` is the service of the queue up to ``since``, when its seats in use changed
+    last, in seat-nanoseconds; only differences of its values are used.
 
     The other values are valid while requests wait in the queue, and count from the beginning of this wait. ``r`` is the
     integral of the fair share over time. Its unit, the *grain*, is 2**-10 seat-nanoseconds (see `guarantee`).
@@ -96,11 +97,13 @@ class ServiceMeter:
         "rho",
         "service",
         "since",
+        "weight",
     )
 
     def __init__(self, index: int) -> None:
         self.index: int = index
         self.rho: int = 0
+        self.weight: int = 1
         self.is_limited: bool = False
         self.is_closed: bool = False
         self.at_least: int = 0
@@ -121,7 +124,8 @@ class ServiceMeter:
 class Ticket:
     """A request of ``flow`` that asks for ``work``.
 
-    ``entropy`` is the 64-bit hash of the flow; the flow's hand is computed from it (see `shuffle`). ``queueset`` is the
+    ``entropy`` is the 64-bit hash of the flow; the flow's hand is computed from it (see `shuffle`). ``weight`` is that
+    of the flow, in units of 2**-16: `WEIGHT_ONE` is the usual one. ``queueset`` is the
     queue set at which the ticket has arrived; it serves to detect that the ticket is passed to another queue set.
 
     Four values belong to the discipline. Each discipline uses those that it needs, in units of its own. A *position* is
@@ -149,6 +153,7 @@ class Ticket:
         "start_r",
         "state",
         "total_work",
+        "weight",
         "width",
         "work",
     )
@@ -165,7 +170,7 @@ class Ticket:
     older: "Ticket | None"
     newer: "Ticket | None"
 
-    def __init__(self, flow: str, entropy: int, work: Work) -> None:
+    def __init__(self, flow: str, entropy: int, work: Work, weight: int = WEIGHT_ONE) -> None:
         if work.__class__ is not Work:
             raise InvalidValueError("work", work, "it must be a Work")
         # This refuses negative numbers, too: shifted to the right, they stay negative.
@@ -174,6 +179,7 @@ class Ticket:
         self.flow: str = flow
         self.entropy: int = entropy
         self.work: Work = work
+        self.weight: int = weight if weight == WEIGHT_ONE else require_integer("weight", weight, least=1)
         self.width: int = work.width
         self.state: TicketState = _NEW
         self.reason: Reason | None = None
@@ -228,7 +234,8 @@ class Queue:
     gate; these aren't in the list. ``seats_in_use`` includes seats that linger (they stay in use for a time after the
     reply). An *exact* queue belongs to one flow; ``owner`` is the entropy of that flow. If ``is_listed``, the queue is
     in the list of idle queues (see `deck`). The queue has a ``service_meter`` while the guarantee tracks demands (that
-    is, while queues compete) and the queue has any demand.
+    is, while queues compete) and the queue has any demand. Its ``weight`` is that of its flow or, where flows of
+    different weights share the queue, about the average of its waiting tickets.
     """
 
     __slots__ = (
@@ -244,6 +251,7 @@ class Queue:
         "seats_in_use",
         "service_meter",
         "waiting_work",
+        "weight",
     )
 
     def __init__(self, index: int) -> None:
@@ -258,7 +266,8 @@ class Queue:
         self.owner: int | None = None
         self.is_listed: bool = False
         self.service_meter: ServiceMeter | None = None
-        self._by_flow: dict[int, int] | None = None  # the waiting tickets by flow, once `is_mostly` has counted
+        self.weight: int = WEIGHT_ONE
+        self._by_flow: dict[int, int] | None = None  # the waiting tickets by flow, once `flows` has counted
 
     @property
     def is_idle(self) -> bool:
@@ -336,16 +345,21 @@ class Queue:
     def is_mostly(self, entropy: int) -> bool:
         """Return whether at least half of the waiting tickets belong to the flow with this ``entropy``.
 
-        Unless the queue is exact, the first call counts the tickets by flow. From then on the counts are kept up to
-        date, until the queue is empty, so that a queue that rejects many tickets isn't searched for each of them.
+        Unless the queue is exact, the tickets are counted by flow, so that a queue that rejects many tickets isn't
+        searched for each of them.
         """
-        if self.owner == entropy:
-            return True
+        return self.owner == entropy or 2 * self.flows().get(entropy, 0) >= self.length
+
+    def flows(self) -> Mapping[int, int]:
+        """Return the number of waiting tickets of each flow, by entropy.
+
+        The first call counts them. From then on the counts are kept up to date, until the queue is empty.
+        """
         if self._by_flow is None:
             self._by_flow = {}
             for ticket in self:
                 self._count(ticket)
-        return 2 * self._by_flow.get(entropy, 0) >= self.length
+        return self._by_flow
 
     def _count(self, ticket: Ticket) -> None:
         by_flow = self._by_flow

@@ -1,4 +1,4 @@
-"""The work of a request: seats, seat-seconds, and seats that stay taken after the reply.
+"""The work of a request: seats, seat-seconds, and seats that stay taken after the reply; and the weight of flows.
 
 Work is measured in seat-seconds, kept as integers of 1e-8 seat-seconds (one seat for ten nanoseconds). So sums are
 exact, and replayed traces agree to the last digit. Halves are rounded away from zero, as in Kubernetes; Python's own
@@ -8,6 +8,7 @@ integer, which may be negative.
 
 import math
 from dataclasses import dataclass, field
+from typing import Final
 
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError, require_integer
@@ -16,6 +17,8 @@ __all__ = [
     "DEFAULT_GUESS_NS",
     "EXACT_BELOW",
     "UNITS_PER_SEAT_SECOND",
+    "WEIGHT_BITS",
+    "WEIGHT_ONE",
     "Work",
     "duration_per_seat",
     "format_seat_seconds",
@@ -28,6 +31,10 @@ UNITS_PER_SEAT_SECOND = 10**8
 
 DEFAULT_GUESS_NS = 3_000_000
 """The assumed duration of a request until the actual one is known: 3 ms, upstream's constant."""
+
+WEIGHT_BITS: Final = 16
+WEIGHT_ONE: Final = 1 << WEIGHT_BITS
+"""The weight of a flow that has none of its own; a flow of twice this weight gets twice the seats under contention."""
 
 _NS_PER_UNIT = 10
 EXACT_BELOW = 2**53  # doubles are exact below this, so integers give the same results as upstream's doubles

@@ -14,6 +14,7 @@ from apf_middleware.gates.gate import (
     Terms,
 )
 from apf_middleware.gates.gated_sharing import GatedSharing, GateHooks, GateRequirements
+from apf_middleware.gates.headroom_gate import HeadroomGate
 from apf_middleware.gates.kinds import Capacity, Condition, CustomGate, OwnGate, Tokens
 from apf_middleware.gates.registry import GateRuntime, Gates
 from apf_middleware.gates.scheduler import GateScheduler
@@ -38,6 +39,7 @@ __all__ = [
     "GateScheduler",
     "GatedSharing",
     "Gates",
+    "HeadroomGate",
     "Hint",
     "OpeningCause",
     "OwnGate",

@@ -5,7 +5,7 @@ hooks are called with the results. If an event is emitted during a step, for exa
 effect at the end of that step.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -17,6 +17,7 @@ from apf_middleware.gates.slot import Acquisition, Check
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.sharing.base import Wanted
+    from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 
 __all__ = ["GateHooks", "GateRequirements", "GatedSharing"]
 
@@ -245,6 +246,14 @@ class GatedSharing:
     def operate(self, now: int, level: SharedLevel, *, held: bool = False, closing: bool = False) -> Sequence[Ticket]:
         """Pause, close or open ``level``; return the tickets that were seated."""
         return self._run(now, lambda: self.sharing.operate(now, level, held=held, closing=closing))
+
+    def cap(self, now: int, caps: Mapping[str, int], pause_ns: int = 0) -> Sequence[Ticket]:
+        """Cap levels; return the tickets that were seated."""
+        return self._run(now, lambda: self.sharing.cap(now, caps, pause_ns))
+
+    def restrict(self, now: int, grant: "SeatGrant | None") -> Sequence[Ticket]:
+        """Use at most the seats of ``grant``; return the tickets that were seated."""
+        return self._run(now, lambda: self.sharing.restrict(now, grant))
 
     def reconfigure(
         self, now: int, seats: int, wanted: "Wanted", hierarchy: Hierarchy = NO_HIERARCHY

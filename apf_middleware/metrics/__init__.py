@@ -7,16 +7,32 @@ counters and makes the metrics: for one process (`collector`), or in files that 
 from apf_middleware.metrics.collector import APFCollector, require_prefix
 from apf_middleware.metrics.exposition import compress, render
 from apf_middleware.metrics.multiprocess import DIRECTORY_VARIABLE, DirectoryCollector, Publisher, scrape
-from apf_middleware.metrics.reading import AdjustmentReading, GateReading, LevelReading, SchemaReading, ServerReading
+from apf_middleware.metrics.reading import (
+    AdaptiveReading,
+    AdjustmentReading,
+    ElasticReading,
+    EventLoopReading,
+    FleetReading,
+    GateReading,
+    LevelReading,
+    PredictionReading,
+    SchemaReading,
+    ServerReading,
+)
 from apf_middleware.metrics.schema_counters import SchemaCounters
 
 __all__ = [
     "DIRECTORY_VARIABLE",
     "APFCollector",
+    "AdaptiveReading",
     "AdjustmentReading",
     "DirectoryCollector",
+    "ElasticReading",
+    "EventLoopReading",
+    "FleetReading",
     "GateReading",
     "LevelReading",
+    "PredictionReading",
     "Publisher",
     "SchemaCounters",
     "SchemaReading",

@@ -11,28 +11,42 @@ are combined, in prometheus_client's terms: seats and requests are added up, and
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import isnan
-from typing import Final, Generic, Literal, NamedTuple, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 from prometheus_client.utils import floatToGoString
 
-from apf_middleware.counters import DURATION_BOUNDS_NS, LENGTH_BOUNDS, WATCH_BOUNDS, WIDTH_BOUNDS, Histogram, Times
-from apf_middleware.fairqueuing import Reason
-from apf_middleware.fairqueuing.work import UNITS_PER_SEAT_SECOND, round_half_away
+from apf_middleware.counters import DURATION_BOUNDS_NS, LENGTH_BOUNDS, WATCH_BOUNDS, WIDTH_BOUNDS, Histogram
+from apf_middleware.fairqueuing.work import round_half_away
 from apf_middleware.metrics.ratios import RatioLedger
 from apf_middleware.metrics.reading import (
+    AdaptiveReading,
     AdjustmentReading,
-    Bounds,
+    ElasticReading,
+    FleetReading,
     GateReading,
     LevelReading,
+    PredictionReading,
     SchemaReading,
     ServerReading,
+)
+from apf_middleware.metrics.series import (
+    Labels,
+    Portion,
+    Series,
+    Value,
+    meter_reader,
+    read_bounds,
+    read_epochs,
+    read_queue_lengths,
+    read_rejections,
+    read_request_kinds,
+    read_request_utilization,
+    read_waits,
+    read_widths,
 )
 from apf_middleware.snapshots import NamedQueueSnapshot
 
 __all__ = ["FAMILIES", "Family", "Labels", "Point", "Portion", "read_families"]
-
-Labels = tuple[str, ...]
-"""The names of the labels of a metric, or the values of these labels in one series."""
 
 Point = tuple[Labels, float | Histogram]
 """One series."""
@@ -40,15 +54,6 @@ Point = tuple[Labels, float | Histogram]
 Mode = Literal["livesum", "livemin", "livemax", "liveall"]
 
 
-class Portion(NamedTuple):
-    """A number over time, relative to ``whole``; ``times`` maps each value to the nanoseconds for which it lasted."""
-
-    times: Times
-    whole: int
-
-
-Value = float | Histogram | Portion
-Series = tuple[Labels, Value]
 Reader = Callable[[ServerReading], Iterable[Series]]
 
 
@@ -170,101 +175,19 @@ _queue: Final[_Source[NamedQueueSnapshot]] = _Source(
     ("queue",), lambda reading: (((one.name,), one) for one in reading.queues)
 )
 _gate: Final[_Source[GateReading]] = _Source(("gate",), lambda reading: (((one.name,), one) for one in reading.gates))
-
-
-# Values
-
-_ALWAYS_SHOWN: Final[Mapping[str, tuple[Reason, ...]]] = {
-    "queue": (Reason.QUEUE_FULL, Reason.TIME_OUT, Reason.CANCELLED),
-    "reject": (Reason.CONCURRENCY_LIMIT,),
-    "exempt": (),
-}
-
-
-def _expected_reasons(level: LevelReading, *, receives_bodies: bool) -> tuple[Reason, ...]:
-    """Return the reasons for which ``level`` can normally reject."""
-    streams = (Reason.STREAM_LIMIT,) if level.limits_streams else ()
-    bodies = (Reason.SLOW_BODY, Reason.BODY_LIMIT) if receives_bodies and level.kind != "exempt" else ()
-    return _ALWAYS_SHOWN[level.kind] + streams + bodies
-
-
-def _rejections(reading: ServerReading) -> Iterator[Series]:
-    """Read rejections by reason.
-
-    The series of expected reasons exist from the start, because Prometheus doesn't see the first rise of a new series.
-    """
-    expected = {one.name: _expected_reasons(one, receives_bodies=reading.receives_bodies) for one in reading.levels}
-    for one in reading.schemas:
-        always = expected.get(one.level, ())
-        for reason, number in one.counters.rejected.items():
-            if number or reason in always:
-                yield (one.level, one.schema, reason.value), number
-
-
-def _waits(reading: ServerReading) -> Iterator[Series]:
-    """Read waits in nanoseconds: 0 for a request that was seated at once. An exempt level has none."""
-    exempt = {level.name for level in reading.levels if level.kind == "exempt"}
-    for one in reading.schemas:
-        if one.level not in exempt:
-            yield (one.level, one.schema, "true"), _with(one.counters.waits, 0, one.counters.at_once)
-            yield (one.level, one.schema, "false"), one.counters.unserved_waits
-
-
-def _queue_lengths(reading: ServerReading) -> Iterator[Series]:
-    """Read the lengths of queues; a request that was seated at once joined an empty queue."""
-    queued = {level.name for level in reading.levels if level.kind == "queue"}
-    for one in reading.schemas:
-        if one.level in queued:
-            yield (one.level, one.schema), _with(one.counters.lengths, 1, one.counters.at_once)
-
-
-def _with(histogram: Histogram, value: float, number: int) -> Histogram:
-    """Return a copy of ``histogram`` with ``number`` further observations."""
-    copy = histogram.copy()
-    copy.observe_many(value, number)
-    return copy
-
-
-def _widths(one: SchemaReading) -> Histogram:
-    found = Histogram(WIDTH_BOUNDS)
-    for width, number in one.counters.estimated_widths().items():
-        found.observe_many(width, number)
-    return found
-
-
-def _request_kinds(reading: ServerReading) -> Iterator[Series]:
-    """Read the requests of the server by phase and by kind (reading or writing).
-
-    Executing requests are a portion of all nominal seats, waiting ones a portion of the capacity of all queues.
-    """
-    wholes = {
-        "executing": sum(level.limits.nominal for level in reading.levels),
-        "waiting": sum(level.waiting_capacity for level in reading.levels),
-    }
-    for (phase, kind), times in reading.request_kinds.items():
-        yield (phase, kind), Portion(times, wholes[phase])
-
-
-def _request_utilization(level_and_limit: tuple[LevelReading, int]) -> Mapping[str, Portion]:
-    level, limit = level_and_limit
-    return {"executing": Portion(level.executing, limit), "waiting": Portion(level.waiting, level.waiting_capacity)}
-
-
-def _epochs(level: LevelReading) -> Mapping[str, int] | None:
-    """Return how often Kubernetes would have reduced R, the level's virtual time, to keep it within 64 bits.
-
-    The further label is Kubernetes' ``success``. It is always true, because Python's integers don't overflow.
-    """
-    return {"true": level.meters["epochs"]} if "epochs" in level.meters else None
-
-
-def _meter(name: str) -> Callable[[LevelReading], float | None]:
-    """Return a function that reads the meter ``name`` in seat-seconds, or None if the discipline doesn't have it."""
-    return lambda level: level.meters[name] / UNITS_PER_SEAT_SECOND if name in level.meters else None
-
-
-def _bounds(pair: Bounds | None) -> Mapping[str, float]:
-    return {bound: work / UNITS_PER_SEAT_SECOND for bound, work in zip(("min", "max"), pair or (), strict=False)}
+_elastic: Final[_Source[ElasticReading]] = _Source(
+    _level.labels,
+    lambda reading: () if reading.event_loop is None else (((one.name,), one) for one in reading.event_loop.levels),
+)
+_prediction: Final[_Source[PredictionReading]] = _Source(
+    _level.labels, lambda reading: (((level,), one) for level, one in reading.predictions.items())
+)
+_fleet: Final[_Source[FleetReading]] = _Source(
+    (), lambda reading: [] if reading.fleet is None else [((), reading.fleet)]
+)
+_adaptive: Final[_Source[AdaptiveReading]] = _Source(
+    (), lambda reading: [] if reading.adaptive is None else [((), reading.adaptive)]
+)
 
 
 # The metrics
@@ -286,7 +209,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "rejected_requests_total",
         "Requests that were rejected, by reason; cancelled: the client left while the request waited.",
         (*_schema.labels, "reason"),
-        _rejections,
+        read_rejections,
     ),
     _schema(
         "request_dispatch_no_accommodation_total",
@@ -311,7 +234,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "request_wait_duration_seconds",
         "How long requests waited for seats; execute is true if they got seats, and false if they were rejected.",
         (*_schema.labels, "execute"),
-        _waits,
+        read_waits,
         bounds=_DURATIONS,
         unit=_NS,
     ),
@@ -327,7 +250,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "request_queue_length_after_enqueue",
         "Length of the queue just after a request joined it, including that request.",
         _schema.labels,
-        _queue_lengths,
+        read_queue_lengths,
         bounds=LENGTH_BOUNDS,
     ),
     _schema(
@@ -339,7 +262,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _schema(
         "work_estimated_seats",
         "Estimated seats of requests: the larger of initial and final seats.",
-        _widths,
+        read_widths,
         bounds=WIDTH_BOUNDS,
     ),
     _schema(
@@ -374,7 +297,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _portion(
         "priority_level_request_utilization",
         "Executing requests / limit, waiting requests / room in the queues; one observation per nanosecond.",
-        _request_utilization,
+        read_request_utilization,
         "phase",
         bounds=_REQUEST_RATIOS,
     ),
@@ -382,7 +305,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "read_vs_write_current_requests",
         "Requests that read or write: executing / nominal seats, waiting / room; one observation per nanosecond.",
         ("phase", "request_kind"),
-        _request_kinds,
+        read_request_kinds,
         bounds=_KIND_RATIOS,
     ),
     _portion(
@@ -433,33 +356,33 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _level(
         "epoch_advance_total",
         "How often Kubernetes would have reduced R to keep it within 64 bits.",
-        _epochs,
+        read_epochs,
         "success",
     ),
-    _level("current_r", "R, the level's virtual time, in seat-seconds.", _meter("current_r"), mode="liveall"),
+    _level("current_r", "R, the level's virtual time, in seat-seconds.", meter_reader("current_r"), mode="liveall"),
     _level(
         "dispatch_r",
         "R when the level last dispatched a request, in seat-seconds.",
-        _meter("dispatch_r"),
+        meter_reader("dispatch_r"),
         mode="liveall",
     ),
     _level(
         "latest_s",
         "The virtual start of the request dispatched last, in seat-seconds.",
-        _meter("latest_s"),
+        meter_reader("latest_s"),
         mode="liveall",
     ),
     _level(
         "next_s_bounds",
         "Smallest and largest virtual start of the requests at the heads of queues, in seat-seconds.",
-        lambda level: _bounds(level.next_s),
+        lambda level: read_bounds(level.next_s),
         "bound",
         mode="liveall",
     ),
     _level(
         "next_discounted_s_bounds",
         "As next_s_bounds, minus the work that the queue's executing requests are expected to take.",
-        lambda level: _bounds(level.next_discounted_s),
+        lambda level: read_bounds(level.next_discounted_s),
         "bound",
         mode="liveall",
     ),
@@ -514,7 +437,85 @@ FAMILIES: Final[tuple[Family, ...]] = (
         lambda reading: reading.unknown_queues,
         "reason",
     ),
+    _server(
+        "late_seats_total",
+        "Requests that were not run, because they got their seats after their deadlines.",
+        lambda reading: reading.late_seats,
+        "priority_level",
+    ),
+    _server(
+        "invalid_deadline_headers_total",
+        "Time limits of requests that were ignored because they can't be read, by header.",
+        lambda reading: reading.invalid_headers,
+        "header",
+    ),
+    _server(
+        "invalid_criticality_headers_total",
+        "Claims of criticality that were ignored because they can't be read, by header.",
+        lambda reading: reading.invalid_criticality,
+        "header",
+    ),
+    _server(
+        "lowered_criticality_total",
+        "Claims of criticality by callers that may not claim so much, by what they claimed.",
+        lambda reading: reading.lowered_criticality,
+        "criticality",
+    ),
+    _server(
+        "event_loop_lag_seconds",
+        "How late the event loop ran what was ready, in the last seconds, by percentile of time.",
+        lambda reading: (
+            None
+            if reading.event_loop is None
+            else {quantile: lag / _NS for quantile, lag in reading.event_loop.lag.items()}
+        ),
+        "percentile",
+        mode="livemax",
+    ),
+    _elastic(
+        "elastic_cap_seats",
+        "Seats that the elastic level may use at most, because the event loop is late; otherwise its max.",
+        lambda level: level.cap,
+    ),
+    _elastic(
+        "elastic_cap_changes_total",
+        "Changes of the elastic level's cap, by reason.",
+        lambda level: level.changes,
+        "reason",
+    ),
+    _prediction(
+        "late_arrivals_total",
+        "Requests that were expected to be late (late, rejected), and ends of waits with deadlines (missed, in-time).",
+        lambda one: one.outcomes,
+        "outcome",
+    ),
+    _prediction(
+        "predicted_wait_seconds_total",
+        "Waits of requests that got seats: the sum of those that were predicted on arrival, and of the real ones.",
+        lambda one: {"predicted": one.predicted_ns / _NS, "real": one.waited_ns / _NS},
+        "kind",
+    ),
     _server("server_seats", "Seats of the whole server.", lambda reading: reading.seats),
+    _adaptive("adaptive_least_seats", "Least number of seats that the server may set.", lambda one: one.least),
+    _adaptive("adaptive_largest_seats", "Largest number of seats that the server may set.", lambda one: one.largest),
+    _adaptive(
+        "adaptive_elasticity",
+        "Growth of durations by growth of seats in use, as measured last: 0 with room, 1 without.",
+        lambda one: one.elasticity,
+        mode="livemax",
+    ),
+    _adaptive(
+        "adaptive_duration_seconds",
+        "Mean duration of the recent requests.",
+        lambda one: one.duration_ns / _NS,
+        mode="livemax",
+    ),
+    _adaptive(
+        "adaptive_decisions_total",
+        "Decisions about the number of seats, by reason.",
+        lambda one: one.decisions,
+        "reason",
+    ),
     _server(
         "authentication_failures_total",
         "Requests that were refused for their credentials, by reason.",
@@ -551,6 +552,40 @@ FAMILIES: Final[tuple[Family, ...]] = (
         lambda gate: gate.rescues,
     ),
     _gate("gate_rejected_requests_total", "Requests that were rejected because of a gate.", lambda gate: gate.rejected),
+    _fleet("fleet_seats", "Seats of the fleet, which all of its members share.", lambda one: one.seats, mode="livemax"),
+    _fleet("fleet_members", "Members of the fleet.", lambda one: one.members, mode="livemax"),
+    _fleet("fleet_granted_seats", "Seats that this member may use.", lambda one: one.granted),
+    _fleet("fleet_used_seats", "Seats that this member uses at levels with limits.", lambda one: one.in_use),
+    _fleet("fleet_is_allocator", "1 if this member divides the seats of the fleet.", lambda one: int(one.is_allocator)),
+    _fleet(
+        "fleet_configuration_differs",
+        "1 if the seats are divided by a newer configuration than this member's.",
+        lambda one: int(one.is_outdated),
+    ),
+    _fleet("fleet_epochs_total", "How often this member became the allocator.", lambda one: one.epochs),
+    _fleet(
+        "fleet_exchange_duration_seconds",
+        "Time from a report of this member to the allocator's answer.",
+        lambda one: one.exchanges,
+        bounds=_DURATIONS,
+        unit=_NS,
+    ),
+    _fleet(
+        "fleet_exchange_age_seconds",
+        "Time since the allocator's last answer to this member.",
+        lambda one: None if one.age_ns is None else one.age_ns / _NS,
+        mode="livemax",
+    ),
+    _fleet(
+        "fleet_fallback_seconds_total",
+        "Time for which this member had only its fallback seats.",
+        lambda one: one.fallback_ns / _NS,
+    ),
+    _fleet(
+        "fleet_overshoot_seat_seconds_total",
+        "Seats in use beyond those of the fleet, over time, as this member has seen as the allocator.",
+        lambda one: one.overshoot / _NS,
+    ),
     _level(
         "request_concurrency_limit",
         "Same as nominal_limit_seats, under the name that Kubernetes used until 1.30.",

@@ -14,11 +14,16 @@ from apf_middleware.metrics.schema_counters import SchemaCounters
 from apf_middleware.snapshots import NamedQueueSnapshot
 
 __all__ = [
+    "AdaptiveReading",
     "AdjustmentReading",
     "Bounds",
+    "ElasticReading",
+    "EventLoopReading",
+    "FleetReading",
     "GateReading",
     "Kind",
     "LevelReading",
+    "PredictionReading",
     "SchemaReading",
     "ServerReading",
 ]
@@ -93,6 +98,74 @@ class GateReading:
 
 
 @dataclass(frozen=True, slots=True)
+class ElasticReading:
+    """An elastic level: the seats of its cap, or else its max, the reason, and the changes of the cap by reason."""
+
+    name: str
+    cap: int
+    reason: str
+    changes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EventLoopReading:
+    """The ``lag`` of the event loop in nanoseconds, by quantile, and the elastic levels."""
+
+    lag: Mapping[str, int]
+    levels: tuple[ElasticReading, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FleetReading:
+    """This process as a member of a fleet.
+
+    ``seats`` are those of the fleet, ``granted`` those that this member may use, and ``in_use`` those that it uses.
+    ``members`` is the number of members that the last grant names. ``exchanges`` is the time from a report to its
+    answer, and ``age_ns`` the time since the last answer, or None if there was none. ``fallback_ns`` is the time
+    without a lease. ``epochs`` counts how often this process became the allocator, and ``overshoot`` is the excess that
+    it has seen in these epochs, in seat-nanoseconds. A member ``is_outdated`` if the seats are divided by a newer
+    configuration.
+    """
+
+    seats: int
+    granted: int
+    in_use: int
+    members: int
+    exchanges: Histogram
+    age_ns: int | None
+    fallback_ns: int
+    is_allocator: bool
+    epochs: int
+    overshoot: int
+    is_outdated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveReading:
+    """The controller that finds the total of seats: its bounds, its ``decisions`` by reason, and its last measurements.
+
+    ``elasticity`` is by which power of the seats in use durations grow: 0 with room, 1 beyond the capacity; None before
+    the first measurement. ``duration_ns`` is the mean of the recent requests.
+    """
+
+    least: int
+    largest: int
+    reason: str
+    decisions: Mapping[str, int]
+    elasticity: float | None
+    duration_ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionReading:
+    """The predicted waits of one level: the ``outcomes`` (see `runtime.late_arrivals`), and sums of waits."""
+
+    outcomes: Mapping[str, int]
+    predicted_ns: int
+    waited_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class ServerReading:
     """All numbers of a server.
 
@@ -100,7 +173,12 @@ class ServerReading:
     are by level; a removed level is included as long as it has any. ``receiving`` are the requests without seats that
     wait for their bodies, by level, and ``body_bytes`` is the size of the buffered bodies. ``configuration_loads`` are
     by outcome (``success``, ``failure``), ``request_kinds`` by phase (``executing``, ``waiting``) and kind
-    (``readOnly``, ``mutating``), ``revocations`` by named queue. ``has_legacy_names`` adds the legacy families.
+    (``readOnly``, ``mutating``), ``revocations`` by named queue. ``late_seats`` are the requests that got seats after
+    their deadlines, by level, and ``invalid_headers`` the time limits that can't be read, by header.
+    ``invalid_criticality`` are the claims that can't be read, by header, and ``lowered_criticality`` those of callers
+    that may not claim so much, by what they claimed.
+    ``predictions`` are by level.
+    ``has_legacy_names`` adds the legacy families.
     """
 
     levels: tuple[LevelReading, ...]
@@ -119,6 +197,14 @@ class ServerReading:
     revocations: Mapping[str, int] = field(default_factory=dict)
     live_changes: int = 0
     unknown_queues: Mapping[str, int] = field(default_factory=dict)
+    late_seats: Mapping[str, int] = field(default_factory=dict)
+    predictions: Mapping[str, PredictionReading] = field(default_factory=dict)
+    invalid_headers: Mapping[str, int] = field(default_factory=dict)
+    invalid_criticality: Mapping[str, int] = field(default_factory=dict)
+    lowered_criticality: Mapping[str, int] = field(default_factory=dict)
     gates: tuple[GateReading, ...] = ()
     request_kinds: Mapping[tuple[str, str], Times] = field(default_factory=dict)
     has_legacy_names: bool = False
+    fleet: FleetReading | None = None
+    adaptive: AdaptiveReading | None = None
+    event_loop: EventLoopReading | None = None

@@ -119,7 +119,7 @@ def _histograms(
             for le, below in zip(buckets, accumulate(histogram.counts), strict=True):
                 reached = count(below)
                 yield f"{head}{le}{tail}{reached}\n"
-            every = f"{{{','.join(written)}}}"
+            every = f"{{{','.join(written)}}}" if written else ""
             yield f"{name}_count{every} {reached}\n{name}_sum{every} {number(histogram.total / family.unit)}\n"
 
 

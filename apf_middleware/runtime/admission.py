@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
+from apf_middleware.adaptive import RequestOutcome, outcome_of
 from apf_middleware.classification import ANONYMOUS, Classification, Identity, Resource
 from apf_middleware.compilation import mypyc_attr
 from apf_middleware.copying import Value, get_state, set_state
 from apf_middleware.exceptions import InvalidValueError, TicketStateError, require_amount
 from apf_middleware.fairqueuing import Ticket, TicketState
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from apf_middleware.runtime.open_streams import Stream
 from apf_middleware.runtime.revocation import Revocation
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from apf_middleware.classification import RequestDigest
+    from apf_middleware.criticality import Criticality
     from apf_middleware.estimation import Watch, WatchTracker
     from apf_middleware.fairqueuing import Reason, Work
     from apf_middleware.fairqueuing.ticket import Queue
@@ -44,6 +47,7 @@ _NEW: Final = TicketState.NEW
 _WAITING: Final = TicketState.WAITING
 _SEATED: Final = TicketState.SEATED
 _REJECTED: Final = TicketState.REJECTED
+_SUCCESS: Final = RequestOutcome.SUCCESS
 _SECOND: Final = 10**9
 
 
@@ -57,6 +61,7 @@ class AdmissionRecord(Value):
     seats: int
     waited: float
     reason: "Reason | None"
+    flow_weight: float = 1
 
 
 class Wakeable(Protocol):
@@ -130,12 +135,14 @@ class Destination:
         "classification",
         "controller",
         "counters",
+        "criticality",
         "digest",
         "gates",
         "identity",
         "route",
         "runtime",
         "scope",
+        "weight",
         "work",
     )
 
@@ -154,7 +161,9 @@ class Destination:
         self.classification: Classification = classification
         self.counters: SchemaCounters = self.runtime.counters_of(classification.schema, writes=writes)
         self.work: Work = work
+        self.weight: int = round(classification.weight * WEIGHT_ONE)
         self.route: str | None = None
+        self.criticality: Criticality | None = None  # that is passed on; None if nothing asks for it
         # Only for requests with gates, whose destinations aren't shared; `RequestResolver` sets them.
         self.gates: Sequence[str] = ()
         self.digest: RequestDigest | None = None
@@ -175,9 +184,12 @@ class Admission(Ticket):
     """One request's outcome; ``reason`` is None unless it was rejected."""
 
     __slots__ = (
+        "_deadline",
+        "_latest_start",
+        "_outcome",
+        "_predicted_wait",
         "_revocation",
         "destination",
-        "ends_badly",
         "queued_width",
         "refusal",
         "rejected_at",
@@ -191,8 +203,11 @@ class Admission(Ticket):
     # Set when the request is rejected.
     rejected_at: int
     # Unset in most requests, to save time. A refusal is a gate's reason for the rejection.
+    _deadline: int
+    _latest_start: int
+    _outcome: RequestOutcome
+    _predicted_wait: int
     _revocation: Revocation
-    ends_badly: bool
     refusal: "Refusal | None"
 
     def __init__(self, destination: Destination) -> None:
@@ -203,6 +218,7 @@ class Admission(Ticket):
         self.entropy: int = classification.entropy
         work = destination.work
         self.work: Work = work
+        self.weight: int = destination.weight
         self.width: int = work.width
         self.state: TicketState = _NEW
         self.reason: Reason | None = None
@@ -221,9 +237,20 @@ class Admission(Ticket):
         return self.destination.classification.schema
 
     @property
+    def flow_weight(self) -> float:
+        """The weight of the flow against other flows of its level; 1 unless the schema gives it another one."""
+        return self.destination.classification.weight
+
+    @property
     def identity(self) -> Identity:
         """The identity of the caller."""
         return self.destination.identity
+
+    @property
+    def criticality(self) -> str | None:
+        """The name of the criticality that the request is passed on with; None if the server knows none."""
+        found = self.destination.criticality
+        return None if found is None else found.key
 
     @property
     def seats(self) -> int:
@@ -240,6 +267,44 @@ class Admission(Ticket):
         else:
             until = self.seated_at
         return (until - self.arrived_at) / _SECOND
+
+    @property
+    def deadline(self) -> float | None:
+        """The time on the clock of `time.monotonic` after which nobody needs the answer; None if there is none."""
+        found = self.deadline_ns
+        return None if found is None else found / _SECOND
+
+    @property
+    def remaining(self) -> float | None:
+        """The seconds until the deadline, which are negative after it; None if there is none."""
+        found = self.deadline_ns
+        return None if found is None else (found - self.destination.controller.now()) / _SECOND
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """The ``deadline`` in nanoseconds."""
+        found: int | None = getattr(self, "_deadline", None)
+        return found
+
+    @property
+    def latest_start_ns(self) -> int | None:
+        """The time at which its wait ends at the latest, before the deadline; None if there is none."""
+        found: int | None = getattr(self, "_latest_start", None)
+        return found
+
+    @property
+    def predicted_wait_ns(self) -> int | None:
+        """The wait that was predicted on arrival; None if the request needn't wait or nothing was predicted."""
+        found: int | None = getattr(self, "_predicted_wait", None)
+        return found
+
+    def predict_wait(self, wait_ns: int) -> None:
+        """Set the predicted wait."""
+        self._predicted_wait = wait_ns
+
+    def set_deadline(self, deadline_ns: int, latest_start_ns: int) -> None:
+        """Set the deadline and the end of the wait, which has not begun yet."""
+        self._deadline, self._latest_start = deadline_ns, latest_start_ns
 
     @property
     def held_by(self) -> "ParkedRequest | None":
@@ -315,11 +380,17 @@ class Admission(Ticket):
             self.destination.controller.let_revoke(self)
         return revoked
 
-    def fail(self, *, aborted: bool = False) -> None:
-        """Count a request that had seats as failed, or as aborted; the first call counts."""
+    @property
+    def outcome(self) -> RequestOutcome:
+        """How the app answered, as far as is known."""
+        found: RequestOutcome = getattr(self, "_outcome", _SUCCESS)
+        return found
+
+    def fail(self, status: int = 500, *, aborted: bool = False) -> None:
+        """Count a request that had seats as failed with this ``status``, or as aborted; the first call counts."""
         # A rejected request counts by its reason; one that is cancelled while it waits is among these.
-        if self.reason is None and self.state is not _NEW and getattr(self, "ends_badly", None) is None:
-            self.ends_badly = True
+        if self.reason is None and self.state is not _NEW and self.outcome is _SUCCESS:
+            self._outcome = outcome_of(status)
             counters = self.destination.counters
             (counters.aborted if aborted else counters.failed).note(self)
 
@@ -341,4 +412,5 @@ class Admission(Ticket):
 
     def __reduce__(self) -> tuple[type[AdmissionRecord], tuple[object, ...]]:
         """Pickle an `AdmissionRecord`, because another process can't hold the seats."""
-        return AdmissionRecord, (self.level, self.schema, self.flow, self.seats, self.waited, self.reason)
+        values = (self.level, self.schema, self.flow, self.seats, self.waited, self.reason, self.flow_weight)
+        return AdmissionRecord, values

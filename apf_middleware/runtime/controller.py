@@ -7,23 +7,28 @@ wakes them. All methods are synchronous, so no other task runs between a decisio
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration
 from apf_middleware.config.build import derive_hierarchy, derive_limits
+from apf_middleware.config.deadlines import DEFAULT_MODE
 from apf_middleware.counters import DURATION_BOUNDS_NS
 from apf_middleware.estimation import LearnedCosts, WatchTracker
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import DISCIPLINES, Reason, Ticket, TicketState
-from apf_middleware.fairqueuing.work import Work, seat_seconds
+from apf_middleware.fairqueuing.sharing.grant import SeatGrant
+from apf_middleware.fairqueuing.work import WEIGHT_BITS, WEIGHT_ONE, Work, seat_seconds
 from apf_middleware.gates import Gates
+from apf_middleware.runtime.adaptive_runner import AdaptiveRunner
 from apf_middleware.runtime.admission import Admission, Destination
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.backlog import Backlog
 from apf_middleware.runtime.configured_gates import adopt_gates, require_gates
 from apf_middleware.runtime.gate_runner import GateRunner
+from apf_middleware.runtime.headroom_gates import adopt_headroom
 from apf_middleware.runtime.incoming_bodies import IncomingBodies
+from apf_middleware.runtime.late_arrivals import LateArrivals
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.queues.reclaim import Reclaimer
 from apf_middleware.runtime.queues.states import requested_state_of
@@ -32,23 +37,37 @@ from apf_middleware.runtime.wait_monitor import WaitMonitors
 
 if TYPE_CHECKING:
     from apf_middleware.config.gates import GateSettings
+    from apf_middleware.config.server import ServerSettings
     from apf_middleware.fairqueuing.sharing import Sharing
     from apf_middleware.gates import GatedSharing, ParkedRequest
     from apf_middleware.runtime.running_requests import RunningRequests
 
-__all__ = ["SETTLED_AT_START", "Controller"]
+__all__ = ["SETTLED_AT_START", "Controller", "SeatsHolder"]
 
-SETTLED_AT_START: Final = ("borrowing", "discipline", "strict_upstream")
+SETTLED_AT_START: Final = ("borrowing", "discipline", "strict_upstream", "fleet")
 """The server's settings that can't change without a restart, because the levels are created with them."""
 
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
 _LINGERING: Final = TicketState.LINGERING
 _NONE: Final[Sequence[Ticket]] = ()
+_NO_FACTORS: Final[Mapping[int, int]] = {}
 _BOUNDS: Final = DURATION_BOUNDS_NS
 _SHORT: Final = DURATION_BOUNDS_NS[1]  # most requests take no longer
 # While requests wait, a discipline that `is_restless` is asked at least this often which queue is next.
 _RESTLESS_NS: Final = 10_000_000
+
+
+class SeatsHolder(Protocol):
+    """A member of a fleet, which asks for seats and gives them back."""
+
+    def note_waiting(self, length: int) -> None:
+        """Note that a request has begun to wait, in a queue of this ``length``."""
+        ...
+
+    def note_released(self) -> None:
+        """Note that seats have been given back."""
+        ...
 
 
 class Controller:
@@ -56,6 +75,8 @@ class Controller:
 
     ``alarm`` creates the timer; simulations pass a function that creates one for virtual time. ``gates`` are defined by
     the app; the gates of the configuration are added to them. ``gate_runner`` is None as long as there are no gates.
+
+    ``member`` is set while this process takes part in a fleet. Without one, a fleet's process has its fallback seats.
 
     ``costs`` learn the durations and seats of requests by route. ``running``, if given, records the running requests.
     """
@@ -81,19 +102,31 @@ class Controller:
         self.costs: LearnedCosts = LearnedCosts() if costs is None else costs
         self.running: RunningRequests | None = running
         self._is_restless = DISCIPLINES[configuration.server.discipline].is_restless
+        self._new_alarm = alarm
         self._alarm = alarm(self.tick, now)
         self.bodies: IncomingBodies = IncomingBodies(now, alarm)
-        self._adopt_bodies()
+        self.late_arrivals: LateArrivals | None = None  # without deadlines there are none
+        self.adaptive: AdaptiveRunner | None = None
+        self._adopt_settings()
         self.reclaimer: Reclaimer | None = None  # created for the first request that is `revocable`
         self.gates: Gates | None = None
         self.gate_runner: GateRunner | None = None
+        self.member: SeatsHolder | None = None
         self._gated: Sharing | GatedSharing = self.sharing  # replaced when there are gates
+        if configuration.server.fleet is not None:
+            floor = configuration.server.fleet.fallback.floor(configuration.server.total)
+            self.sharing.restrict(now(), SeatGrant(floor, fallback=floor))
         self._apply_states()
+        self._begin_gates(configuration, gates)
+
+    def _begin_gates(self, configuration: Configuration, gates: Gates | None) -> None:
+        """Run the gates of the app and of the configuration, if there are any."""
         if gates is None and configuration.has_gates:
             gates = Gates()
             require_gates(configuration, gates, (gate.name for gate in configuration.server.gates))
         if gates is not None:
             adopt_gates(gates, (), configuration.server.gates)
+            adopt_headroom(gates, self.registry, self.costs)
             self._run_gates(gates)
 
     def _run_gates(self, gates: Gates) -> None:
@@ -115,6 +148,11 @@ class Controller:
     def configuration(self) -> Configuration:
         """The configuration in force."""
         return self.registry.configuration
+
+    @property
+    def seats(self) -> int:
+        """The total of seats now."""
+        return self.sharing.seats
 
     @property
     def levels(self) -> Mapping[str, LevelRuntime]:
@@ -153,6 +191,9 @@ class Controller:
         ):
             is_alone, seated = True, _NONE
         else:
+            if destination.runtime.factors:
+                factor = destination.runtime.factors.get(admission.entropy, WEIGHT_ONE)
+                admission.weight = max(1, destination.weight * factor >> WEIGHT_BITS)
             if shared.alone is not None:
                 destination.runtime.note_alone()  # about the earlier request: from now on it isn't alone
             seated = self._gated.arrive(now, shared, admission)
@@ -166,19 +207,23 @@ class Controller:
         self._count_arrived(now, admission, width)
         if seated:  # `arrive` first frees lingering seats that are due; requests of any level may have got them
             self._wake(now, seated, admission)
+        if self.late_arrivals is not None and admission.state is _WAITING and self.late_arrivals.reject(now, admission):
+            self._abandon(now, admission, Reason.DEADLINE)
 
     def abandon(self, admission: Admission, reason: Reason) -> None:
         """Take a waiting request out of its queue, reject it and wake its task; do nothing unless it waits."""
         # A time-out, a hang-up and the release of another request may be due in the same iteration of the event loop.
         # The first one to run changes the state, before the waiting task resumes. The others then do nothing.
-        if admission.state is not _WAITING:
-            return
-        now = self.now()
+        if admission.state is _WAITING:
+            self._abandon(self.now(), admission, reason)
+
+    def _abandon(self, now: int, admission: Admission, reason: Reason) -> None:
+        """Take a waiting request out of its queue, reject it and wake its task."""
         runtime = admission.destination.runtime
         seated = self._gated.abandon(now, runtime.shared, admission, reason)
         runtime.observe(now)
         if not admission.is_seated:  # `abandon` first frees lingering seats that are due; the request may have got them
-            self._count_left(admission)
+            self._count_left(now, admission)
             self._count_rejected(admission, now)
             if admission.waiter is not None:
                 admission.waiter.wake()
@@ -202,11 +247,7 @@ class Controller:
         histogram.total += lasted
         shared = destination.runtime.shared
         if self.running is not None or destination.route is not None:
-            billed = shared.queueset.charges.billed_ns(admission, lasted)
-            if self.running is not None:
-                self.running.note_released(admission, billed)
-            if destination.route is not None:
-                self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
+            self._learn(now, admission, lasted, long_lived=long_lived)
         # A request that was alone when it arrived is alone only until the next arrival in its level.
         if shared.alone is admission:  # then it has one seat, and `extra_seats` doesn't change
             if now < self._gated.alone_until and not shared.exempt:
@@ -222,6 +263,19 @@ class Controller:
                 self._set_alarm()
         if seated:
             self._wake(now, seated, changed=destination.runtime)
+        if self.member is not None:
+            self.member.note_released()
+
+    def _learn(self, now: int, admission: Admission, lasted: int, *, long_lived: bool) -> None:
+        """Record the end of a request, and learn from it."""
+        destination = admission.destination
+        billed = destination.runtime.shared.queueset.charges.billed_ns(admission, lasted)
+        if self.running is not None:
+            self.running.note_released(admission, billed)
+        if destination.route is not None:
+            self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
+            if self.adaptive is not None and not long_lived and not destination.runtime.shared.exempt:
+                self.adaptive.observe(now, destination.route, lasted, admission)
 
     def record(self, running: "RunningRequests | None") -> None:
         """Record running requests in ``running`` from now on; None stops recording."""
@@ -262,7 +316,7 @@ class Controller:
         """Count and wake a request that a gate has refused; a newcomer is counted by `arrive`."""
         if not is_newcomer:
             admission.destination.runtime.observe(now)
-            self._count_left(admission)
+            self._count_left(now, admission)
             self._count_rejected(admission, now)
             if admission.waiter is not None:
                 admission.waiter.wake()
@@ -292,6 +346,8 @@ class Controller:
                 self.reclaimer.claim(admission.destination.runtime)
             if admission.queue is not None:
                 counters.lengths.observe(admission.queue.length)
+                if self.member is not None:
+                    self.member.note_waiting(admission.queue.length)
             self._set_alarm()
         else:
             self._count_rejected(admission, now)
@@ -320,6 +376,8 @@ class Controller:
                 counters.extra_seats_waiting -= ticket.queued_width - 1
                 counters.extra_seats += ticket.width - 1
             counters.waits.observe(now - ticket.arrived_at)
+            if self.late_arrivals is not None:
+                self.late_arrivals.note_left(now, ticket, is_seated=True)
             if ticket.waiter is not None:
                 ticket.waiter.wake()
 
@@ -334,7 +392,9 @@ class Controller:
         admission.reason = reason
         self._count_rejected(admission, now)
 
-    def _count_left(self, admission: Admission) -> None:
+    def _count_left(self, now: int, admission: Admission) -> None:
+        if self.late_arrivals is not None:
+            self.late_arrivals.note_left(now, admission, is_seated=False)
         counters = admission.destination.counters
         counters.waiting -= 1
         self.backlog.waiting -= 1
@@ -343,6 +403,8 @@ class Controller:
     def _count_rejected(self, admission: Admission, now: int) -> None:
         assert admission.reason is not None
         admission.rejected_at = now
+        if self.adaptive is not None:
+            self.adaptive.note_rejected(now, admission.reason)
         counters = admission.destination.counters
         counters.rejected[admission.reason] += 1
         if self.running is not None:
@@ -377,6 +439,24 @@ class Controller:
         if at is not None:
             self._alarm.ask(at)
 
+    # Other seats
+
+    def restrict(self, grant: SeatGrant, factors: Mapping[str, Mapping[int, int]]) -> None:
+        """Use at most the seats of ``grant`` from now on; set the ``factors`` of the weights of flows, by level."""
+        for name, runtime in self.levels.items():
+            runtime.factors = factors.get(name, _NO_FACTORS)
+        now = self.now()
+        self.look(now)
+        self._wake(now, self._gated.restrict(now, grant))
+        self._set_alarm()
+
+    def cap(self, caps: Mapping[str, int], pause_ns: int) -> None:
+        """Let each level of ``caps`` use at most so many seats from now on (see `Sharing.cap`)."""
+        now = self.now()
+        self.look(now)
+        self._wake(now, self._gated.cap(now, caps, pause_ns))
+        self._set_alarm()
+
     # Another configuration
 
     def reconfigure(self, configuration: Configuration) -> None:
@@ -396,29 +476,70 @@ class Controller:
             require_gates(configuration, gates, (gate.name for gate in configuration.server.gates))
         now = self.now()
         self.look(now)  # before the levels change, so that everything up to now counts for the old levels
-        limits = derive_limits(configuration)  # may raise, so it must come before any change
-        seats, hierarchy = configuration.server.seats, derive_hierarchy(configuration)
-        seated = self._gated.reconfigure(now, seats, wanted_levels(configuration, limits), hierarchy)
-        self.registry.adopt(now, configuration, limits)
+        self._share(now, configuration, self._next_total(configuration.server))
         self.backlog.adopt(configuration.server)
-        self._adopt_bodies()
-        self._wake(now, seated)
         self._apply_states()
         self.look(self.now())  # lingers may have ended during this call
         self._set_alarm()
         if gates is not None:
             self._adopt_gates(gates, old_gates)
 
+    def _share(self, now: int, configuration: Configuration, seats: int) -> None:
+        """Share so many ``seats`` among the levels of ``configuration``, and wake the requests that get some."""
+        limits = derive_limits(configuration, seats)  # may raise, so it must come before any change
+        hierarchy = derive_hierarchy(configuration, seats)
+        seated = self._gated.reconfigure(now, seats, wanted_levels(configuration, limits), hierarchy)
+        self.registry.adopt(now, configuration, limits)
+        self._adopt_settings()
+        self._wake(now, seated)
+
+    def resize(self, seats: int) -> None:
+        """Share another total of seats; the levels keep their parts of it."""
+        now = self.now()
+        self.look(now)
+        self._share(now, self.configuration, seats)
+        self.look(self.now())
+        self._set_alarm()
+
+    def _next_total(self, server: "ServerSettings") -> int:
+        """Return the total of seats with which other settings begin: the present one, if they allow that."""
+        bounds = server.seat_bounds
+        if bounds is None or (self.adaptive is None and bounds.start is not None):
+            return server.total
+        return bounds.clamp(self.seats)
+
+    def _adopt_bounds(self) -> None:
+        """Let the total of seats adapt within the bounds of the configuration, if it has any."""
+        bounds, runner = self.configuration.server.seat_bounds, self.adaptive
+        if bounds is None:
+            self.adaptive = None
+        elif runner is None or runner.bounds != bounds:
+            seats, resize = self.seats, self.resize
+            self.adaptive = AdaptiveRunner(
+                bounds, seats, levels=self.registry, resize=resize, now=self.now, alarm=self._new_alarm
+            )
+
     def _adopt_gates(self, gates: Gates, before: "Sequence[GateSettings]") -> None:
         """Create, change and remove gates as the configuration says; create the runner if there is none."""
         if self.gate_runner is None:
             self._run_gates(gates)
         adopt_gates(gates, before, self.configuration.server.gates)
+        adopt_headroom(gates, self.registry, self.costs)
         gates.settle()
 
-    def _adopt_bodies(self) -> None:
+    def _adopt_settings(self) -> None:
+        """Put the configuration in force for bodies, for the total of seats, and for predictions of waits."""
+        self._adopt_bounds()
         seats = {name: runtime.shared.limits.nominal for name, runtime in self.levels.items()}
         self.bodies.adopt(self.configuration.server.bodies, seats)
+        settings = self.configuration.server.deadlines
+        mode = DEFAULT_MODE if settings is None else settings.prediction  # levels may have deadlines of their own
+        if not self.configuration.has_deadlines or mode == "off":
+            self.late_arrivals = None
+        elif self.late_arrivals is None:
+            self.late_arrivals = LateArrivals(mode, self.costs)
+        else:
+            self.late_arrivals.adopt(mode)
 
     def _apply_states(self) -> None:
         """Open, pause and close the levels as the configuration says."""

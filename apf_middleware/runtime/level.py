@@ -15,6 +15,7 @@ __all__ = ["LONGEST_WAIT_NS", "LevelRuntime", "RequestKinds"]
 LONGEST_WAIT_NS: Final = 60 * 10**9
 """The longest wait, unless a level's configuration sets a different one."""
 
+_NO_FACTORS: Final[Mapping[int, int]] = {}
 _EMPTY: Final = (0, 0, 0, 0)
 _ALONE: Final = (1, 1, 0, 1)
 
@@ -32,14 +33,17 @@ class LevelRuntime:
     """A ``level`` of the configuration with its ``shared`` seats, its open ``streams``, and its counters.
 
     ``occupancy`` records for how long each number of seats in use, of executing requests, of waiting requests and of
-    demanded seats lasted. No two levels that are ever made have the same ``generation``.
+    demanded seats lasted. No two levels that are ever made have the same ``generation``. In a fleet, ``factors`` reduce
+    the weights of flows that also have requests at other members, in units of 2**-16.
     """
 
     __slots__ = (
         "_alone_ns",
         "_schema_counters",
         "_writes",
+        "deadline_ns",
         "drain",
+        "factors",
         "generation",
         "level",
         "occupancy",
@@ -61,6 +65,7 @@ class LevelRuntime:
         self.shared: SharedLevel = shared
         self.generation: int = generation
         self.adopt(level, streams, request_timeout_ns=request_timeout_ns)
+        self.factors: Mapping[int, int] = _NO_FACTORS
         self.drain: DrainMeter = DrainMeter(now)
         self._alone_ns = 0
         self._schema_counters: dict[str, SchemaCounters] = {}
@@ -74,6 +79,7 @@ class LevelRuntime:
         limit_ns = level.wait_limit_ns
         # as upstream: a quarter of the request timeout, and at most a minute
         self.wait_limit_ns: int = min(request_timeout_ns // 4, LONGEST_WAIT_NS) if limit_ns is None else limit_ns
+        self.deadline_ns: int | None = level.deadline_ns
 
     def count_on(self, before: "LevelRuntime", now: int) -> None:
         """Share the counters of ``before``, an earlier level of this name, which still counts while it drains."""

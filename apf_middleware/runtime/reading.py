@@ -11,16 +11,18 @@ from apf_middleware.metrics.reading import (
     AdjustmentReading,
     Bounds,
     LevelReading,
+    PredictionReading,
     SchemaReading,
     ServerReading,
 )
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import Controller
+from apf_middleware.runtime.late_arrivals import OUTCOMES
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.queues import NamedQueues
 
 if TYPE_CHECKING:
-    from apf_middleware.metrics.reading import Kind
+    from apf_middleware.metrics.reading import EventLoopReading, FleetReading, Kind
 
 __all__ = ["read_server"]
 
@@ -36,6 +38,8 @@ def read_server(
     configuration_loads: Mapping[str, int] = MappingProxyType({}),
     unknown_queues: Mapping[str, int] = MappingProxyType({}),
     request_kinds: Mapping[tuple[str, str], Times] = MappingProxyType({}),
+    fleet: "FleetReading | None" = None,
+    event_loop: "EventLoopReading | None" = None,
 ) -> ServerReading:
     """Read all numbers of a server."""
     now = controller.now()
@@ -44,7 +48,7 @@ def read_server(
     return ServerReading(
         levels=tuple(_read_level(runtime, sharing, now) for runtime in shown),
         schemas=tuple(one for runtime in shown for one in _read_schemas(runtime)),
-        seats=controller.configuration.server.seats,
+        seats=sharing.seats if fleet is None else fleet.granted,
         fair_fraction=sharing.fair_fraction if isinstance(sharing, Adjusting) else None,
         authentication_failures=authentication_failures,
         hang_ups={"waiting": controller.hang_ups},
@@ -58,8 +62,12 @@ def read_server(
         queues=queues.list(),
         revocations={} if controller.reclaimer is None else controller.reclaimer.asked,
         live_changes=len(queues.changes.entries),
+        adaptive=None if controller.adaptive is None else controller.adaptive.reading(),
         unknown_queues=dict(unknown_queues),
         request_kinds=request_kinds,
+        fleet=fleet,
+        event_loop=event_loop,
+        predictions=_read_predictions(controller),
         has_legacy_names=controller.configuration.server.metrics.legacy_names,
     )
 
@@ -88,6 +96,22 @@ def _read_level(runtime: LevelRuntime, sharing: object, now: int) -> LevelReadin
         next_discounted_s=discounted,
         limits_streams=runtime.streams.settings.is_limited,
     )
+
+
+def _read_predictions(controller: Controller) -> dict[str, PredictionReading]:
+    """Return what was predicted, for all levels where requests may wait; nothing without deadlines."""
+    late = controller.late_arrivals
+    if late is None:
+        return {}
+    return {
+        level: PredictionReading(
+            {outcome: late.outcomes[level, outcome] for outcome in OUTCOMES},
+            late.predicted_ns[level],
+            late.waited_ns[level],
+        )
+        for level, runtime in controller.levels.items()
+        if not runtime.shared.exempt
+    }
 
 
 def _demand_of(shared: SharedLevel) -> AdjustmentReading | None:

@@ -27,7 +27,7 @@ def share_seats(
     server = configuration.server
     share = Adjusting if server.borrowing == "periodic" else Lending
     return share(
-        server.seats,
+        server.total,
         wanted_levels(configuration, limits),
         discipline=DISCIPLINES[server.discipline],
         strict_upstream=server.strict_upstream,

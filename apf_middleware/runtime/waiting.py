@@ -101,6 +101,7 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
     admission.waiter = waiting = WaitingTask(admission, limit_ns, begin_to_watch, client, loop)
     controller = admission.destination.controller
     monitor = controller.wait_monitors.of(loop)
+    limit_ns = waiting.limit_ns
     # The monitor sets the deadline when the wait becomes long. This can be as late as 2 * WATCH_AFTER_NS after the
     # start of the wait: too late for a limit that isn't longer. So a wait with such a limit gets its deadline at once,
     # and its client isn't watched.
@@ -118,14 +119,14 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
         raise
     finally:
         admission.waiter = None
-        if waiting.deadlines is not None:
-            waiting.deadlines.end(waiting)
+        waiting.end()
     return waiting.client_watch
 
 
 async def wait_in_scope(admission: Admission, limit_ns: int, begin_to_watch: Callable[[C], L], client: C) -> L:
     """Wait as `wait_for_seat` does, on any backend of anyio: the task sleeps in a scope that `wake` cancels."""
     controller = admission.destination.controller
+    limit_ns, reason = _earlier(admission, limit_ns)
     scope = anyio.CancelScope(deadline=anyio.current_time() + limit_ns / _SECOND)
     # The waiter is set before the watch begins, because the client may have hung up already. In this case `wake`
     # cancels the scope before the task enters it, and the sleep in the scope ends at once.
@@ -136,7 +137,7 @@ async def wait_in_scope(admission: Admission, limit_ns: int, begin_to_watch: Cal
         # The scope absorbs only its own cancellation. A cancellation of the task reaches the handler below.
         with scope:
             await anyio.sleep_forever()
-        controller.abandon(admission, Reason.TIME_OUT)  # does nothing if the request has been seated or rejected
+        controller.abandon(admission, reason)  # does nothing if the request has been seated or rejected
     except BaseException:
         controller.leave(admission)
         client_watch.close()
@@ -144,6 +145,14 @@ async def wait_in_scope(admission: Admission, limit_ns: int, begin_to_watch: Cal
     finally:
         admission.waiter = None
     return client_watch
+
+
+def _earlier(admission: Admission, limit_ns: int) -> tuple[int, Reason]:
+    """Return the time until the wait ends, and why: because of its limit, or of the request's deadline before it."""
+    latest = admission.latest_start_ns
+    if latest is None or latest - admission.arrived_at >= limit_ns:
+        return limit_ns, Reason.TIME_OUT
+    return latest - admission.arrived_at, Reason.DEADLINE
 
 
 def _start(run: Callable[[], Coroutine[Any, Any, None]]) -> Cancellable:
@@ -209,10 +218,12 @@ class WaitingTask(Generic[C, L]):
         "_begin_to_watch",
         "_client",
         "_context",
-        "_limit_ns",
         "_loop",
+        "_reason",
+        "_timer",
         "client_watch",
         "deadlines",
+        "limit_ns",
         "woken",
     )
 
@@ -225,7 +236,9 @@ class WaitingTask(Generic[C, L]):
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._admission = admission
-        self._limit_ns = limit_ns
+        self.limit_ns: int
+        self.limit_ns, self._reason = _earlier(admission, limit_ns)
+        self._timer: asyncio.TimerHandle | None = None  # of a deadline
         self._begin_to_watch = begin_to_watch
         self._client = client
         self._loop = loop
@@ -253,13 +266,25 @@ class WaitingTask(Generic[C, L]):
         self._admission.destination.controller.hang_up(self._admission)
 
     def set_deadline(self, monitor: WaitMonitor) -> None:
-        """Schedule the rejection of the request for the end of its wait limit."""
-        self.deadlines = monitor.deadlines(self._limit_ns)
-        self.deadlines.begin(self, self._admission.arrived_at)
+        """Schedule the rejection of the request for the end of its wait limit, or for its deadline."""
+        admission = self._admission
+        if self._reason is Reason.DEADLINE:  # waits with different limits can't share a timer
+            rest = admission.arrived_at + self.limit_ns - admission.destination.controller.now()
+            self._timer = self._loop.call_later(max(0, rest) / _SECOND, self.time_out)
+        else:
+            self.deadlines = monitor.deadlines(self.limit_ns)
+            self.deadlines.begin(self, admission.arrived_at)
+
+    def end(self) -> None:
+        """Forget the rejection that was scheduled."""
+        if self.deadlines is not None:
+            self.deadlines.end(self)
+        elif self._timer is not None:
+            self._timer.cancel()
 
     def time_out(self) -> None:
-        """Reject the request, because its wait limit is over."""
-        self._admission.destination.controller.abandon(self._admission, Reason.TIME_OUT)
+        """Reject the request, because its wait limit is over or its deadline has come."""
+        self._admission.destination.controller.abandon(self._admission, self._reason)
 
     def become_long(self, monitor: WaitMonitor) -> None:
         """Set the deadline and watch the client, unless the wait is over."""

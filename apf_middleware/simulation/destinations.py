@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from apf_middleware.classification import ANONYMOUS, Classification, Identity, RequestDigest
 from apf_middleware.config import Configuration
-from apf_middleware.config.build import derive_classifier, derive_resolver, derive_work
+from apf_middleware.config.build import derive_classifier, derive_criticality, derive_resolver, derive_work
 from apf_middleware.config.estimation import Sources
 from apf_middleware.estimation import Choice, Estimate, route_key
 from apf_middleware.estimation.base import cut, plain_work
@@ -59,7 +59,8 @@ class DestinationResolver:
         self._classify = derive_classifier(configuration).classify
         self._naming = QueueNaming(configuration, _trusts_nothing) if configuration.lets_name_queues else None
         self._estimation = derive_work(configuration, sources)
-        self._learns = self._estimation.dependence.changing
+        self._find_criticality = derive_criticality(configuration)
+        self._learns = self._estimation.dependence.changing or configuration.learns_routes
         self._resolved: dict[tuple[RequestTemplate, int], _Resolved] = {}
 
     def destination(self, template: RequestTemplate, seats: int = 0) -> Destination:
@@ -91,6 +92,7 @@ class DestinationResolver:
             path_parameters=resolution.path_parameters,
             client_address=template.client_address,
         )
+        digest.criticality = self._find_criticality(digest)
         classification = self._place(digest)
         choice = self._estimation.choose(digest, classification)
         work = cut(plain_work(seats), choice.cap) if seats else _at_once(choice.estimate(digest, classification)).work

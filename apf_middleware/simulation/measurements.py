@@ -31,11 +31,12 @@ class Measurements:
         self.clients: list[SimulatedClient] = []
         self.windows: list[Window] = []
         self._servers = servers
+        self._places = sum(backend.places for backend in {server.backend for server in servers})
         self._window_ns = window_ns
         self._warm_up_ns = warm_up_ns
         self._windows_counted = 0
         self._is_counting = False
-        self._capacity_ns = sum(server.places for server in servers) * window_ns
+        self._capacity_ns = self._places * window_ns
 
     def begin(self) -> None:
         """Begin to count: the warm-up is over."""
@@ -56,11 +57,18 @@ class Measurements:
                 seats=tuple(level.close_window(now, self._window_ns) for level in self.levels.values()),
                 waiting=tuple(map(self._waiting, self.levels)),
                 fairness=self._fairness(counted=begin >= self._warm_up_ns),
+                total=self._total(),
             )
         )
 
     def _waiting(self, name: str) -> int:
         return sum(server.controller.levels[name].shared.queueset.waiting for server in self._servers)
+
+    def _total(self) -> int | None:
+        controllers = [server.controller for server in self._servers]
+        if all(controller.adaptive is None for controller in controllers):
+            return None
+        return sum(controller.seats for controller in controllers)
 
     def _fairness(self, *, counted: bool) -> float | None:
         """Return the fairness of all windows so far; those of the warm-up are forgotten when it is over."""
@@ -103,7 +111,7 @@ class Measurements:
             levels=tuple(self._level_result(name, seconds) for name in self.levels),
             windows=tuple(self.windows),
             fairness=_rounded_jain_index([got / fair for _, got, fair in fair_shares]),
-            goodput=round(useful / (sum(server.places for server in self._servers) * seconds * _SECOND), 4),
+            goodput=round(useful / (self._places * seconds * _SECOND), 4),
             wasted=self._wasted_part(),
             requests=sum(tenant.requests for tenant in self.tenants),
             events=events,
@@ -119,7 +127,9 @@ class Measurements:
 
     def _level_result(self, name: str, seconds: float) -> LevelResult:
         meter, place = self.levels[name], list(self.levels).index(name)
-        runtime = [server.controller.levels[name] for server in self._servers]
+        # each member of a fleet knows the seats of the whole fleet
+        is_fleet = self._servers[0].controller.configuration.server.fleet is not None
+        runtime = [server.controller.levels[name] for server in (self._servers[:1] if is_fleet else self._servers)]
         return LevelResult(
             name=name,
             nominal=sum(one.shared.limits.nominal for one in runtime),

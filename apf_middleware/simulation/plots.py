@@ -1,6 +1,7 @@
 """Plots of results as PNG, SVG or PDF, one column for each result. They need the extra ``plots``."""
 
 from collections.abc import Sequence
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -94,6 +95,9 @@ def _seats(axes: "Axes", result: Result, *, first: bool) -> None:
             labels=[_label(result.levels[place].name) for place in used],
             colors=_LEVELS[: len(used)],
         )
+    totals = [_gap(window.total) for window in result.windows]
+    if not all(map(isnan, totals)):
+        axes.step(_times(result), totals, color="#333333", linewidth=1.2, where="mid", label="the server's total")
     axes.set_ylim(bottom=0)
     _name(axes, "seats in use", "level", first=first, always=True)
 

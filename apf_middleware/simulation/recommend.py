@@ -129,7 +129,7 @@ class _Search:
 
     def found(self) -> Recommendation:
         before = self.run(self.given, "as it is")
-        self._note("as it is", self.given.server.seats, before)
+        self._note("as it is", self.given.server.total, before)
         free = self.run_free(_open(self.given), "without a limit")
         self._note("without a limit", 0, free)
         self._look_at_demand(free)
@@ -271,7 +271,7 @@ class _Search:
         """Return the queue length and the wait limit, in nanoseconds."""
         median_ms = level.quantiles_ms["p50"] or 1.0
         patience_ms = max(self._limit(level.name) - median_ms, 0.1 * self._limit(level.name))
-        seats = max(1.0, configuration.server.seats * _part(level.name, configuration))
+        seats = max(1.0, configuration.server.total * _part(level.name, configuration))
         length = math.ceil(patience_ms / median_ms * seats)
         return max(5, min(1000, length)), round(patience_ms * 2) * _MS
 

@@ -23,7 +23,8 @@ class SimulatedRequest:
     backend with ``weight`` seats: the ``asked_seats`` of the scenario, or else those that the configuration estimates.
     ``parent`` is the request that makes it while it is served, and ``called`` the number of requests that it has made
     itself. ``on_conclusion`` is called at its end, with True if it was rejected; ``on_wake`` when its wait in a queue
-    is over. ``is_settled`` means that the client no longer waits for it, whether or not it got a response.
+    is over. ``is_settled`` means that the client no longer waits for it, whether or not it got a response. It
+    ``is_cut_off`` if its server has crashed.
     """
 
     __slots__ = (
@@ -34,6 +35,7 @@ class SimulatedRequest:
         "client",
         "due",
         "has_failed",
+        "is_cut_off",
         "is_settled",
         "on_conclusion",
         "on_wake",
@@ -69,6 +71,7 @@ class SimulatedRequest:
         self.called: int = 0
         self.is_settled: bool = False
         self.has_failed: bool = False
+        self.is_cut_off: bool = False
         self.parent: SimulatedRequest | None = parent
         self.on_conclusion: Callable[[bool], None] | None = None
 

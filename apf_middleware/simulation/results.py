@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-__all__ = ["QUANTILES", "LevelResult", "Result", "TenantResult", "Window"]
+__all__ = ["QUANTILES", "FleetResult", "LevelResult", "MemberResult", "Result", "TenantResult", "Window"]
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 """The quantiles that are reported for each level."""
@@ -66,11 +66,40 @@ class LevelResult:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberResult:
+    """The results of one member of a fleet: its average seats, and as in `LevelResult` its tries that count."""
+
+    number: int
+    seats: float
+    dispatched: int
+    rejected: int
+    wait_p50_ms: float | None
+    wait_p99_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FleetResult:
+    """The results of processes in front of one backend, which may together use the seats of their ``budget``.
+
+    ``most_in_use`` is the largest number of seats in use at one moment, and ``excess_seat_s`` what was used beyond the
+    budget, in seat-seconds. ``epochs`` counts allocators; of the ``messages``, some were ``lost``.
+    """
+
+    budget: int
+    most_in_use: int
+    excess_seat_s: float
+    epochs: int
+    messages: int
+    lost: int
+    members: tuple[MemberResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """One part of the time, by tenant and by level, in the order in which a result lists them.
 
     ``turned_away`` counts tries that were rejected or timed out. ``fairness`` covers all the time so far, from the
-    start or from the end of the warm-up.
+    start or from the end of the warm-up. ``total`` are the seats of all servers at the end, if these are adaptive.
     """
 
     begin_s: float
@@ -81,6 +110,7 @@ class Window:
     seats: tuple[float, ...]
     waiting: tuple[int, ...]
     fairness: float | None
+    total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +118,7 @@ class Result:
     """The result of one simulation. ``fairness`` is Jain's index of the parts that clients got of their fair shares.
 
     ``goodput`` is the part of the backend's capacity that went into responses for which a client still waited,
-    ``wasted`` the part of its work for responses that came too late.
+    ``wasted`` the part of its work for responses that came too late. ``fleet`` has the results of members.
     """
 
     scenario: str
@@ -103,6 +133,7 @@ class Result:
     wasted: float
     requests: int
     events: int
+    fleet: FleetResult | None = None
 
     def tenant(self, name: str) -> TenantResult:
         """Return the tenant of this name."""

@@ -7,7 +7,7 @@ competition than the others.
 """
 
 from collections.abc import Callable
-from itertools import cycle
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final, Literal
@@ -18,9 +18,15 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import TicketState
 from apf_middleware.runtime import retry_after_s
 from apf_middleware.simulation.arrivals import Arrivals, clients_of, draw_seats
+from apf_middleware.simulation.backend import SimulatedBackend
+from apf_middleware.simulation.balancers import balancer
 from apf_middleware.simulation.destinations import DestinationResolver
 from apf_middleware.simulation.events import EventQueue, FifoTimeouts
+from apf_middleware.simulation.fleet import SimulatedFleet
+from apf_middleware.simulation.fleet.layouts import of_members
+from apf_middleware.simulation.fleet.meters import FleetMeters
 from apf_middleware.simulation.measurements import Measurements
+from apf_middleware.simulation.meters import LevelMeter
 from apf_middleware.simulation.recording import RecordedArrivals, RecordedClients, Recording
 from apf_middleware.simulation.requests import ClientGroup, SimulatedClient, SimulatedRequest
 from apf_middleware.simulation.results import Result
@@ -88,20 +94,71 @@ class Simulation:
         self._counted_open = 0  # counted requests that haven't finished
         self._is_over = False
         self._dice = Random(f"{scenario.seed}/simulation")  # noqa: S311 - a simulation
-        self.servers: list[SimulatedServer] = [
-            SimulatedServer(self._events, configuration, scenario.backend, self) for _ in range(scenario.servers)
-        ]
+        self._configuration = configuration = of_members(scenario, configuration)
+        self.servers: list[SimulatedServer] = list(self._new_servers())
         self._resolvers = [DestinationResolver(configuration, server.controller) for server in self.servers]
-        in_turn = scenario.servers == 1 or scenario.balancing == "round-robin"
-        self._turns: Iterator[int] | None = cycle(range(len(self.servers))) if in_turn else None
+        self._balancer = balancer(scenario.balancing, self.servers, self._dice, scenario.seed)
         self._responses = configuration.server.responses
         names = [tenant.name for tenant in scenario.tenants]
         recorded = [f"{name} (recorded)" if name in names else name for name in recording.names] if recording else []
         self.measurements: Measurements = Measurements(
             [*names, *recorded], self.servers, self._window_ns, self._from_ns
         )
+        self.fleet: SimulatedFleet | None = self._new_fleet()
+        members = scenario.members
+        self.fleet_meters: FleetMeters | None = None if members is None else FleetMeters(members.count, self._budget)
         self._schedule_arrivals(recording)
         self._schedule_windows()
+
+    @property
+    def now(self) -> int:
+        """The time in the simulation; it ends after the counted time, when all counted requests have finished."""
+        return self._events.now
+
+    @property
+    def _budget(self) -> int:
+        """The seats that all members may use together."""
+        server, members = self._configuration.server, self.scenario.members
+        return server.total * (1 if members is None or server.fleet is not None else members.count)
+
+    def _new_servers(self) -> "Iterator[SimulatedServer]":
+        """Yield servers, each with a backend of its own, or members, all with the same backend."""
+        scenario, seats = self.scenario, self._configuration.server.total
+        shared = None if scenario.members is None else SimulatedBackend(scenario.backend, seats)
+        for _ in range(scenario.servers if scenario.members is None else scenario.members.count):
+            yield self._new_server(shared or SimulatedBackend(scenario.backend, seats))
+
+    def _new_server(self, backend: SimulatedBackend) -> SimulatedServer:
+        members = self.scenario.members
+        return SimulatedServer(
+            self._events,
+            self._configuration,
+            backend,
+            self,
+            overhead_ns=self.scenario.backend.overhead_ns,
+            may_crash=members is not None and bool(members.events),
+        )
+
+    def _new_fleet(self) -> SimulatedFleet | None:
+        members, settings = self.scenario.members, self._configuration.server.fleet
+        if members is None or settings is None:
+            return None
+        return SimulatedFleet(
+            self._events,
+            self.servers,
+            self._configuration,
+            settings,
+            members,
+            start=self._start_again,
+            seed=self.scenario.seed,
+        )
+
+    def _start_again(self, number: int) -> None:
+        """Start a process in the place of one that has crashed."""
+        before = self.servers[number]
+        self.servers[number] = server = self._new_server(before.backend)
+        server.ended_ns, server.wasted_ns = before.ended_ns, before.wasted_ns
+        self._resolvers[number] = DestinationResolver(self._configuration, server.controller)
 
     def _plan_windows(self, span_ns: int, windows: int | None) -> None:
         self._from_ns = self.scenario.warm_up_ns
@@ -147,6 +204,8 @@ class Simulation:
     def _schedule_windows(self) -> None:
         if self._from_ns:
             self._events.at(self._from_ns, Measurements.begin, self.measurements)
+            if self.fleet_meters is not None:
+                self._events.at(self._from_ns, self.fleet_meters.begin, self._from_ns)
         for number in range(1, self._windows + 1):
             self._events.at(number * self._window_ns, self._close_window, number)
 
@@ -154,7 +213,9 @@ class Simulation:
         """Run to the end, and return the result under ``name``."""
         events = self._events.run()
         seconds = (self._end_ns - self._from_ns) / _SECOND
-        return self.measurements.finish(self.scenario.name, name, seconds, events)
+        result = self.measurements.finish(self.scenario.name, name, seconds, events)
+        meters = self.fleet_meters
+        return result if meters is None else replace(result, fleet=meters.finish(seconds, self.fleet))
 
     def _close_window(self, number: int) -> None:
         self.measurements.close_window(self._events.now)
@@ -162,6 +223,8 @@ class Simulation:
             self._on_progress(number / self._windows, self._submitted)
         if number == self._windows:
             self._is_over = True
+            if self.fleet_meters is not None:
+                self.fleet_meters.end(self._events.now)
             if self._counted_open:
                 self._events.at(self._limit_ns, EventQueue.stop, self._events)
             else:
@@ -189,11 +252,6 @@ class Simulation:
             client.meter.requests += 1
             self._counted_open += 1
         self._try(request)
-
-    def _choose_server(self) -> int:
-        if self._turns is not None:
-            return next(self._turns)
-        return self._dice.randrange(len(self.servers))
 
     def _try(self, request: SimulatedRequest) -> None:
         request.asked_at = now = self._events.now
@@ -231,9 +289,22 @@ class Simulation:
         if self._counts(request):
             level.dispatched += 1
             level.waits.add(now - admission.arrived_at)
+        if self.fleet_meters is not None:
+            meter = self._change_seats(request, admission.width)
+            if self._counts(request):
+                meter.dispatched += 1
+                meter.waits.add(now - admission.arrived_at)
+
+    def _change_seats(self, request: SimulatedRequest, by: int) -> LevelMeter:
+        """Add ``by`` to the seats in use at the member that has ``request``, and return its meter."""
+        assert self.fleet_meters is not None, "only members have meters of their own"
+        self.fleet_meters.change(self._events.now, request.server_index, request.admission, by)
+        return self.fleet_meters.members[request.server_index]
 
     def served(self, request: SimulatedRequest) -> None:
         """Make the next call to another tenant for ``request`` (see ``calls``), or finish ``request``."""
+        if request.is_cut_off:
+            return
         group = request.client.group
         if request.called == len(group.callees) or request.has_failed:
             self.servers[request.server_index].finish(request)
@@ -249,14 +320,28 @@ class Simulation:
         now = self._events.now
         level = self.measurements.levels[request.admission.level]
         level.change(now, -request.admission.width)
+        if self.fleet_meters is not None:
+            self._change_seats(request, -request.admission.width)
         if self._counts(request):
             level.latencies.add(now - request.asked_at)
         if not request.is_settled:
             self._conclude(request, "failed" if request.has_failed else "served")
 
+    def interrupted(self, request: SimulatedRequest) -> None:
+        admission = request.admission
+        self.measurements.levels[admission.level].change(self._events.now, -admission.width)
+        if self.fleet_meters is not None:
+            self._change_seats(request, -admission.width)
+
+    def broken(self, request: SimulatedRequest) -> None:
+        request.client.meter.turned_away += 1
+        self._conclude(request, "rejected")
+
     def rejected(self, request: SimulatedRequest) -> None:
         is_counted, admission = self._counts(request), request.admission
         self.measurements.levels[admission.level].rejected += is_counted
+        if self.fleet_meters is not None:
+            self.fleet_meters.members[request.server_index].rejected += is_counted
         if request.is_settled:
             return
         meter = request.client.meter
@@ -340,7 +425,7 @@ class Simulation:
         parent: SimulatedRequest | None,
     ) -> SimulatedRequest:
         """Create a request to the server of its ``parent``, or to the next server if it has none."""
-        index = self._choose_server() if parent is None else parent.server_index
+        index = self._balancer.choose(client) if parent is None else parent.server_index
         destination = self._resolvers[index].destination(client.template, seats)
         return SimulatedRequest(
             client, due, service_ns, destination, server_index=index, asked_seats=seats, parent=parent

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from apf_middleware.config import Configuration
-from apf_middleware.config.scenario import Backend
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.gates import Gates
 from apf_middleware.runtime import Controller
+from apf_middleware.runtime.time_limits import limit_time
+from apf_middleware.simulation.backend import SimulatedBackend
 from apf_middleware.simulation.events import EventQueue, FifoTimeouts, VirtualTimer
 from apf_middleware.simulation.requests import SimulatedRequest
 
@@ -33,33 +34,58 @@ class ServerObserver(Protocol):
 
     def rejected(self, request: SimulatedRequest) -> None: ...
 
+    def interrupted(self, request: SimulatedRequest) -> None: ...
+
+    def broken(self, request: SimulatedRequest) -> None: ...
+
 
 class SimulatedServer:
-    """A server of this configuration; ``observer`` receives the events of its requests."""
+    """A server of this configuration in front of ``backend``, which needs ``overhead_ns`` for each request itself.
+
+    ``observer`` receives the events of its requests, and ``open`` is their number. A server that ``may_crash`` knows
+    them all.
+    """
 
     def __init__(
-        self, events: EventQueue, configuration: Configuration, backend: Backend, observer: ServerObserver
+        self,
+        events: EventQueue,
+        configuration: Configuration,
+        backend: SimulatedBackend,
+        observer: ServerObserver,
+        *,
+        overhead_ns: int = 0,
+        may_crash: bool = False,
     ) -> None:
         def alarm(ring: Callable[[], None], _now: Callable[[], int]) -> VirtualTimer:
             return VirtualTimer(events, ring)
 
         self._events = events
-        self._backend = backend
         self._observer = observer
         self._free_at = 0
-        self._phase_ns = backend.overhead_ns // _PHASES
+        self._phase_ns = overhead_ns // _PHASES
         self._wait_limits: dict[str, FifoTimeouts[SimulatedRequest]] = {}
         # Given a `Gates`, the controller also accepts the names of gates that the application would add at startup.
         gates = Gates() if configuration.has_gates else None
         self.controller: Controller = Controller(configuration, gates, now=events.read, alarm=alarm)
-        self.places: int = configuration.server.seats if backend.places is None else backend.places
-        self.load: int = 0
+        self._has_deadlines = configuration.has_deadlines
+        self._tells_deadlines = configuration.server.deadlines is not None
+        self.backend: SimulatedBackend = backend
+        self.open: int = 0
+        self.has_crashed: bool = False
+        # In the order of their arrivals; the values say whether they have begun at the backend.
+        self._requests: dict[SimulatedRequest, bool] | None = {} if may_crash else None
         self.ended_ns: int = 0  # seat-nanoseconds of work, and the part for responses that came too late
         self.wasted_ns: int = 0
 
     def receive(self, request: SimulatedRequest) -> None:
         """Take a request from a client; the server reads it when its earlier work is done."""
         request.on_wake = self._woken
+        if self.has_crashed:  # its controller is still changing its state if this is a retry
+            self._events.at(self._events.now, self._observer.broken, request)
+            return
+        self.open += 1
+        if self._requests is not None:
+            self._requests[request] = False
         self._work(self._read, request)
 
     def _work(self, step: Callable[[SimulatedRequest], None], request: SimulatedRequest, phases: int = 1) -> None:
@@ -71,17 +97,25 @@ class SimulatedServer:
             step(request)
 
     def _read(self, request: SimulatedRequest) -> None:
+        if self.has_crashed:
+            return
         if request.is_settled:  # the client has left already
+            self._forget(request)
             return
         now = self._events.now
         admission = request.admission
+        if self._has_deadlines:
+            self._limit_time(request)
         self.controller.arrive(now, admission)
         state = admission.state
         if state is _SEATED:
             self._work(self._begin, request)
         elif state is _WAITING:
             admission.waiter = request  # as the task of a server would wait, so that the controller can wake it
-            runtime = admission.destination.runtime
+            runtime, latest = admission.destination.runtime, admission.latest_start_ns
+            if latest is not None and latest < now + runtime.wait_limit_ns:
+                self._events.at(max(now, latest), self._end_wait, request)
+                return
             limits = self._wait_limits.get(runtime.name)
             if limits is None:
                 limits = self._wait_limits[runtime.name] = FifoTimeouts(self._events, self._time_out, _is_not_waiting)
@@ -89,36 +123,58 @@ class SimulatedServer:
         else:
             self._reject(request)
 
+    def _limit_time(self, request: SimulatedRequest) -> None:
+        """Set the deadline of a request whose client tells for how long it waits, or whose level has one."""
+        own = request.admission.destination.runtime.deadline_ns
+        told = request.client.group.timeout_ns if self._tells_deadlines else 0
+        left = min((one for one in (own, told or None) if one is not None), default=None)
+        if left is not None:
+            limit_time(request.admission, request.asked_at, left, self.controller.costs)
+
+    def _end_wait(self, request: SimulatedRequest) -> None:
+        self.controller.abandon(request.admission, Reason.DEADLINE)
+
     def _time_out(self, request: SimulatedRequest) -> None:
         self.controller.abandon(request.admission, Reason.TIME_OUT)
 
     def _woken(self, request: SimulatedRequest) -> None:
+        if self.has_crashed:
+            return
         if request.admission.state is _SEATED:
             self._work(self._begin, request)
-        elif not request.is_settled:
+        elif request.is_settled:
+            self._forget(request)
+        else:
             # Not at once, because the controller is still changing its state.
             self._events.at(self._events.now, self._reject, request)
 
     def _reject(self, request: SimulatedRequest) -> None:
         """Send a rejection, which takes the server as long as any response."""
-        self._work(self._observer.rejected, request, _PHASES - 1)
+        self._work(self._finish_rejection, request, _PHASES - 1)
+
+    def _finish_rejection(self, request: SimulatedRequest) -> None:
+        if not self.has_crashed:
+            self._forget(request)
+            self._observer.rejected(request)
 
     def _begin(self, request: SimulatedRequest) -> None:
-        """Start the request at the backend; it takes longer if the backend has more to do at this moment."""
-        # The slowdown is fixed at the start: later arrivals slow down only themselves.
-        self.load = load = self.load + request.weight
-        duration = request.service_ns
-        if load > self.places:
-            duration = int(duration * (load / self.places) ** self._backend.exponent)
+        """Start the request at the backend."""
+        if self.has_crashed:
+            return
+        if self._requests is not None:
+            self._requests[request] = True
+        duration = self.backend.begin(request.service_ns, request.weight)
         self._observer.seated(request)
         self._events.at(self._events.now + duration, self._respond, request)
 
     def _respond(self, request: SimulatedRequest) -> None:
-        self._work(self._finish_own_work, request)
+        if not self.has_crashed:
+            self._work(self._finish_own_work, request)
 
     def _finish_own_work(self, request: SimulatedRequest) -> None:
-        self.load -= request.weight
-        self._observer.served(request)
+        if not self.has_crashed:
+            self.backend.end(request.weight)
+            self._observer.served(request)
 
     def finish(self, request: SimulatedRequest) -> None:
         """Complete the response, whether or not the client still waits for it, and free the seats."""
@@ -126,15 +182,35 @@ class SimulatedServer:
         self.ended_ns += work
         if request.is_settled or request.has_failed:
             self.wasted_ns += work
+        self._forget(request)
         self._observer.answered(request)
         self.controller.release(request.admission)
+
+    def _forget(self, request: SimulatedRequest) -> None:
+        """Note that a request has ended."""
+        self.open -= 1
+        if self._requests is not None:
+            del self._requests[request]
+
+    def crash(self) -> None:
+        """End the process, and with it all requests; those that come later fail, too."""
+        requests, self._requests = self._requests, {}
+        assert requests is not None, "only a server that may crash does"
+        self.has_crashed, self.open = True, 0
+        for request, has_begun in requests.items():
+            request.is_cut_off = True
+            if has_begun:
+                self.backend.end(request.weight)
+                self._observer.interrupted(request)
+            if not request.is_settled:
+                self._observer.broken(request)
 
     def disconnect(self, request: SimulatedRequest) -> None:
         """End the client's connection: a waiting request leaves its queue, a running one continues."""
         self.controller.hang_up(request.admission)
 
     def __repr__(self) -> str:
-        return f"<SimulatedServer: load of {self.load} on {self.places} places, {self.controller!r}>"
+        return f"<SimulatedServer: {self.open} requests, {self.backend!r}, {self.controller!r}>"
 
 
 def _is_not_waiting(request: SimulatedRequest) -> bool:

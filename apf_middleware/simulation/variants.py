@@ -37,7 +37,9 @@ def _max_in_flight(configuration: Configuration) -> Configuration:
 
 
 def _kubernetes(configuration: Configuration) -> Configuration:
-    server = replace(configuration.server, borrowing="periodic", discipline="equal-serial", strict_upstream=True)
+    server = replace(
+        configuration.server, borrowing="periodic", discipline="equal-serial", strict_upstream=True, fleet=None
+    )
     return replace(configuration, server=server)
 
 
@@ -49,7 +51,7 @@ VARIANTS: Mapping[str, Callable[[Configuration], Configuration]] = {
     "own": lambda configuration: configuration,
 }
 """Variants by name: no limit at all; the same seats with one queue, as a semaphore; the same seats without a queue;
-the same levels with Kubernetes' discipline, borrowing and known defects; the configuration as it is.
+the same levels with Kubernetes' discipline, borrowing and known defects, without a fleet; the configuration as it is.
 """
 
 

@@ -129,6 +129,15 @@ def test_the_top_exports_few_names() -> None:
     assert len(apf_middleware.__all__) <= 20
 
 
+def test_no_module_hides_a_name_of_its_package() -> None:
+    """Importing ``package.name`` replaces the object that the package exports as ``name``."""
+    modules = [importlib.import_module(name) for name in MODULES]
+    hidden = [
+        f"{one.__name__}.{name}" for one in modules for name in one.__all__ if inspect.ismodule(getattr(one, name))
+    ]
+    assert hidden == []
+
+
 def test_everybody_imports_inward_only() -> None:
     command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

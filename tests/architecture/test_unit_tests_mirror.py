@@ -13,6 +13,7 @@ DECLARATIONS: Final = {
     "_version.py": "one constant",
     "classification/digest.py": "values without behaviour",
     "config/formats/definition.py": "values without behaviour",
+    "propagation/current.py": "one variable",
 }
 """Modules in which there is nothing to test, with the reason."""
 
@@ -30,12 +31,23 @@ ELSEWHERE: Final = {
     "adapters/sqlalchemy.py": "integration/adapters/test_sqlalchemy.py",
     # What surrounds or awaits a whole app, on asyncio and on trio.
     "asgi/control_socket.py": "integration/test_control_sockets.py",
+    "asgi/fleet.py": "integration/test_fleet.py",
+    "asgi/fleet_notices.py": "integration/test_fleet_notices.py",
+    "asgi/load_reports.py": "integration/test_load_reports.py",
     "asgi/middleware.py": "integration/test_startup.py",
     "asgi/request_handler.py": "integration/test_transparency.py",
+    "asgi/readiness.py": "integration/test_load_reports.py",
+    "asgi/request_deadlines.py": "integration/test_request_deadlines.py",
     "asgi/scrape.py": "integration/test_publishing.py",
     "asgi/service.py": "integration/test_saturated_reload.py",
     "asgi/startup_gates.py": "integration/test_gates.py",
     "asgi/tracing.py": "integration/test_tracing.py",
+    "runtime/fleet/host.py": "integration/test_fleet.py",
+    "runtime/fleet/host_allocator.py": "integration/test_fleet.py",
+    "runtime/fleet/redis_allocator.py": "integration/test_redis_fleet.py",
+    "runtime/fleet/redis_fleet.py": "integration/test_redis_fleet.py",
+    "runtime/fleet/redis_link.py": "integration/test_redis_link.py",
+    "runtime/fleet/redis_scripts.py": "integration/test_redis_link.py",
     "runtime/gate_runner.py": "integration/test_gates.py",
     "runtime/waiting.py": "integration/test_waiting.py",
     # Settings and what they make of requests.

@@ -23,7 +23,7 @@ from apf_middleware.classification import (
     ValueMatch,
 )
 
-__all__ = ["choose", "flow_of", "matches"]
+__all__ = ["choose", "flow_of", "matches", "weight_of"]
 
 ALL = ("*",)
 
@@ -199,3 +199,30 @@ def path_parameter(schema: FlowSchema, name: str, digest: RequestDigest) -> str:
                 if name in found:
                     return found[name]
     return ""
+
+
+def weight_of(schema: FlowSchema, digest: RequestDigest) -> float:
+    """Return the weight: by the function, by the groups, by the name of the flow, or the schema's own."""
+    weights = schema.weights
+    if weights is None:
+        return 1
+    own = weights.function(digest) if weights.function else None
+    if own is not None:
+        return own
+    of_groups = [named(weights.groups, group) for group in digest.identity.groups]
+    known = [weight for weight in of_groups if weight is not None]
+    if known:
+        return max(known)
+    of_flow = named(weights.flows, flow_of(schema, digest))
+    return weights.default if of_flow is None else of_flow
+
+
+def named(entries: Sequence[tuple[str, float]], name: str) -> float | None:
+    """Return the weight of the entry that fits the name best: the name itself, or else the longest pattern."""
+    exact = [weight for entry, weight in entries if entry == name and not entry.endswith("*")]
+    fitting = [
+        (len(entry), weight)
+        for entry, weight in entries
+        if entry.endswith("*") and re.match(re.escape(entry[:-1]), name)
+    ]
+    return exact[0] if exact else max(fitting)[1] if fitting else None

@@ -5,8 +5,9 @@ disciplines' modules): nothing ends virtually before it has ended, guesses are a
 by the level's, a request that leaves takes its demand along, a queue owes no more than C requests.
 
 A plain twin keeps lists, looks at all of them for every question, and divides the seats anew with fractions each time.
-It has no heaps, no categories and no common meter: every queue's meter is simply moved on by its share. From our code
-come only the interface and the grain in which meters are counted, because both must round alike where they round.
+It has no heaps, no categories and no common meter: every queue's meter is simply moved on by its share, divided by its
+weight. From our code come only the interface and the grain in which meters are counted, because both must round alike
+where they round: the meters of all queues that get less than they demand, to whole grains at each step.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from math import ceil, floor, inf
 from apf_middleware.fairqueuing import Discipline, Ticket
 from apf_middleware.fairqueuing.disciplines.max_min_model import GRAIN_BITS, GRAINS_PER_UNIT, TICK_BITS
 from apf_middleware.fairqueuing.ticket import Queue
-from apf_middleware.fairqueuing.work import seat_seconds
+from apf_middleware.fairqueuing.work import WEIGHT_ONE, seat_seconds
 
 GRAINS_PER_SEAT_NS = 1 << GRAIN_BITS
 TICKS_PER_NS = 1 << TICK_BITS
@@ -38,16 +39,40 @@ class Stay:
 
 
 class PlainQueue(Queue):
-    """A queue whose stays are a plain list in order of arrival."""
+    """A queue whose stays are a plain list in order of arrival; ``known_end`` is where those of known length end."""
 
-    __slots__ = ("guess_ns", "next_start", "position", "stays")
+    __slots__ = ("exact", "guess_ns", "known_end", "stays")
 
     def __init__(self, index: int, guess_ns: int) -> None:
         super().__init__(index)
         self.guess_ns = guess_ns
         self.stays: list[Stay] = []
-        self.position = 0
-        self.next_start = 0
+        self.exact = Fraction(0)
+        self.known_end = 0
+
+    @property
+    def position(self) -> int:
+        return floor(self.exact)
+
+    def weighed(self, work: Fraction | int) -> Fraction:
+        """Return how far the meter moves for this work."""
+        return Fraction(work) * WEIGHT_ONE / self.weight
+
+    def running_work(self) -> int:
+        works = (stay.work for stay in self.stays if stay.seated_at is not None and stay.end is None)
+        return sum(works) * GRAINS_PER_UNIT
+
+    @property
+    def next_start(self) -> int:
+        return self.known_end + floor(self.weighed(self.running_work()))
+
+    @next_start.setter
+    def next_start(self, position: int) -> None:
+        self.known_end = position - floor(self.weighed(self.running_work()))
+
+    def way_to(self, position: int, share: Fraction) -> Fraction:
+        """Return the way to a position. A queue with less than it demands is where the grains are that it has got."""
+        return position - (self.exact if share == self.rho else Fraction(self.position))
 
     @property
     def rho(self) -> int:
@@ -57,14 +82,15 @@ class PlainQueue(Queue):
         return next((stay for stay in self.stays if stay.ticket is ticket), None)
 
 
-def max_min_shares(capacity: int, demands: Sequence[int]) -> list[Fraction]:
-    """min(rho, mu_fair) for each: the least are met in full while what is left allows it."""
+def max_min_shares(capacity: int, demands: Sequence[int], weights: Sequence[int] = ()) -> list[Fraction]:
+    """min(rho, weight * theta) for each: the least for their weight are met in full while what is left allows it."""
+    weighed = weights or [1] * len(demands)
     shares = [Fraction(0)] * len(demands)
-    left = Fraction(capacity)
-    order = sorted(range(len(demands)), key=demands.__getitem__)
-    for rank, place in enumerate(order):
-        shares[place] = min(Fraction(demands[place]), left / (len(demands) - rank))
+    left, others = Fraction(capacity), sum(weighed)
+    for place in sorted(range(len(demands)), key=lambda place: Fraction(demands[place], weighed[place])):
+        shares[place] = min(Fraction(demands[place]), left * weighed[place] / others)
         left -= shares[place]
+        others -= weighed[place]
     return shares
 
 
@@ -73,6 +99,7 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
 
     name = "max-min-serial"
     is_restless = True
+    is_weighted = True
 
     def __init__(self, concurrency: int, guess_ns: int) -> None:
         self.concurrency = concurrency
@@ -103,14 +130,15 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
     def shares(self) -> dict[PlainQueue, Fraction]:
         """Return the part of each queue that wants any."""
         asking = [queue for queue in self.queues if queue.rho]
-        return dict(zip(asking, max_min_shares(self.capacity(), [queue.rho for queue in asking]), strict=True))
+        demands, weights = [queue.rho for queue in asking], [queue.weight for queue in asking]
+        return dict(zip(asking, max_min_shares(self.capacity(), demands, weights), strict=True))
 
     def advance(self, elapsed_ns: int, demand: int) -> None:  # noqa: ARG002 - as the interface
         until = self.now + elapsed_ns
         while True:
             shares = self.shares()
             waits = [
-                ceil(Fraction(stay.end - queue.position) / share / GRAINS_PER_SEAT_NS)
+                ceil(queue.way_to(stay.end, share) / queue.weighed(share) / GRAINS_PER_SEAT_NS)
                 for queue, share in shares.items()
                 for stay in queue.stays
                 if share and stay.is_gone and stay.end is not None
@@ -118,11 +146,16 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
             step = min([until - self.now, *waits])
             self.now += step
             for queue, share in shares.items():
-                queue.position += floor(share * step * GRAINS_PER_SEAT_NS)
+                self.move(queue, share, step)
                 queue.stays = [stay for stay in queue.stays if not self.is_over(queue, stay)]
             if self.now == until:
                 break
         self.outgrow()
+
+    @staticmethod
+    def move(queue: PlainQueue, share: Fraction, elapsed_ns: int) -> None:
+        way = queue.weighed(share) * elapsed_ns * GRAINS_PER_SEAT_NS
+        queue.exact += way if share == queue.rho else floor(way)
 
     @staticmethod
     def is_over(queue: PlainQueue, stay: Stay) -> bool:
@@ -147,7 +180,6 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
                     more = seat_seconds(seats, longer) - seat_seconds(seats, stay.guess_ns)
                     stay.guess_ns = longer
                     stay.work += more
-                    queue.next_start += more * GRAINS_PER_UNIT
 
     # What happens
 
@@ -173,7 +205,6 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
         stay.width = ticket.width
         stay.seated_at, stay.guess_ns = self.now, queue.guess_ns
         stay.work = ticket.work.total(queue.guess_ns)
-        queue.next_start += stay.work * GRAINS_PER_UNIT
         self.turn = queue.index
         self.lift(queue)
 
@@ -191,12 +222,9 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
         stay = queue.stay_of(ticket)
         assert stay is not None
         known = seat_seconds(ticket.work.seats, duration_ns) + ticket.work.final_work
-        queue.next_start += (known - stay.work) * GRAINS_PER_UNIT
-        running = sum(other.work for other in queue.stays if other.seated_at is not None and other.end is None)
-        behind = (running - stay.work) * GRAINS_PER_UNIT
-        work = max(known, seat_seconds(ticket.work.seats, self.guess_ns)) * GRAINS_PER_UNIT
-        stay.end = min(queue.next_start - behind, queue.position + self.concurrency * work)
-        queue.next_start = stay.end + behind
+        most = self.concurrency * max(known, seat_seconds(ticket.work.seats, self.guess_ns))
+        end = queue.known_end + floor(queue.weighed(known * GRAINS_PER_UNIT))
+        stay.end = queue.known_end = min(end, queue.position + floor(queue.weighed(most * GRAINS_PER_UNIT)))
         self.learn(queue, duration_ns)
         self.lift(queue)
         if not ticket.work.linger_ns:
@@ -211,6 +239,18 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
         if self.is_over(queue, stay):
             queue.stays.remove(stay)
 
+    def reweigh(self, queue: PlainQueue, weight: int) -> None:
+        """Let all ends be ahead by the same work; what is owed becomes neither more work nor a longer way."""
+        position, former, way = queue.position, queue.weight, queue.next_start - queue.position
+        if way > 0 or weight > former:
+            way = way * former // weight
+        for stay in queue.stays:
+            if stay.end is not None:
+                stay.end = position + (stay.end - position) * former // weight
+        queue.exact = Fraction(position)
+        queue.weight = weight
+        queue.next_start = position + way
+
     def resize(self, concurrency: int) -> None:
         self.concurrency = concurrency
 
@@ -223,18 +263,21 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
 
     # The question
 
-    def expected_end(self, queue: PlainQueue, shares: dict[PlainQueue, Fraction]) -> tuple[float, int]:
+    def expected_end(self, queue: PlainQueue, shares: dict[PlainQueue, Fraction]) -> tuple[float, Fraction]:
         """When the queue's oldest ticket would end: in ticks, or never, and then by the work that is left."""
-        left = self.left(queue)
-        if not shares[queue]:
+        share = shares[queue]
+        left = queue.way_to(self.last_end(queue), share)
+        if not share:
             return inf, left
-        expected = self.now * TICKS_PER_NS + floor(Fraction(left) * TICKS_PER_NS / shares[queue] / GRAINS_PER_SEAT_NS)
-        return expected, left if shares[queue] < queue.rho else 0  # the limited among themselves by their work
+        wait = floor(left * TICKS_PER_NS / queue.weighed(share) / GRAINS_PER_SEAT_NS)
+        # the limited among themselves by their work
+        return self.now * TICKS_PER_NS + wait, left if share < queue.rho else Fraction(0)
 
-    def left(self, queue: PlainQueue) -> int:
-        """How far the queue's meter is from the end of its oldest waiting ticket."""
+    def last_end(self, queue: PlainQueue) -> int:
+        """Where the queue's meter is at the end of its oldest waiting ticket."""
         assert queue.oldest is not None
-        return queue.next_start + queue.oldest.work.total(self.first_guess_ns) * GRAINS_PER_UNIT - queue.position
+        work = queue.oldest.work.total(self.first_guess_ns) * GRAINS_PER_UNIT
+        return queue.next_start + floor(queue.weighed(work))
 
     def pick(self, widest: int | None = None) -> int:
         waiting = [
@@ -285,7 +328,7 @@ class PlainConcurrentQueue(PlainQueue):
     def progress(self) -> int:
         if not self.occupied:
             return self.progress_then
-        return self.progress_then + (self.position - self.since) // self.occupied
+        return self.progress_then + (self.position - self.since) * self.weight // (WEIGHT_ONE * self.occupied)
 
     def occupy(self, seats: int) -> None:
         self.progress_then, self.since = self.progress(), self.position
@@ -293,7 +336,7 @@ class PlainConcurrentQueue(PlainQueue):
 
     def when(self, progress: int) -> int:
         """Where the work meter is when P comes to ``progress``."""
-        return self.since + self.occupied * (progress - self.progress_then)
+        return self.since + ceil(self.weighed(self.occupied * (progress - self.progress_then)))
 
     def running(self) -> list[VirtualStay]:
         return [stay for stay in self.stays if isinstance(stay, VirtualStay) and stay.begin is not None]
@@ -314,7 +357,7 @@ class PlainMaxMinConcurrent(PlainMaxMinSerial):
         while True:
             shares = self.shares()
             ends = [
-                (max(0, ceil(Fraction(queue.when(stay.until) - queue.position) / share / GRAINS_PER_SEAT_NS)))
+                max(0, ceil(queue.way_to(queue.when(stay.until), share) / queue.weighed(share) / GRAINS_PER_SEAT_NS))
                 for queue, share in shares.items()
                 if isinstance(queue, PlainConcurrentQueue) and share
                 for stay in queue.running()
@@ -322,7 +365,7 @@ class PlainMaxMinConcurrent(PlainMaxMinSerial):
             step = min([until - self.now, *ends])
             self.now += step
             for queue, share in shares.items():
-                queue.position += floor(share * step * GRAINS_PER_SEAT_NS)
+                self.move(queue, share, step)
             if not self.end_what_is_due() and self.now == until:
                 break
 
@@ -421,13 +464,19 @@ class PlainMaxMinConcurrent(PlainMaxMinSerial):
             if isinstance(queue, PlainConcurrentQueue):
                 self.start_next(queue)
 
-    def left(self, queue: PlainQueue) -> int:
+    def reweigh(self, queue: PlainQueue, weight: int) -> None:
+        assert isinstance(queue, PlainConcurrentQueue)
+        queue.occupy(0)
+        queue.exact = Fraction(queue.position)
+        queue.weight = weight
+
+    def last_end(self, queue: PlainQueue) -> int:
         assert queue.oldest is not None
         stay = queue.stay_of(queue.oldest)
         assert isinstance(stay, VirtualStay)
         assert isinstance(queue, PlainConcurrentQueue)
         begin = min(other.until for other in queue.running()) if stay.begin is None else stay.begin
-        return queue.when(begin + self.first_guess_ns * GRAINS_PER_SEAT_NS) - queue.position
+        return queue.when(begin + self.first_guess_ns * GRAINS_PER_SEAT_NS)
 
 
 @dataclass(eq=False)
@@ -440,34 +489,40 @@ class Run:
 
 
 class AttainingQueue(Queue):
-    """A queue, the seat-time of its requests that are over, and those that have seats."""
+    """A queue, the seat-time of its requests that are over, and those that have seats; ``base`` is where it began."""
 
-    __slots__ = ("finished", "guess_ns", "runs")
+    __slots__ = ("base", "finished", "guess_ns", "runs")
 
-    def __init__(self, index: int, finished: int, guess_ns: int) -> None:
+    def __init__(self, index: int, base: int, guess_ns: int) -> None:
         super().__init__(index)
-        self.finished = finished
+        self.base = base
+        self.finished = 0
         self.guess_ns = guess_ns
         self.runs: list[Run] = []
 
+    def running(self, now: int) -> int:
+        return sum(run.width * (now - run.began) for run in self.runs)
+
     def attained(self, now: int) -> int:
-        return self.finished + sum(run.width * (now - run.began) for run in self.runs)
+        return self.base + (self.finished + self.running(now)) * WEIGHT_ONE // self.weight
 
     def meter(self, now: int) -> int:
         """Return the service attained by ``now``; running requests count for the guess at least."""
         guessed = sum(run.width for run in self.runs) * self.guess_ns
-        return self.finished + max(guessed, self.attained(now) - self.finished)
+        return self.base + (self.finished + max(guessed, self.running(now))) * WEIGHT_ONE // self.weight
 
 
 class PlainEqualSerial(Discipline[AttainingQueue]):
     """`equal-serial` in O(n): all meters are read for each question, and all are set when competition begins."""
 
     name = "equal-serial"
+    is_weighted = True
 
     def __init__(self, concurrency: int, guess_ns: int) -> None:
         self.concurrency = concurrency
         self.guess_ns = guess_ns
         self.served_at = self.served_r = 0
+        self.served_weight = WEIGHT_ONE
         self.now = self.read_at = self.turn = 0
         self.r = self.first_r = 0
         self.joined = self.joined_at = 0
@@ -489,8 +544,7 @@ class PlainEqualSerial(Discipline[AttainingQueue]):
             return
         self.read_at = self.now
         if self.is_contended():
-            following = next(other for other in self.queues if other.index == self.pick()).attained(self.now)
-            least = min(following, self.served_r + (self.now - self.served_at) * self.concurrency)
+            least = self.virtual_time()
             if least != self.joined_at:
                 self.joined = 0
         else:
@@ -498,14 +552,34 @@ class PlainEqualSerial(Discipline[AttainingQueue]):
             self.served_at = self.now
             self.joined = 0
             for other in self.queues:
-                other.finished = self.r
+                other.base, other.finished = self.r, 0
                 for run in other.runs:
                     run.began = self.now
         self.joined_at = least
         behind = least - queue.meter(self.now)
         if behind >= 0:
             self.joined += 1
-            queue.finished += behind + self.joined
+            queue.base += behind + self.joined
+
+    def virtual_time(self) -> int:
+        """Return what the next queue has attained, or the last one, and all seats since, if that is less."""
+        following = next(other for other in self.queues if other.index == self.pick()).attained(self.now)
+        since = (self.now - self.served_at) * self.concurrency
+        return min(following, self.served_r + since * WEIGHT_ONE // self.served_weight)
+
+    def reweigh(self, queue: AttainingQueue, weight: int) -> None:
+        """Let the queue be ahead by the same work; what it is owed becomes neither more work nor more on its meter."""
+        former, queue_was = queue.weight, queue.attained(self.now)
+        if self.is_contended():
+            least = self.virtual_time()
+            lead = queue_was - least
+            if lead > 0 or weight > former:
+                lead = lead * former // weight
+            queue.finished = 0
+            queue.base = least + lead - queue.running(self.now) * WEIGHT_ONE // weight
+        queue.weight = weight
+        if queue.length:
+            self.read_at = self.now
 
     def rejoin(self, queue: AttainingQueue, ticket: Ticket) -> None:
         if queue.oldest is ticket:
@@ -521,7 +595,7 @@ class PlainEqualSerial(Discipline[AttainingQueue]):
 
     def dispatch(self, queue: AttainingQueue, ticket: Ticket) -> None:
         self.read_at = self.now
-        self.served_at, self.served_r = self.now, queue.attained(self.now)
+        self.served_at, self.served_r, self.served_weight = self.now, queue.attained(self.now), queue.weight
         self.r = max(self.r, self.served_r)
         self.serve(queue, ticket)
 

@@ -6,7 +6,7 @@ and tests of its own say what it must come to.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from apf_middleware.fairqueuing import LevelLimits, Reason, Work
@@ -44,6 +44,8 @@ class PlainLevel:
     backfill: int = 0
     is_draining: bool = False
     is_held: bool = False
+    cap: int | None = None
+    pause_ns: int = 0
     is_closing: bool = False
     parent: PlainParent | None = None
     priority: int = 0
@@ -69,7 +71,11 @@ class PlainLevel:
 
     @property
     def waits(self) -> bool:
-        return bool(self.waiting) and not self.is_held
+        return bool(self.waiting) and not self.is_stopped
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.is_held or (self.cap is not None and self.used >= max(self.cap, self.least))
 
     @property
     def promised(self) -> int:
@@ -224,6 +230,7 @@ class PlainLending:
     def _claim(self, one: Member, families: dict[PlainParent, list[PlainLevel]]) -> tuple[int, int, int]:
         if isinstance(one, PlainLevel):
             wanted = min(self.most(one), one.used + sum(ticket.work.width for ticket in one.waiting))
+            wanted = wanted if one.cap is None else min(wanted, max(one.cap, one.least))
             least = max(one.least, min(wanted, one.limits.nominal)) if one.is_draining else one.least
             return one.weight, least * SEAT, max(least, wanted) * SEAT
         least = self.parent_least(one)
@@ -345,6 +352,8 @@ class PlainLending:
     def arrive(self, now: int, level: PlainLevel, ticket: PlainTicket) -> list[int]:
         ended = self.advance(now)
         width = ticket.work.width
+        if level.pause_ns and not level.is_draining and not ticket.work.linger_ns:
+            ticket.work = replace(ticket.work, linger_ns=level.pause_ns)
         if level.is_draining or level.is_closing:
             ends = level.is_closing and not level.is_idle
             return ended + self._reject(ticket, Reason.QUEUE_CLOSING if ends else Reason.QUEUE_CLOSED)
@@ -366,7 +375,7 @@ class PlainLending:
     def _arrive_without_queue(self, level: PlainLevel, ticket: PlainTicket) -> list[int]:
         width, most, limit = ticket.work.width, self.most(level), self.limit(level)
         _, saver, saving = self._survey()
-        if level.is_held:
+        if level.is_stopped:
             limit = 0
         elif level.parent in saving or (saver is not None and self.rank(saver) <= self.rank(level)):
             limit = level.least
@@ -392,6 +401,13 @@ class PlainLending:
     def operate(self, now: int, level: PlainLevel, *, held: bool, closing: bool) -> list[int]:
         ended = self.advance(now)
         level.is_held, level.is_closing = held, closing
+        return ended + self.dispatch()
+
+    def cap(self, now: int, caps: dict[str, int], pause_ns: int) -> list[int]:
+        ended = self.advance(now)
+        for level in self.levels:
+            level.cap = None if level.is_draining or level.exempt else caps.get(level.name)
+            level.pause_ns = 0 if level.cap is None else pause_ns
         return ended + self.dispatch()
 
     def release(self, now: int, level: PlainLevel, ticket: PlainTicket) -> list[int]:

@@ -14,6 +14,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from apf_middleware.fairqueuing import QueueSet, QueueSetSettings, Reason, Ticket, TicketState, Work
 from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import UpstreamEqualSerial, UpstreamEqualSerialQueue
 from apf_middleware.fairqueuing.ticket import Queue
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
 
 R_DECREMENT = 2**63 - 1
 HIGH_R = R_DECREMENT + R_DECREMENT // 2
@@ -328,8 +329,12 @@ class Twins:
         """Of the tickets in this state, in order of arrival."""
         return [number for number, (_, ticket) in self.tickets.items() if ticket.state is state]
 
-    def arrive(self, entropy: int, work: Work) -> list[int]:
-        ours, twin = Ticket("flow", entropy, work), TwinTicket(entropy, work.seats, work.final_seats, work.linger_ns)
+    def arrive(self, entropy: int, work: Work, weight: int = WEIGHT_ONE) -> list[int]:
+        """Let a ticket arrive at both; the twin has no weights, because Kubernetes doesn't know any."""
+        ours, twin = (
+            Ticket("flow", entropy, work, weight),
+            TwinTicket(entropy, work.seats, work.final_seats, work.linger_ns),
+        )
         self.tickets[self.arrived] = ours, twin
         self._numbers[ours] = self._numbers[twin] = self.arrived
         self.arrived += 1

@@ -114,3 +114,53 @@ def test_classification_is_measured() -> None:
         ("new-path", 500),
     ]
     assert all(row["us_per_request"] > 0 for row in measured)
+
+
+def test_answers_in_time_are_measured() -> None:
+    measured = rows("benchmarks.deadlines", "--json", "--seconds", "4", "--disciplines", "max-min-serial")
+
+    assert len(measured) == 3 * 3 * 2
+    assert {row["row"] for row in measured} == {"hang-ups", "deadlines"}
+    assert all(0 <= row["wasted"] <= 1 for row in measured)
+
+
+def test_predicted_waits_are_measured() -> None:
+    chosen = "--scenarios", "full", "overload-2", "--disciplines", "max-min-serial"
+    measured = rows("benchmarks.predict", "--json", "--seconds", "5", *chosen)
+
+    assert [row["scenario"] for row in measured] == ["full", "overload-2"]
+    assert all(row["waited"] > 100 and row["error"] > 0 for row in measured)
+
+
+def test_answers_in_time_of_a_real_server_are_measured() -> None:
+    from benchmarks.deadlines_wire import measure  # noqa: PLC0415 - it is an app, too
+
+    row = measure(2, has_deadlines=True, seconds=1)
+    assert row["in_time"] > 0
+    assert 0 < row["goodput"] <= 1.1
+
+
+def test_adaptive_limits_are_compared_with_the_best_static_one() -> None:
+    measured = rows("benchmarks.adaptive", "--json", "--only", "^pool 1.5$", "--seconds", "5")
+
+    by_limiter = {row["limiter"]: row for row in measured}
+    assert (by_limiter["best static"]["goodput"], by_limiter["best static"]["p99"]) == (1, 1)
+    assert by_limiter["static 0.5 c"]["goodput"] < 0.6
+    assert {"own", "Gradient2", "Vegas", "Envoy", "AIMD", "kratos BBR"} < set(by_limiter)
+
+
+def test_the_cost_of_adaptive_limits_is_measured() -> None:
+    measured = rows("benchmarks.adaptive_cost", "--json", "--routes", "1", "10", "--repetitions", "3")
+
+    assert [row["call"] for row in measured[:3]] == ["observe", "note and decide", "window"]
+    assert all(row["us"] > 0 for row in measured)
+
+
+def test_light_requests_beside_blocking_reports_are_measured() -> None:
+    from benchmarks.event_loop import light_ratio, measure  # noqa: PLC0415 - it is an app, too
+
+    rows = [measure(is_elastic=is_elastic, seconds=2) for is_elastic in (False, True)]
+
+    assert [(row["row"], row["cap"]) for row in rows] == [("not elastic", None), ("elastic", 1)]
+    assert all(row["reports_per_s"] > 0 and row["lag_p99_ms"] > 2 for row in rows)
+    assert light_ratio(rows) > 0

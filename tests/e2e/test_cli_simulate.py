@@ -34,8 +34,8 @@ def test_the_scenarios_in_the_documentation_are_fine() -> None:
     page = (ROOT / "docs" / "simulator.md").read_text()
     scenarios = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
 
-    assert len(scenarios) == 1
-    assert [read_scenario_text(text).problems for text in scenarios] == [()]
+    assert len(scenarios) == 2
+    assert [read_scenario_text(text).problems for text in scenarios] == [(), ()]
 
 
 def test_the_lines_of_json_in_the_documentation_are_a_trace(tmp_path: Path) -> None:
@@ -45,7 +45,9 @@ def test_the_lines_of_json_in_the_documentation_are_a_trace(tmp_path: Path) -> N
     assert RequestTrace(tmp_path / "t").survey().counts["user"] == {"alice": 1}
 
 
-@pytest.mark.parametrize("module", ["benchmarks.simulate", "benchmarks.fidelity", "benchmarks.bad_scenarios"])
+@pytest.mark.parametrize(
+    "module", ["benchmarks.simulate", "benchmarks.fidelity", "benchmarks.bad_scenarios", "benchmarks.fleet_scale"]
+)
 def test_benchmarks_have_help(module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.argv", [module, "--help"])
 
@@ -63,3 +65,12 @@ def test_the_speed_of_the_simulator_is_measured() -> None:
     rows = json.loads(result.stdout)
     assert [row["case"] for row in rows] == ["calm", "overload", "trace"]
     assert all(row["requests"] > 1_000 and row["us_per_request"] > 0 for row in rows)
+
+
+def test_fleets_of_several_sizes_are_measured() -> None:
+    command = [sys.executable, "-m", "benchmarks.fleet_scale", "--json", "--members", "1", "10"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    rows = json.loads(result.stdout)
+    assert [row["members"] for row in rows] == [1, 10]
+    assert all(0 < row["allocator_cores"] < 1 and row["messages_per_s"] > 10 for row in rows)

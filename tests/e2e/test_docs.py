@@ -146,7 +146,7 @@ def test_the_reference_lists_types_bounds_and_defaults() -> None:
         [line] = [line for line in lines if line.startswith(f"| `{key}` |")]
         return [cell.strip() for cell in line.strip("|").split("|")]
 
-    assert row("spec.seats")[1:3] == ["integer, 1 to 10,000,000", "`100`"]
+    assert row("spec.seats")[1:3] == ["integer, 1 to 10,000,000 or [seats](#server-seats)", "`100`"]
     assert row("spec.waitLimit")[1:3] == ["duration", ""]
     assert row("spec.level")[1:3] == ["name", "*required*"]
     assert row("spec.response")[1:3] == ["`Queue`, `Reject`", "`Queue`"]

@@ -23,12 +23,14 @@ import pytest
 
 from apf_middleware.config import read
 from examples.behind_proxy.proxy import rewritten
+from tests.support import databases
+from tests.support.prerequisites import require_program
 from tests.support.servers import free_port
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 PAGES = sorted(EXAMPLES.glob("*/README.md"))
-CONFIGS = sorted(path for path in EXAMPLES.rglob("*.yaml") if path.parent.name not in ("config", "scenarios"))
+CONFIGS = sorted(path for path in EXAMPLES.rglob("*.yaml") if not {"config", "scenarios"} & set(path.parts))
 END = "\x1e"
 VOLATILE = (r"(?m)^(date): .*$", r'"(retry_after|waited)": [\d.]+')
 
@@ -41,7 +43,8 @@ class Shown(NamedTuple):
 
     @property
     def is_app(self) -> bool:
-        return self.command.startswith("uvicorn ") or self.command == "python -m examples.workers"
+        modules = ("python -m examples.workers", "python -m examples.three_services")
+        return self.command.startswith("uvicorn ") or self.command in modules
 
     @property
     def is_server(self) -> bool:
@@ -175,6 +178,9 @@ def test_an_example_answers_what_its_page_says(page: Path, place: Path) -> None:
     shown = shown_on(page)
     stage = Stage(place)
     with contextlib.ExitStack() as servers:
+        if "REDIS_URL" in page.read_text():
+            require_program(databases.redis_program(), "redis-server")
+            stage.environment["REDIS_URL"] = servers.enter_context(databases.redis()).url
         outputs = [servers.enter_context(stage.server(one.command)) for one in shown if one.is_server]
         asked = [one for one in shown if not one.is_server]
         printed = stage.run([one.command for one in asked])

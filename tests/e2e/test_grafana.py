@@ -175,8 +175,9 @@ class Loaded:
 
     def substitute(self, query: str, prefix: str, level: str = ".*") -> str:
         """Return the query with a value for each variable, as Grafana fills them in."""
-        instances = "|".join(re.escape(one) for one in self.instances[prefix]).replace("\\", "\\\\")
-        values = {"__rate_interval": SPAN, "job": prefix, "instance": f"({instances})", "level": level}
+        job = f"{prefix}-fleet" if f"{prefix}_fleet_" in query else prefix
+        instances = "|".join(re.escape(one) for one in self.instances[job]).replace("\\", "\\\\")
+        values = {"__rate_interval": SPAN, "job": job, "instance": f"({instances})", "level": level}
         return re.sub(r"\$(\w+)", lambda found: values[found[1]], query)
 
     def series(self, target: Mapping[str, Any], prefix: str, level: str = ".*") -> list[dict[str, Any]]:
@@ -250,7 +251,10 @@ async def load(servers: Mapping[Server, str], prometheus: Prometheus, instances:
 def configure(folder: Path, prefix: str, borrowing: str) -> dict[str, str]:
     """Return the environment of a server whose configuration differs in these two values."""
     text = CONFIG.read_text().replace("prefix: apf", f"prefix: {prefix}").replace("immediate", borrowing)
-    path = folder / f"{prefix}-{borrowing}.yaml"
+    is_fleet = "fleet" in borrowing
+    if not is_fleet:  # adaptive, for its metrics, but always 10
+        text = text.replace("seats: 10", "seats: {adaptive: {min: 10, max: 10}}")
+    path = folder / f"{prefix}-{borrowing.split(maxsplit=1)[0]}-{is_fleet}.yaml"
     path.write_text(text)
     return {"APF_TEST_CONFIG": str(path)}
 
@@ -284,8 +288,13 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
         }
         addresses = [f"127.0.0.1:{server.port}" for server in servers]
         instances = {PREFIX: addresses[:2], KUBERNETES: addresses[2:]}
+        # Members of fleets, without load: their seats are not those that the load expects.
+        for prefix in (PREFIX, KUBERNETES):
+            environment = configure(folder, prefix, f"immediate\n  fleet: {{name: {prefix[:3]}, directory: {folder}}}")
+            member = stack.enter_context(serve("tests.e2e.playground:app", environment=environment, ready="/tell"))
+            instances[f"{prefix}-fleet"] = [f"127.0.0.1:{member.port}"]
         prometheus = stack.enter_context(scraping(prometheus_settings(folder, instances), folder))
-        until(lambda: len(prometheus.ask("query", query="up == 1")["result"]) == len(servers), "first scrapes")
+        until(lambda: len(prometheus.ask("query", query="up == 1")["result"]) == len(servers) + 2, "first scrapes")
         yield asyncio.run(load(servers, prometheus, instances))
 
 
@@ -322,7 +331,7 @@ def test_every_variable_has_values(loaded: Loaded, prefix: str) -> None:
         values[variable["name"]] = set(loaded.prometheus.ask(f"label/{found[2]}/values", **{"match[]": match}))
 
     assert values == {
-        "job": {prefix},
+        "job": {prefix, f"{prefix}-fleet"},
         "instance": set(loaded.instances[prefix]),
         "level": LEVELS,
     }

@@ -112,8 +112,12 @@ def test_the_dashboard_asks_for_all_metrics_but_a_few() -> None:
 
     strict_mode = {"dispatch_r", "epoch_advance_total", "latest_s", "next_discounted_s_bounds"}
     kubernetes_estimates = {"watch_count_samples"}
+    deadlines = {"late_seats_total", "invalid_deadline_headers_total"}  # rejections are shown by reason
+    criticality = {"invalid_criticality_headers_total", "lowered_criticality_total"}  # mistakes of callers
+    other_measurements = {"adaptive_elasticity"}  # the decisions show what follows from it
     covered_by_others = {"read_vs_write_current_requests", "request_concurrency_in_use", "request_concurrency_limit"}
-    assert SUFFIXES - shown == strict_mode | kubernetes_estimates | covered_by_others
+    unseen = strict_mode | kubernetes_estimates | deadlines | criticality | other_measurements
+    assert SUFFIXES - shown == unseen | covered_by_others
 
 
 def test_panels_have_distinct_numbers_and_titles_and_a_word_of_explanation() -> None:

@@ -72,10 +72,12 @@ def prometheus(server: Server, counted: Counter[int], tmp_path_factory: pytest.T
         until(lambda: min(ready.query("count_over_time(up[1h])").values(), default=0) >= 2, "scrapes before the load")
         counted.update(asyncio.run(load(server.url)))
         until(lambda: set(ready.query(DISPATCHED).values()) == {counted[200]}, "scrapes after the load")
+        until(lambda: set(ready.query(TIMED_OUT).values()) == {counted[429]}, "scrapes after the last rejection")
         yield ready
 
 
 DISPATCHED = 'apf_dispatched_requests_total{priority_level="work",flow_schema="users"}'
+TIMED_OUT = 'apf_rejected_requests_total{flow_schema="users",reason="time-out"}'
 
 
 def test_prometheus_can_read_what_it_scrapes_in_both_formats(prometheus: Prometheus, server: Server) -> None:
@@ -93,12 +95,10 @@ def test_prometheus_can_read_what_it_scrapes_in_both_formats(prometheus: Prometh
 
 
 def test_prometheus_has_what_was_counted(prometheus: Prometheus, counted: Counter[int]) -> None:
-    timed_out = 'apf_rejected_requests_total{flow_schema="users",reason="time-out"}'
-
     assert counted.keys() == {200, 429}
     assert counted.total() == 3 * ROUNDS
     assert prometheus.query(DISPATCHED) == {"modern": counted[200], "plain": counted[200]}
-    assert prometheus.query(timed_out) == {"modern": counted[429], "plain": counted[429]}
+    assert prometheus.query(TIMED_OUT) == {"modern": counted[429], "plain": counted[429]}
     assert prometheus.query("apf_server_seats") == {"modern": 1, "plain": 1}
     assert prometheus.query(f'apf_info{{version="{version}"}}') == {"modern": 1, "plain": 1}
 

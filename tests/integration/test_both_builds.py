@@ -25,6 +25,7 @@ from apf_middleware.classification import (
     Distinguisher,
     Field,
     FlowSchema,
+    FlowWeights,
     GroupSubject,
     HttpRule,
     Identity,
@@ -72,6 +73,7 @@ VALUES: dict[str, object] = {
     "resolution": Resolution("list", Resource("orders"), {"year": "2024"}),
     "classification": Classification("schema", "level", "flow", 7),
     "schema": FlowSchema("s", "l", 5, (RULE,), Distinguisher(Source.HEADER, "tenant")),
+    "weights": FlowWeights(2, (("gold", 4.0),), (("dev", 0.5),)),
     "conjunction": FlowSchema("s", "l", rules=(Conjunction((AtomicTest(Field.USER, Operator.EQUALS, ("a",)),)),)),
     "work": Work(2, 3, 5),
     "settings": QueueSetSettings(4, 8, 2, 50, exact=3),
@@ -212,7 +214,7 @@ def test_servers_see_that_the_middleware_is_a_coroutine_function() -> None:
 
 
 def test_arguments_have_the_names_of_the_signature() -> None:
-    assert [*inspect.signature(Ticket).parameters] == ["flow", "entropy", "work"]
+    assert [*inspect.signature(Ticket).parameters] == ["flow", "entropy", "work", "weight"]
     assert [*inspect.signature(QueueSet.release).parameters] == ["self", "now", "ticket"]
     assert Ticket(flow="flow", entropy=7, work=Work(seats=2)).width == 2
 

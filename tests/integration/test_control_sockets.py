@@ -16,7 +16,7 @@ from typing import Any
 
 import anyio
 import pytest
-from anyio.abc import SocketListener
+from anyio.abc import ByteStream, SocketListener
 from anyio.to_thread import run_sync
 from starlette.responses import StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
@@ -450,14 +450,16 @@ async def test_without_file_descriptors_the_socket_waits(
         control_socket = APFMiddleware(quiet, configuration_with_socket(directory)).service.control_socket
         assert control_socket is not None
 
-        class Listener:
-            async def accept(self) -> None:
-                if failures:
-                    raise failures.pop()
-                await anyio.sleep_forever()
+        async def accept(_listener: SocketListener) -> ByteStream:
+            if failures:
+                raise failures.pop()
+            await anyio.sleep_forever()
+            raise AssertionError
 
         with anyio.move_on_after(0.2):
-            await control_socket._accept(Listener())  # type: ignore[arg-type]
+            async with await anyio.create_unix_listener(directory / "other") as listener:
+                monkeypatch.setattr("apf_middleware.asgi.control_socket.accept_stream", accept)
+                await control_socket._accept(listener)
         assert failures == []
         assert caplog.text.count("apf.socket-refuses") == 3
         assert (await run_sync(asked, path, "/flows"))[0] == 200

@@ -325,7 +325,7 @@ async def test_overlapping_reloads_are_combined(file: Path, monkeypatch: pytest.
         results: list[tuple[bool, int]] = []
 
         async def ask() -> None:
-            results.append((await service.reload(), service.configuration.server.seats))
+            results.append((await service.reload(), service.configuration.server.total))
 
         tasks.start_soon(ask)
         await settle()
@@ -368,7 +368,7 @@ async def test_a_cancelled_reload_does_not_cancel_the_next_one(file: Path, monke
         await settle()
         gate.set()
     assert results == [True, True]
-    assert service.configuration.server.seats == 5
+    assert service.configuration.server.total == 5
 
 
 PATHS = ("/a/{}", "/b/{}", "/c/{}")

@@ -482,6 +482,7 @@ async def test_a_scope_can_be_copied_and_pickled(way: Way) -> None:
         assert {**copies[0], "apf": 0} == {**scope, "apf": 0} == {**copies[1], "apf": 0}
         unpickled = copies[1]["apf"]
         assert (unpickled.level, unpickled.schema, unpickled.flow, unpickled.seats) == ("crowd", "everybody", "", 1)
+        assert unpickled.flow_weight == 1
         assert unpickled.waited == pytest.approx(scope["apf"].waited)
         await send(START)
         await send(BODY)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from apf_middleware.classification import (
     Distinguisher,
     Field,
     FlowSchema,
+    FlowWeights,
     GroupSubject,
     HttpRule,
     Identity,
@@ -140,16 +142,37 @@ distinguishers = st.none() | st.one_of(
 )
 
 
+def entries(*names: str) -> st.SearchStrategy[tuple[tuple[str, float], ...]]:
+    weights = st.floats(0.01, 1000)
+    return st.dictionaries(st.sampled_from(names), weights, max_size=3).map(lambda found: tuple(found.items()))
+
+
+def weight_by_headers(digest: RequestDigest) -> float | None:
+    """Weigh by facts that no cache of decisions has in its key, unless a rule happens to read them."""
+    return {"x": 7.0, "y": 0.25}.get(digest.headers.get("x-one", ""))
+
+
+weights = st.none() | st.builds(
+    FlowWeights,
+    st.floats(0.01, 1000),
+    entries("ann", "a*", "", "*", "x", "ns1", "ns*", "tenant:*", "dev"),
+    entries("dev", "tenant:*", "tenant:1", "*", "t*", "nobody"),
+    st.sampled_from((None, weight_by_headers)),
+)
+
+
 @st.composite
 def schema_lists(draw: st.DrawFn) -> list[FlowSchema]:
-    bodies = draw(
-        st.lists(
-            st.tuples(st.integers(1, 3), st.lists(rules | conjunctions, max_size=3).map(tuple), distinguishers),
-            max_size=6,
-        )
-    )
+    accepting = st.lists(rules | conjunctions, max_size=3).map(tuple)
+    bodies = draw(st.lists(st.tuples(st.integers(1, 3), accepting, distinguishers, weights), max_size=6))
     names = draw(st.permutations([f"s{n}" for n in range(len(bodies))]))
-    return [FlowSchema(name, f"level-{name}", *body) for name, body in zip(names, bodies, strict=True)]
+    schemas = []
+    for name, (precedence, alternatives, distinguisher, weighed) in zip(names, bodies, strict=True):
+        if weighed is not None and distinguisher is None:
+            weighed = replace(weighed, flows=())  # noqa: PLW2901 - flows without a distinguisher have no names
+        one = FlowSchema(name, f"level-{name}", precedence, alternatives, distinguisher, weights=weighed)
+        schemas.append(one)
+    return schemas
 
 
 identities = st.builds(Identity, st.sampled_from(USERS), some(GROUPS), st.sampled_from(("", "1", "2")))
@@ -200,11 +223,12 @@ def test_the_classifier_agrees_with_its_plain_twin_also_when_cached(
         if chosen is None:
             chosen = MASTERS if "system:masters" in digest.identity.groups else FALLBACK
         flow = twin.flow_of(chosen, digest)
-        expected = (chosen.name, chosen.level, flow, flow_hash(chosen.name, flow))
+        weight = twin.weight_of(chosen, digest)
+        expected = (chosen.name, chosen.level, flow, flow_hash(chosen.name, flow), weight)
 
         for ours in (ample, tiny):
             found = ours.classify(digest)
-            assert (found.schema, found.level, found.flow, found.entropy) == expected
+            assert tuple(found) == expected
 
 
 @examples(60)
@@ -258,6 +282,6 @@ def test_levels_without_flows_have_an_empty_distinguisher(
 
         assert (found.schema, found.level) == (expected.schema, expected.level)
         if found.level in levels:
-            assert (found.flow, found.entropy) == ("", 0)
+            assert (found.flow, found.entropy, found.weight) == ("", 0, 1)
         else:
             assert found == expected

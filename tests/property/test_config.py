@@ -129,6 +129,10 @@ DISTINGUISHERS = st.sampled_from(
         {"source": "callable", "callable": "builtins:repr"},
     ]
 )
+WEIGHTS = st.integers(1, 1000) | st.floats(0.01, 1000)
+PATTERNS = st.text(st.characters(exclude_characters="*", exclude_categories=["Cs", "Cc"]), max_size=5).map(
+    lambda name: f"{name}*" if len(name) > 2 else name
+)
 SCHEMA_SPECS = st.fixed_dictionaries(
     {
         "level": NAMES,
@@ -136,7 +140,18 @@ SCHEMA_SPECS = st.fixed_dictionaries(
         "rules": st.lists(RULES, min_size=1, max_size=3),
         "match": st.lists(st.fixed_dictionaries({"and": st.lists(TESTS, max_size=3)}), max_size=2),
     },
-    optional={"distinguisher": DISTINGUISHERS},
+    optional={
+        "distinguisher": DISTINGUISHERS,
+        "weight": WEIGHTS,
+        "groupWeights": st.dictionaries(PATTERNS.filter(bool), WEIGHTS, max_size=3),
+        "weightFunction": st.just("builtins:hash"),
+    },
+)
+WEIGHTED_SCHEMA_SPECS = st.builds(
+    lambda spec, distinguisher, weights: spec | {"distinguisher": distinguisher, "weights": weights},
+    SCHEMA_SPECS,
+    DISTINGUISHERS,
+    st.dictionaries(PATTERNS, WEIGHTS, max_size=3),
 )
 AMOUNTS = st.integers(0, 50)
 STREAMS: dict[str, st.SearchStrategy[Any]] = {
@@ -180,7 +195,7 @@ def configurations(draw: st.DrawFn) -> list[dict[str, Any]]:
     own = st.sampled_from([f"n{number}" for number in range(8)])
     documents = [
         {"apiVersion": "apf/v1", "kind": kind, "metadata": {"name": name}, "spec": draw(spec)}
-        for kind, spec in (("PriorityLevel", LEVEL_SPECS), ("FlowSchema", SCHEMA_SPECS))
+        for kind, spec in (("PriorityLevel", LEVEL_SPECS), ("FlowSchema", SCHEMA_SPECS | WEIGHTED_SCHEMA_SPECS))
         for name in draw(st.lists(own, unique=True, max_size=4))
     ]
     server = {"defaults": draw(st.sampled_from(["web", "kubernetes", "none"])), "seats": draw(st.integers(1, 500))}
@@ -244,6 +259,7 @@ def floods() -> dict[str, Any]:
             **FEW,
             "spec": {"level": "l", "rules": [{"httpRules": [{"paths": [f"/{n}" for n in range(MANY)]}]}]},
         },
+        "wrong weights": {**FEW, "spec": {"level": "l", "weights": {f"*{n}": n for n in range(MANY)}}},
         "conditions": {**kubernetes, "status": {"conditions": [{"type": "a"}] * MANY}},
         "subjects by rules": {
             **FEW,

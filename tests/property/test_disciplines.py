@@ -6,6 +6,7 @@ records do.
 
 import random
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConc
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.ticket import ServiceMeter
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from tests.differential.discipline_twins import (
     PlainEqualSerial,
     PlainMaxMinConcurrent,
@@ -36,6 +38,7 @@ works = st.builds(
     final_seats=st.sampled_from([0, 0, 0, 1, 3, 6]),
     linger_ns=st.sampled_from([0, 0, MS, 2 * MS + 7]),
 )
+weights = st.sampled_from([WEIGHT_ONE, WEIGHT_ONE, WEIGHT_ONE // 100, WEIGHT_ONE // 3, 2 * WEIGHT_ONE, 7 * WEIGHT_ONE])
 pauses = st.sampled_from([0, 0, 1, 3, 977, 10_000, MS, 3 * MS, 10 * MS + 1, 1_000 * MS])
 
 
@@ -53,7 +56,7 @@ def many_settings(draw: st.DrawFn) -> QueueSetSettings:
 
 steps = st.one_of(
     st.builds(Step, pauses, st.just("arrive"), st.integers(0, 40), works),
-    st.builds(Step, pauses, st.just("arrive"), st.integers(0, 40)),
+    st.builds(Step, pauses, st.just("arrive"), st.integers(0, 40), weight=weights),
     st.builds(Step, pauses, st.sampled_from(["release", "release", "release", "abandon", "tick"]), st.integers(0, 40)),
     st.builds(Step, pauses, st.just("reconfigure"), settings=many_settings()),
 )
@@ -89,9 +92,13 @@ def test_each_discipline_agrees_with_its_plain_twin(
 @pytest.mark.parametrize(("ours", "plain"), PAIRS)
 @pytest.mark.parametrize("seed", seeds(8))
 def test_the_plain_twin_agrees_over_long_runs(ours: Maker, plain: Maker, seed: int) -> None:
-    """Tides of arrivals and of releases; the strides of time change as well. Every second world is strict."""
+    """Tides of arrivals and of releases; the strides of time change as well. Every second world is strict.
+
+    A third of the worlds have flows of different weights, and in another third their weights change.
+    """
     chance = random.Random(seed // 2)
     strict = bool(seed % 2)
+    heavy = [1, 1000, WEIGHT_ONE // 2, WEIGHT_ONE, 3 * WEIGHT_ONE, 10 * WEIGHT_ONE]
     backfill = chance.choice([0, 1, 3])
     begin = QueueSetSettings(chance.randint(1, 12), 6, chance.randint(1, 3), queue_length_limit=30, backfill=backfill)
     left, right = RecordedQueueSet(ours, begin, strict=strict), RecordedQueueSet(plain, begin, strict=strict)
@@ -105,7 +112,9 @@ def test_the_plain_twin_agrees_over_long_runs(ours: Maker, plain: Maker, seed: i
             chance.choice([1, 1, 2, 5, 13]), chance.choice([0, 0, 3, 15]), chance.choice([0, 0, MS, 5 * stride])
         )
         after = chance.choice([0, 1, stride // 7, stride, chance.randrange(stride)])
-        step = Step(after, what, chance.randrange(40), work)
+        flow = chance.randrange(40)
+        weight = WEIGHT_ONE if seed % 3 == 0 else heavy[flow % 6] if seed % 3 == 1 else chance.choice(heavy)
+        step = Step(after, what, flow, work, weight=weight)
         if place % 50 == 49:
             seats, queues = chance.randint(1, 12), chance.randint(2, 6)
             resized = QueueSetSettings(seats, queues, 2, queue_length_limit=30, backfill=backfill)
@@ -184,13 +193,18 @@ def test_the_number_of_ticks_makes_no_difference(ours: Maker, seed: int) -> None
     assert seated(None) == seated(777_777)
 
 
-@given(capacity=st.integers(0, 30), demands=st.lists(st.integers(0, 12), max_size=9))
-def test_the_twins_shares_solve_the_proposals_equation(capacity: int, demands: list[int]) -> None:
-    shares = max_min_shares(capacity, demands)
+@given(
+    capacity=st.integers(0, 30),
+    queues=st.lists(st.tuples(st.integers(0, 12), st.sampled_from([1, 1, 3, 7])), max_size=9),
+)
+def test_the_twins_shares_solve_the_proposals_equation(capacity: int, queues: list[tuple[int, int]]) -> None:
+    """For equal weights it is the proposal's; otherwise each queue counts as often as it weighs."""
+    demands, weights = [demand for demand, _ in queues], [weight for _, weight in queues]
+    shares = max_min_shares(capacity, demands, weights)
 
     assert sum(shares) == min(capacity, sum(demands))
-    fair = max(shares, default=0)  # the least number that solves it: no share is cut by less
-    assert shares == [min(demand, fair) for demand in demands]
+    fair = max((share / weight for share, weight in zip(shares, weights, strict=True)), default=0)
+    assert shares == [min(demand, weight * fair) for demand, weight in queues]
 
 
 @given(
@@ -213,6 +227,71 @@ def test_the_shares_are_those_of_a_division_from_scratch(capacity: int, changes:
             assert queue.is_limited is (share < queue.rho)
             if queue.is_limited:
                 assert share * shares.limited == shares.free
+
+
+@given(
+    capacity=st.integers(0, 30),
+    weights=st.lists(
+        st.sampled_from([1, 99, WEIGHT_ONE // 3, WEIGHT_ONE, 3 * WEIGHT_ONE, 5 << 20]), min_size=8, max_size=8
+    ),
+    changes=st.lists(
+        st.tuples(
+            st.sampled_from(["change", "change", "change", "reweigh", "resize"]),
+            st.integers(0, 7),
+            st.integers(0, 12),
+            st.integers(1, 1 << 22),
+        ),
+        max_size=60,
+    ),
+)
+def test_weighted_shares_are_those_of_a_division_from_scratch(
+    capacity: int, weights: list[int], changes: list[tuple[str, int, int, int]]
+) -> None:
+    queues = [ServiceMeter(index) for index in range(8)]
+    shares = MaxMinShares(capacity, queues)
+    shares.change(queues[1], 3)
+    shares.weigh()
+    for queue, weight in zip(queues, weights, strict=True):
+        shares.reweigh(queue, weight)
+    for what, index, number, weight in changes:
+        before = [queue.is_limited for queue in queues]
+        match what:
+            case "change":
+                crossed = shares.change(queues[index], number)
+            case "reweigh":
+                crossed = shares.reweigh(queues[index], weight)
+            case _:
+                crossed = shares.resize(3 * number)
+        shares.check()
+        changed = {queue.index for queue, was in zip(queues, before, strict=True) if queue.is_limited is not was}
+        assert changed <= {queue.index for queue in crossed}
+        asking = [queue for queue in queues if queue.rho]
+        fair = max_min_shares(shares.capacity, [queue.rho for queue in asking], [queue.weight for queue in asking])
+        for queue, share in zip(asking, fair, strict=True):
+            # Two demands for each unit of weight may be too near to each other for their order to be known.
+            found = Fraction(shares.free * queue.weight, shares.limited) if queue.is_limited else Fraction(queue.rho)
+            assert abs(found - share) <= Fraction(queue.weight, 1 << 30)
+
+
+@given(
+    capacity=st.integers(0, 30),
+    changes=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 12), st.integers(0, 30)), max_size=60),
+    at=st.integers(0, 60),
+)
+def test_weights_make_no_difference_if_all_are_usual(
+    capacity: int, changes: list[tuple[int, int, int]], at: int
+) -> None:
+    plain, weighed = [ServiceMeter(index) for index in range(8)], [ServiceMeter(index) for index in range(8)]
+    left, right = MaxMinShares(capacity, plain), MaxMinShares(capacity, weighed)
+    for place, (index, rho, other_capacity) in enumerate(changes):
+        if place == at:
+            right.weigh()
+        sides = ((left, plain), (right, weighed))
+        ways = [[queue.index for queue in shares.change(queues[index], rho)] for shares, queues in sides]
+        ways += [[queue.index for queue in shares.resize(other_capacity)] for shares, _ in sides if not rho]
+        assert ways[::2] == ways[1::2], "the same queues cross, in the same order"
+        right.check()
+        assert (right.free, right.limited) == (left.free, left.limited * right.unit)
 
 
 @pytest.mark.parametrize("ours", OURS)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import DISCIPLINES, QueueSet, QueueSetSettings, Ticket, TicketState, Work
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from tests.support.examples import examples
 
 FLOWS = 9
@@ -32,11 +33,11 @@ class World:
             flows[ticket.entropy].append(ticket)
         return flows
 
-    def arrive(self, flow: int, work: Work) -> None:
+    def arrive(self, flow: int, work: Work, weight: int) -> None:
         self.queueset.tick(self.now)
         before = self.runtime()
         shared = self.queueset.settings.queues
-        self.tickets.append(ticket := Ticket(f"flow {flow}", flow, work))
+        self.tickets.append(ticket := Ticket(f"flow {flow}", flow, work, weight))
         self.queueset.arrive(self.now, ticket)
         queue = ticket.queue
         assert queue is not None
@@ -61,7 +62,8 @@ class World:
             self.queueset.release(self.now, chance.choice(seated))
         else:
             work = Work(chance.choice([1, 1, 1, 2, 5]), 1, chance.choice([0, 0, 0, 10 * MS]))
-            self.arrive(chance.randrange(FLOWS), work)
+            weight = chance.choice([WEIGHT_ONE, WEIGHT_ONE, 4 * WEIGHT_ONE, WEIGHT_ONE // 50])
+            self.arrive(chance.randrange(FLOWS), work, weight)
 
     def check(self) -> None:
         self.queueset.check()

@@ -1,7 +1,7 @@
 """The guarantee names the queue that its plain twin names, whatever happens and however it is asked."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -9,6 +9,7 @@ import pytest
 from apf_middleware.fairqueuing import DISCIPLINES, Discipline, QueueSet, QueueSetSettings, Ticket, Work
 from apf_middleware.fairqueuing.guarantee import Guarantee
 from apf_middleware.fairqueuing.ticket import Queue
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from tests.support.delegating_discipline import DelegatingDiscipline
 from tests.support.examples import seeds
 from tests.support.plain_guarantee import PlainGuarantee
@@ -30,6 +31,12 @@ class Comparison:
         discipline.comparison = self
         self.plain = PlainGuarantee(queueset)
         self.is_new = True
+        self.within = 1
+
+    def allow_weights(self) -> None:
+        """Of queues with different weights the guarantee names one that lacks half as much beyond the threshold."""
+        self.within = 2
+        self.plain.rounding = 10**8  # a tenth of a request that takes a microsecond
 
     def compare(self, now: int) -> None:
         found = self.guarantee.overdue(now)
@@ -37,7 +44,10 @@ class Comparison:
             self.is_new = False
             may, must = self.plain.verdict()
             assert found is None or found in may, f"{found!r} of {may}"
-            assert max(must.values(), default=0) <= (may[found] if found else 0), f"{found!r}, but {must}"
+            threshold = self.plain.threshold
+            beyond = (may[found] - threshold if found else 0) * self.within + threshold
+            most = max(must.values(), default=0)
+            assert most <= beyond or (self.within > 1 and most > 5 * threshold), f"{found!r}, but {must}"
 
     def admits(self, now: int, ticket: Ticket) -> bool:  # noqa: ARG002 - as every gatekeeper
         self.compare(now)
@@ -85,6 +95,12 @@ class Watched(DelegatingDiscipline):
         if twin := self._twin():
             twin.leave(queue)
 
+    def reweigh(self, queue: Queue, weight: int) -> None:
+        super().reweigh(queue, weight)
+        queue.weight = weight
+        if twin := self._twin():
+            twin.reweigh(queue)
+
     def settle(self, queue: Queue, ticket: Ticket, duration_ns: int) -> None:
         super().settle(queue, ticket, duration_ns)
         if not ticket.work.linger_ns:
@@ -110,7 +126,17 @@ def watched(discipline: type[Discipline[Any]]) -> Callable[[int, int], Disciplin
 @pytest.mark.parametrize("discipline", DISCIPLINES.values(), ids=list(DISCIPLINES))
 def test_the_guarantee_names_the_queue_with_the_largest_shortfall(discipline: type[Discipline[Any]], seed: int) -> None:
     """Tides, as in the worlds of the disciplines, with widths, lingers, parked requests, and levels that change."""
-    chance = random.Random(f"guarantee {seed}")
+    play(discipline, random.Random(f"guarantee {seed}"), [WEIGHT_ONE], changing=False)
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("discipline", DISCIPLINES.values(), ids=list(DISCIPLINES))
+def test_with_weights_it_names_one_of_those_that_lack_most(discipline: type[Discipline[Any]], seed: int) -> None:
+    heavy = [WEIGHT_ONE // 50, WEIGHT_ONE // 2, WEIGHT_ONE, 3 * WEIGHT_ONE, 9 * WEIGHT_ONE]
+    play(discipline, random.Random(f"weighted {seed}"), heavy, changing=bool(seed % 2))
+
+
+def play(discipline: type[Discipline[Any]], chance: random.Random, heavy: Sequence[int], *, changing: bool) -> None:
     queues, is_wide = chance.randint(2, 8), chance.random() < 0.5
     backfill = chance.choice([0, 0, 2])
 
@@ -119,6 +145,8 @@ def test_the_guarantee_names_the_queue_with_the_largest_shortfall(discipline: ty
 
     side = RecordedQueueSet(watched(discipline), level())
     comparison = Comparison(side.queueset)
+    if len(heavy) > 1:
+        comparison.allow_weights()
     stride, tide = MS, [1] * 6
     for place in range(400):
         if place % 40 == 0:
@@ -130,7 +158,9 @@ def test_the_guarantee_names_the_queue_with_the_largest_shortfall(discipline: ty
             seats, final = chance.choice([1, 1, 2, 5]), chance.choice([0, 0, 3])
             work = Work(seats, final, chance.choice([0, 0, MS, 5 * stride]))
         after = chance.choice([0, 1, stride // 7, stride, chance.randrange(stride)])
-        step = Step(after, what, chance.randrange(40), work)
+        flow = chance.randrange(40)
+        weight = chance.choice(heavy) if changing else heavy[flow % len(heavy)]
+        step = Step(after, what, flow, work, weight=weight)
         if place % 60 == 59:
             step = Step(after, "reconfigure", settings=level())
         side.take(step)

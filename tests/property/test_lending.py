@@ -126,6 +126,7 @@ class _Machine(RuleBasedStateMachine):
                 plain.kept = plain.limits.min if drained else plain.kept
                 plain.is_draining = True
                 plain.is_held = plain.is_closing = False
+                plain.cap, plain.pause_ns = None, 0
                 plain.parent, plain.priority = parents.get(plain.parent.name) if plain.parent else None, 0
 
     def _weight(self, name: str, limits: LevelLimits) -> int:
@@ -198,6 +199,12 @@ class _Machine(RuleBasedStateMachine):
             seated = self.lending.operate(self.now, level, held=held, closing=closing)
             self._compare(seated, self.plain.operate(self.now, plain, held=held, closing=closing))
 
+    @rule(caps=st.dictionaries(st.sampled_from(_NAMES), st.integers(1, 6)), pause=_pauses, after=_pauses)
+    def cap(self, caps: dict[str, int], pause: int, after: int) -> None:
+        self.now += pause
+        seated = self.lending.cap(self.now, caps, after)
+        self._compare(seated, self.plain.cap(self.now, caps, after))
+
     @rule(seats=st.integers(0, 12), wanted=_levels(), keeps=st.sampled_from((True, True, False)), hierarchy=_kinships())
     def reconfigure(
         self,
@@ -233,6 +240,7 @@ class _Machine(RuleBasedStateMachine):
         for level in live:
             twin = self.pairs[level]
             expected = max(twin.limits.min, twin.used) if twin.exempt else self.plain.limit(twin)
+            expected = expected if twin.cap is None else min(expected, max(twin.cap, twin.least))
             assert level.current == expected, f"the limit of {level!r}"
 
     @invariant()

@@ -186,7 +186,7 @@ class _Machine(RuleBasedStateMachine):
     def deserved_seats_add_up_to_no_more_than_there_are(self) -> None:
         found = self.house.queues.list()
         deserved = sum(one.deserved for one in found if one.parent is None)
-        assert deserved <= self.house.configuration.server.seats + 1e-9  # they are shares, and so floats
+        assert deserved <= self.house.configuration.server.total + 1e-9  # they are shares, and so floats
 
     def teardown(self) -> None:
         """When nobody runs, who waits is of a level to which the mins of others leave nothing, and has no other reason.

@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from apf_middleware.fairqueuing import QueueSetSettings, Reason, TicketState, Work
 from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import UpstreamEqualSerialQueue
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from tests.differential.twin import HIGH_R, Twins
 from tests.support.examples import examples
 
@@ -27,6 +28,7 @@ _durations = st.sampled_from((0, 1, 7, _MS, 3 * _MS, 10 * _MS, 1000 * _MS, 3600 
 _lingers = st.sampled_from((0, 1, 2 * _MS + 1, 2 * _MS + 1, 500 * _MS))  # odd, so that a cut one has to be rounded
 _seats = st.sampled_from((1, 1, 1, 1, 2, 2, 3, 5, 12))
 _works = st.builds(Work, _seats) | st.builds(Work, _seats, _seats | st.just(0), _lingers)
+_weights = st.sampled_from((WEIGHT_ONE, WEIGHT_ONE, 3 * WEIGHT_ONE, WEIGHT_ONE // 7))
 _concurrencies = st.sampled_from((4, 6, 3, 8, 2, 1, 0))
 _reasons = st.sampled_from((Reason.TIME_OUT, Reason.CANCELLED))
 _pauses = st.sampled_from((0, 0, 0, 0, 0, 1, _MS, 600 * _MS))  # before a call, which then comes late for some lingers
@@ -70,10 +72,11 @@ class _Machine(RuleBasedStateMachine):
 
     # Steps
 
-    @rule(pause=_pauses, entropy=_entropies, work=_works)
-    def arrive(self, pause: int, entropy: int, work: Work) -> None:
+    @rule(pause=_pauses, entropy=_entropies, work=_works, weight=_weights)
+    def arrive(self, pause: int, entropy: int, work: Work, weight: int) -> None:
+        """Kubernetes' rules don't know weights, so these make no difference."""
         self.twins.now += pause
-        self.twins.arrive(entropy, work)
+        self.twins.arrive(entropy, work, weight)
 
     @rule(entropy=_entropies, work=_works, times=st.integers(2, 8))
     def arrive_in_a_burst(self, entropy: int, work: Work, times: int) -> None:

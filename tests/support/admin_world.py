@@ -10,6 +10,7 @@ from starlette.types import Message
 
 from apf_middleware.asgi.admin import Admin
 from apf_middleware.asgi.admin.openapi import describe
+from apf_middleware.asgi.fleet_notices import FleetNotices
 from apf_middleware.asgi.resolver import RequestDetails
 from apf_middleware.classification import Classification, Identity, Resource
 from apf_middleware.config import load_text
@@ -86,9 +87,14 @@ class AdminWorld:
         self.queues = NamedQueues(self.controller)
         self.running = RunningRequests(self.time)
         self.problems: Sequence[Problem] = ()
+        self.fleet: Any = None
+        self.notices = FleetNotices(self)
         self.reloads = 0
         self.outcome: bool | None = True
         self.admin = Admin(self, AdminSettings(groups=("auditors",), operators=("operators",)), lambda: WALL)
+
+    def ask_reload(self) -> None:
+        self.reloads += 1
 
     async def reload(self) -> bool:
         self.reloads += 1
@@ -97,9 +103,16 @@ class AdminWorld:
         return self.outcome
 
     def request(
-        self, flow: str, *, seats: int = 1, level: str = "crowd", work: Work | None = None, entropy: int = 0
+        self,
+        flow: str,
+        *,
+        seats: int = 1,
+        level: str = "crowd",
+        work: Work | None = None,
+        entropy: int = 0,
+        weight: float = 1,
     ) -> Admission:
-        place = Classification("everybody" if level == "crowd" else level, level, flow, entropy)
+        place = Classification("everybody" if level == "crowd" else level, level, flow, entropy, weight)
         admission = Admission(
             DetailedDestination(self.controller, place, work or Work(seats), Identity(f"user-{flow}"))
         )

@@ -19,7 +19,16 @@ from typing import Final
 
 from tests.support.servers import free_port
 
-__all__ = ["DatabaseStartError", "Postgres", "Redis", "postgres", "postgres_programs", "redis", "redis_program"]
+__all__ = [
+    "DatabaseStartError",
+    "Postgres",
+    "Redis",
+    "postgres",
+    "postgres_programs",
+    "redis",
+    "redis_cluster",
+    "redis_program",
+]
 
 _PATIENCE: Final = 30.0  # seconds until it must answer
 _DEBIAN: Final = Path("/usr/lib/postgresql")
@@ -159,7 +168,7 @@ def postgres() -> Iterator[Postgres]:
 
 
 @contextlib.contextmanager
-def redis(port: int | None = None) -> Iterator[Redis]:
+def redis(port: int | None = None, *options: str) -> Iterator[Redis]:
     """Run a Redis that answers and keeps nothing on disk."""
     program = redis_program()
     if program is None:
@@ -168,12 +177,34 @@ def redis(port: int | None = None) -> Iterator[Redis]:
     with tempfile.TemporaryDirectory(prefix="apf-redis-") as name:
         folder = Path(name)
         command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-        database = Redis(_start([*command, "--dir", name], folder, None), folder, port)
+        database = Redis(_start([*command, "--dir", name, *options], folder, None), folder, port)
         try:
             _await(database, lambda: _connects(port))
             yield database
         finally:
             database.stop()
+
+
+@contextlib.contextmanager
+def redis_cluster() -> Iterator[Sequence[Redis]]:
+    """Run a cluster of two nodes, each with one half of the slots."""
+    options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-port")
+    with redis(None, *options, str(free_port())) as one, redis(None, *options, str(free_port())) as two:
+        bus = next(line for line in _ask(two, "CLUSTER", "NODES").splitlines() if "myself" in line).split()[1]
+        _ask(one, "CLUSTER", "ADDSLOTSRANGE", "0", "8191")
+        _ask(two, "CLUSTER", "ADDSLOTSRANGE", "8192", "16383")
+        _ask(one, "CLUSTER", "MEET", "127.0.0.1", str(two.port), bus.partition("@")[2].partition(",")[0])
+        for node in (one, two):
+            _await(node, lambda: "cluster_state:ok" in _ask(node, "CLUSTER", "INFO"))  # noqa: B023
+            _await(node, lambda: "cluster_known_nodes:2" in _ask(node, "CLUSTER", "INFO"))  # noqa: B023
+        yield one, two
+
+
+def _ask(database: Redis, *words: str) -> str:
+    """Send a command, and return its answer as it comes."""
+    with socket.create_connection(("127.0.0.1", database.port), timeout=5) as connection:
+        connection.sendall(" ".join(words).encode() + b"\r\n")
+        return connection.recv(2**16).decode()
 
 
 def _unprivileged() -> tuple[int, int] | None:

@@ -20,6 +20,7 @@ class DelegatingDiscipline(Discipline[Queue]):
         if of is not None:
             cls.made = of
             cls.name, cls.is_restless, cls.is_guaranteed = of.name, of.is_restless, of.is_guaranteed
+            cls.is_weighted = of.is_weighted
 
     def __init__(self, concurrency: int, guess_ns: int) -> None:
         make: Any = self.made
@@ -65,6 +66,9 @@ class DelegatingDiscipline(Discipline[Queue]):
 
     def catch_up(self, queue: Queue, work: int, last_work: int) -> None:
         self.inner.catch_up(queue, work, last_work)
+
+    def reweigh(self, queue: Queue, weight: int) -> None:
+        self.inner.reweigh(queue, weight)
 
     def resize(self, concurrency: int) -> None:
         self.inner.resize(concurrency)

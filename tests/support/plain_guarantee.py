@@ -2,7 +2,7 @@
 
 It adds up the shortfall of each queue at each step of time, by progressive filling with fractions. It has no heap, no
 log and no categories, and it rounds nothing. The guarantee rounds its meter down at each step, so the two agree to
-within as many grains as there were steps.
+within as many grains as there were steps, multiplied by the greatest weight.
 """
 
 from fractions import Fraction
@@ -10,6 +10,7 @@ from math import inf
 
 from apf_middleware.fairqueuing import QueueSet
 from apf_middleware.fairqueuing.ticket import Queue
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from tests.differential.discipline_twins import max_min_shares
 
 __all__ = ["PlainGuarantee"]
@@ -24,6 +25,8 @@ class PlainGuarantee:
 
     def __init__(self, queueset: QueueSet, now: int = 0) -> None:
         self._queueset = queueset
+        self.rounding = _ROUNDING
+        self.threshold = 0
         self._now = now
         self._seats = 0
         self._r = Fraction(0)
@@ -32,10 +35,20 @@ class PlainGuarantee:
         self.shortfalls: dict[Queue, Fraction] = {}  # of the queues in which something waits
 
     def fair_share(self) -> Fraction | float:
-        """Return the seats of a queue that can't have all it demands: any number if there is no such queue."""
-        demands = [queue.seats_in_use + sum(ticket.width for ticket in queue) for queue in self._queueset.deck]
-        shares = max_min_shares(self._seats, demands)
-        return max((share for share, demand in zip(shares, demands, strict=True) if share < demand), default=inf)
+        """Return the seats of a queue of the usual weight that can't have all it demands: any number if none."""
+        queues = list(self._queueset.deck)
+        demands = [queue.seats_in_use + sum(ticket.width for ticket in queue) for queue in queues]
+        shares = max_min_shares(self._seats, demands, [queue.weight for queue in queues])
+        limited = (
+            share * WEIGHT_ONE / queue.weight
+            for queue, share, demand in zip(queues, shares, demands, strict=True)
+            if share < demand
+        )
+        return max(limited, default=inf)
+
+    @staticmethod
+    def has_share(queue: Queue, share: Fraction | float) -> bool:
+        return share != inf and queue.seats_in_use * WEIGHT_ONE >= share * queue.weight
 
     def advance(self, now: int) -> None:
         """Let time pass until ``now``, before anything changes then."""
@@ -47,12 +60,17 @@ class PlainGuarantee:
         due = share * elapsed * _GRAINS if isinstance(share, Fraction) else Fraction(0)
         self._r += due
         for queue, shortfall in self.shortfalls.items():
-            self.shortfalls[queue] = max(Fraction(0), shortfall + due - queue.seats_in_use * elapsed * _GRAINS)
+            own = due * queue.weight / WEIGHT_ONE
+            self.shortfalls[queue] = max(Fraction(0), shortfall + own - queue.seats_in_use * elapsed * _GRAINS)
             self._note_share(queue, share)
 
     def _note_share(self, queue: Queue, share: Fraction | float) -> None:
-        if queue.seats_in_use >= share:
+        if self.has_share(queue, share):
             self._had_share[queue] = self._r
+
+    def _since_share(self, queue: Queue) -> Fraction:
+        """Return what the fair share of the queue has added up to since the queue had it."""
+        return (self._r - self._had_share[queue]) * queue.weight / WEIGHT_ONE
 
     def wait(self, queue: Queue) -> None:
         if queue not in self.shortfalls:
@@ -62,6 +80,10 @@ class PlainGuarantee:
     def leave(self, queue: Queue) -> None:
         if not queue.length:
             self.shortfalls.pop(queue, None)
+
+    def reweigh(self, queue: Queue) -> None:
+        """Let the queue, which has another weight now, lack the same work; it may be looked at later than otherwise."""
+        self._had_share[queue] = self._r
 
     def vacate(self, width: int, held_ns: int) -> None:
         self._held.append((width, held_ns))
@@ -76,18 +98,18 @@ class PlainGuarantee:
         recent = self._held[max(0, blocks - 1) * _BLOCK :]
         work = max((width * held for width, held in recent), default=0)
         longest = max((held for _, held in recent), default=0)
-        threshold = (2 * work + self._queueset.ceiling * longest) * _GRAINS // 4
+        self.threshold = threshold = (2 * work + self._queueset.ceiling * longest) * _GRAINS // 4
         share = self.fair_share()
         for queue in self.shortfalls:
             self._note_share(queue, share)
         may = {
             queue: shortfall
             for queue, shortfall in self.shortfalls.items()
-            if shortfall > threshold - _ROUNDING and queue.seats_in_use < share
+            if shortfall > threshold - self.rounding and not self.has_share(queue, share)
         }
         must = {
-            queue: shortfall - _ROUNDING
+            queue: shortfall - self.rounding
             for queue, shortfall in may.items()
-            if min(shortfall, self._r - self._had_share[queue]) > threshold + _ROUNDING
+            if min(shortfall, self._since_share(queue)) > threshold + self.rounding
         }
         return may, must

@@ -9,10 +9,15 @@ from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.metrics import (
+    AdaptiveReading,
     AdjustmentReading,
     APFCollector,
+    ElasticReading,
+    EventLoopReading,
+    FleetReading,
     GateReading,
     LevelReading,
+    PredictionReading,
     SchemaCounters,
     SchemaReading,
     ServerReading,
@@ -113,9 +118,33 @@ FULL = reading(
     revocations={"work": 5},
     live_changes=1,
     unknown_queues={"queue-not-found": 1},
+    late_seats={"web": 1},
+    event_loop=EventLoopReading(
+        {"50": 0, "99": 4 * MS}, (ElasticReading("work", 3, "cut-lag", {"cut-lag": 2, "grew": 1}),)
+    ),
+    predictions={
+        "work": PredictionReading({"late": 3, "rejected": 2, "missed": 1, "in-time": 0}, 3 * SECOND, 2 * SECOND)
+    },
+    invalid_headers={"grpc-timeout": 2},
+    invalid_criticality={"x-criticality": 3},
+    lowered_criticality={"criticalPlus": 4},
     request_kinds={("executing", "readOnly"): {3: SECOND}, ("waiting", "mutating"): {50: SECOND}},
     has_legacy_names=True,
     gates=(GateReading("db", 1, {"passed": 2, "parked": 1}, 3, 1, 1, GATE_WAITS),),
+    adaptive=AdaptiveReading(5, 400, "grew", {"grew": 3, "held-no-gain": 7}, 0.125, 20.0 * MS),
+    fleet=FleetReading(
+        seats=40,
+        granted=12,
+        in_use=7,
+        members=4,
+        exchanges=GATE_WAITS,
+        age_ns=SECOND // 2,
+        fallback_ns=3 * SECOND,
+        is_allocator=True,
+        is_outdated=True,
+        epochs=2,
+        overshoot=5 * SECOND,
+    ),
 )
 """With something for every metric."""
 

@@ -10,6 +10,7 @@ from apf_middleware.fairqueuing.disciplines.max_min_concurrent import MaxMinConc
 from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
 from apf_middleware.fairqueuing.disciplines.work_meter import MaxMinQueue
 from apf_middleware.fairqueuing.ticket import Queue
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from tests.differential.discipline_twins import (
     AttainingQueue,
     PlainEqualSerial,
@@ -30,6 +31,7 @@ class Step:
     number: int = 0
     work: Work = field(default_factory=Work)
     settings: QueueSetSettings | None = None
+    weight: int = WEIGHT_ONE
 
 
 class RecordedQueueSet:
@@ -53,7 +55,7 @@ class RecordedQueueSet:
 
     def _take(self, step: Step) -> Sequence[Ticket]:
         if step.what == "arrive":
-            self.tickets.append(Ticket(f"flow {step.number}", step.number, step.work))
+            self.tickets.append(Ticket(f"flow {step.number}", step.number, step.work, step.weight))
             return self.queueset.arrive(self.now, self.tickets[-1])
         if step.what == "reconfigure" and step.settings is not None:
             return self.queueset.reconfigure(self.now, step.settings)

@@ -59,6 +59,7 @@ async def handler(connection: HTTPConnection) -> None:
     assert_type(admission.level, str)
     assert_type(admission.schema, str)
     assert_type(admission.flow, str)
+    assert_type(admission.flow_weight, float)
     assert_type(admission.waited, float)
     assert_type(admission.seats, int)
     assert_type(admission.reason, Reason | None)

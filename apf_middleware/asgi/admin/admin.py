@@ -16,7 +16,15 @@ from starlette.types import Receive, Scope, Send
 
 from apf_middleware.accept import parse_accept
 from apf_middleware.asgi.admin.configuration import ConfigurationDump, reload
-from apf_middleware.asgi.admin.dumps import ORDERS, dump_flows, dump_levels, dump_queues, dump_requests
+from apf_middleware.asgi.admin.dumps import (
+    ORDERS,
+    Dump,
+    dump_fleet,
+    dump_flows,
+    dump_levels,
+    dump_queues,
+    dump_requests,
+)
 from apf_middleware.asgi.admin.formatting import Formatter
 from apf_middleware.asgi.admin.gates import GateResource
 from apf_middleware.asgi.admin.observation import View
@@ -69,6 +77,7 @@ class Admin:
             "dump_requests": (dump_requests, TEXT),
             "configuration": (ConfigurationDump(), "application/yaml"),
             "flows": (dump_flows, TEXT),
+            "fleet": (dump_fleet, TEXT),
         }
         self._resources: Mapping[str, AdminResource] = {
             "queues": QueueResource(view, settings.app),

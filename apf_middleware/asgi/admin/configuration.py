@@ -85,7 +85,7 @@ async def reload(view: View, request: AdminRequest) -> Answer:
     configuration = view.configuration
     outcome = ReloadDocument(
         reloaded=is_in_force,
-        seats=configuration.server.seats,
+        seats=configuration.server.total,
         levels=len(configuration.levels),
         schemas=len(configuration.schemas),
         problems=tuple(_document(problem) for problem in view.problems if problem.severity is severity),

@@ -16,6 +16,7 @@ from apf_middleware.asgi.admin.formatting import Formatter
 from apf_middleware.runtime.queues import Drift
 from apf_middleware.snapshots import (
     Count,
+    FleetMemberSnapshot,
     FlowSnapshot,
     GateSnapshot,
     NamedQueueSnapshot,
@@ -27,10 +28,12 @@ from apf_middleware.snapshots import (
 )
 
 __all__ = [
+    "AdaptiveSeatsDocument",
     "ConfigurationDocument",
     "ConfigurationProblem",
     "DeletedQueue",
     "FieldError",
+    "FleetMemberList",
     "FlowList",
     "GateClosing",
     "GateDocument",
@@ -92,6 +95,14 @@ class FlowList:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetMemberList:
+    """All members of a fleet, and its ``seats``."""
+
+    seats: Count
+    members: tuple[FleetMemberSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigurationProblem:
     """An error or a warning about a configuration, and its place."""
 
@@ -146,13 +157,27 @@ class ProblemDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class AdaptiveSeatsDocument:
+    """A number of ``seats`` that the worker finds between ``min`` and ``max``, and the reason of its last decision."""
+
+    seats: int
+    min: int
+    max: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class NamedQueueList:
-    """All named queues of a worker, the ``documents`` that define them, and their ``drift`` from the files."""
+    """All named queues of a worker, the ``documents`` that define them, and their ``drift`` from the files.
+
+    ``adaptive`` is there if the worker's number of seats adapts.
+    """
 
     worker: Worker
     queues: tuple[NamedQueueSnapshot, ...]
     documents: Documents = ()
     drift: tuple[Drift, ...] = ()
+    adaptive: AdaptiveSeatsDocument | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +299,7 @@ _COMPONENTS: Final[Mapping[str, type]] = {
     "Queues": QueueList,
     "Requests": RequestList,
     "Flows": FlowList,
+    "Fleet": FleetMemberList,
     "Configuration": ConfigurationDocument,
     "Reload": ReloadDocument,
     "Problem": ProblemDocument,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, Literal, Protocol, TypeVar
 
+import anyio
 from anyio.lowlevel import checkpoint
 
 from apf_middleware.asgi.admin.documents import to_json
@@ -25,7 +26,7 @@ from apf_middleware.asgi.admin.observation import (
     observe_requests,
 )
 from apf_middleware.fairqueuing import Reason, format_seat_seconds, seat_seconds
-from apf_middleware.snapshots import FlowSnapshot, LevelSnapshot, QueueSnapshot, RequestSnapshot
+from apf_middleware.snapshots import FleetMemberSnapshot, FlowSnapshot, LevelSnapshot, QueueSnapshot, RequestSnapshot
 
 __all__ = [
     "FLOWS_SHOWN",
@@ -34,6 +35,7 @@ __all__ = [
     "Cells",
     "Dump",
     "Order",
+    "dump_fleet",
     "dump_flows",
     "dump_levels",
     "dump_queues",
@@ -73,12 +75,15 @@ _REQUESTS: Final = (
     *("InitialSeats", "FinalSeats", "AdditionalLatency", "StartTime"),
 )
 _PARKED: Final = "ParkedRequests"
+_CAP: Final = "ElasticCap"
 _HELD: Final = ("HeldBy", "HeldSince")
 _DETAILS: Final = ("UserName", "Verb", "APIPath", "Namespace", "Name", "APIVersion", "Resource", "SubResource")
 _FLOWS: Final = (
     *("PriorityLevelName", "FlowSchemaName", "FlowDistinguisher", "Work", "WorkError", "RejectedRequests"),
-    *("RejectedError", "WaitingRequests", "ExecutingRequests", "SeatsInUse"),
+    *("RejectedError", "WaitingRequests", "ExecutingRequests", "SeatsInUse", "Weight"),
 )
+_FLEET: Final = ("MemberName", "IsAllocator", "GrantedSeats", "SeatsInUse", "DemandedSeats", "ReportAge", "IsOutdated")
+_PATIENCE_S: Final = 1.0  # of the fleet's dump, for the allocator's answer
 _NONE: Final = "<none>"
 _DETAIL_FIELDS: Final = (
     *("user", "verb", "path", "namespace", "name", "api_group", "api_version", "resource", "subresource"),
@@ -96,9 +101,13 @@ async def dump_levels(view: View, formatter: Formatter, query: Mapping[str, str]
     levels = observe_levels(view)
     if as_json:
         return await write_json("levels", levels, to_json, seats=view.controller.sharing.seats)
+    more: list[tuple[str, Callable[[LevelSnapshot], str]]] = []
     if view.controller.gate_runner is not None:
-        return await write_text((*_LEVELS, _PARKED), levels, lambda one: (*_level_cells(one), str(one.parked)))
-    return await write_text(_LEVELS, levels, _level_cells)
+        more.append((_PARKED, lambda one: str(one.parked)))
+    if view.controller.configuration.elastic_levels:
+        more.append((_CAP, lambda one: _NONE if one.cap is None else str(one.cap)))
+    columns = (*_LEVELS, *(name for name, _ in more))
+    return await write_text(columns, levels, lambda one: (*_level_cells(one), *(cell(one) for _, cell in more)))
 
 
 def _level_cells(level: LevelSnapshot) -> Cells:
@@ -196,7 +205,33 @@ async def dump_flows(view: View, formatter: Formatter, query: Mapping[str, str],
 def _flow_cells(flow: FlowSnapshot) -> Cells:
     work, error = (format_seat_seconds(seat_seconds(1, amount)) for amount in (flow.work, flow.work_error))
     counts = (flow.rejected, flow.rejected_error, flow.waiting, flow.executing, flow.seats_in_use)
-    return (flow.level, flow.schema, printable(flow.flow), work, error, *map(str, counts))
+    weight = _NONE if flow.weight is None else f"{flow.weight:g}"
+    return (flow.level, flow.schema, printable(flow.flow), work, error, *map(str, counts), weight)
+
+
+async def dump_fleet(view: View, formatter: Formatter, query: Mapping[str, str], *, as_json: bool) -> bytes:  # noqa: ARG001
+    """Write all members of the server's fleet, as the allocator knows them; none if it doesn't answer in a second."""
+    member = None if view.fleet is None else view.fleet.participant.member
+    members: Sequence[FleetMemberSnapshot] = ()
+    if member is not None:
+        member.ask()
+        with anyio.move_on_after(_PATIENCE_S):
+            while not (members := member.members()):  # noqa: ASYNC110 - the answer comes with a grant
+                await anyio.sleep(_PATIENCE_S / 100)
+    if as_json:
+        return await write_json("members", members, to_json, seats=view.configuration.server.total)
+    return await write_text(_FLEET, members, _member_cells)
+
+
+def _member_cells(member: FleetMemberSnapshot) -> Cells:
+    counts = (member.seats, member.seats_in_use, member.demand)
+    states = (
+        str(member.is_allocator).lower(),
+        *map(str, counts),
+        f"{member.age:.3f}s",
+        str(member.is_outdated).lower(),
+    )
+    return (member.member, *states)
 
 
 async def write_text(columns: Cells, rows: Sequence[RowT], cells_of: Callable[[RowT], Cells]) -> bytes:

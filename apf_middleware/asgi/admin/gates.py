@@ -85,12 +85,15 @@ class GateResource:
         await read_body(request, Nothing)
         gates = self._gate(request, "open")
         gates.open(request.name)
+        self._view.notices.tell_gate(request.name, None, is_open=True)
         return self._done(request, gates, "open")
 
     async def _close(self, request: AdminRequest) -> Answer:
         seconds = (await read_body(request, GateClosing)).get("for")
         gates = self._gate(request, "close")
-        gates.close(request.name, None if seconds is None else min(float(seconds), LONGEST_CLOSING_S))
+        closed_s = None if seconds is None else min(float(seconds), LONGEST_CLOSING_S)
+        gates.close(request.name, closed_s)
+        self._view.notices.tell_gate(request.name, closed_s, is_open=False)
         return self._done(request, gates, "close", seconds=seconds)
 
     async def _kick(self, request: AdminRequest) -> Answer:

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from apf_middleware.asgi.fleet_notices import FleetNotices
 from apf_middleware.asgi.resolver import NO_DETAILS
 from apf_middleware.classification import Resource
 from apf_middleware.config import Configuration, Problem
@@ -13,6 +14,9 @@ from apf_middleware.runtime import Admission, Controller, NamedQueues
 from apf_middleware.runtime.running_requests import RunningRequests
 from apf_middleware.runtime.top_flows import FlowKey, HeavyFlow
 from apf_middleware.snapshots import FlowSnapshot, HeldSnapshot, LevelSnapshot, QueueSnapshot, RequestSnapshot
+
+if TYPE_CHECKING:
+    from apf_middleware.asgi.fleet import Fleet
 
 __all__ = [
     "ObservedRequest",
@@ -43,6 +47,10 @@ class View(Protocol):
     def problems(self) -> Sequence[Problem]: ...
     @property
     def running(self) -> RunningRequests: ...
+    @property
+    def fleet(self) -> "Fleet | None": ...
+    @property
+    def notices(self) -> FleetNotices: ...
 
     async def reload(self) -> bool:
         """Read the configuration again; return False if something is wrong with it.
@@ -71,7 +79,7 @@ class ObservedRequest(NamedTuple):
         """Return a frozen snapshot, with its details or without."""
         admission, queue, position, work, width, seated_at, held_by = self
         place = admission.destination.classification
-        facts = (work.seats, work.final_seats, work.linger_ns, width, held_by)
+        facts = (work.seats, work.final_seats, work.linger_ns, width, place.weight, held_by)
         where = (place.level, place.schema, place.flow, queue, position, admission.arrived_at, seated_at)
         if not details:
             return RequestSnapshot(*where, *facts)
@@ -165,20 +173,43 @@ def _running_requests(running: list[Admission] | None, queue: int | None) -> lis
     return [ObservedRequest(one, queue, None, one.work, one.width, one.seated_at) for one in running]
 
 
+class _PresentRequests:
+    """The number of a flow's requests that wait and run, the seats in use, and the highest weight."""
+
+    __slots__ = ("executing", "seats", "waiting", "weight")
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.executing = 0
+        self.seats = 0
+        self.weight: float = 0
+
+    @property
+    def number(self) -> int:
+        return self.waiting + self.executing
+
+    def count(self, request: ObservedRequest, weight: float) -> None:
+        self.weight = max(self.weight, weight)
+        if request.seated_at is None:
+            self.waiting += 1
+        else:
+            self.executing += 1
+            self.seats += request.width
+
+
 def observe_flows(view: View, most: int) -> list[FlowSnapshot]:
     """Return the flows with the most work, rejections and present requests: at most ``most`` by each measure."""
     view.running.age(view.controller.now())
-    present: dict[FlowKey, list[int]] = {}
+    present: dict[FlowKey, _PresentRequests] = {}
     for request in observe_requests(view):
         place = request.admission.destination.classification
-        counts = present.setdefault((place.level, place.schema, place.flow), [0, 0, 0])
-        if request.seated_at is None:
-            counts[0] += 1
-        else:
-            counts[1] += 1
-            counts[2] += request.width
+        flow = (place.level, place.schema, place.flow)
+        found = present.get(flow)
+        if found is None:
+            found = present[flow] = _PresentRequests()
+        found.count(request, place.weight)
     work, rejections = view.running.work, view.running.rejections
-    by_presence = sorted(present, key=lambda flow: sum(present[flow][:2]), reverse=True)[:most]
+    by_presence = sorted(present, key=lambda flow: present[flow].number, reverse=True)[:most]
     wanted = [*(one.flow for one in work.top(most)), *(one.flow for one in rejections.top(most)), *by_presence]
     return [_flow(flow, work.of(flow), rejections.of(flow), present.get(flow)) for flow in dict.fromkeys(wanted)]
 
@@ -187,16 +218,16 @@ def _flow(
     flow: FlowKey,
     work: HeavyFlow[FlowKey] | None,
     rejected: HeavyFlow[FlowKey] | None,
-    present: Sequence[int] | None,
+    present: _PresentRequests | None,
 ) -> FlowSnapshot:
-    waiting, executing, seats = present or (0, 0, 0)
     return FlowSnapshot(
         *flow,
         work=work.total if work else 0,
         work_error=work.error if work else 0,
         rejected=rejected.total if rejected else 0,
         rejected_error=rejected.error if rejected else 0,
-        waiting=waiting,
-        executing=executing,
-        seats_in_use=seats,
+        waiting=present.waiting if present else 0,
+        executing=present.executing if present else 0,
+        seats_in_use=present.seats if present else 0,
+        weight=present.weight if present else None,
     )

@@ -70,6 +70,7 @@ def _dumps() -> dict[str, Schema]:
         "dump_requests": {"get": _dump("Requests", "All waiting and running requests", details)},
         "configuration": {"get": _dump("Configuration", "The configuration in force", text="application/yaml")},
         "flows": {"get": _dump("Flows", "The heaviest flows", by)},
+        "fleet": {"get": _dump("Fleet", "All members of the fleet")},
         "openapi.json": {"get": description},
         "reload": {"post": reload},
     }

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from apf_middleware.asgi.admin.documents import (
+    AdaptiveSeatsDocument,
     DeletedQueue,
     FieldError,
     HoldingGate,
@@ -85,9 +86,16 @@ class QueueResource:
         found = tuple(self._queues.list())
         worker = worker_of(self._app)
         if query_of(request.scope).get("documents") not in _YES:
-            return answer_json(NamedQueueList(worker, found), without=("documents", "drift"))
+            return answer_json(NamedQueueList(worker, found, adaptive=self._adaptive()), without=("documents", "drift"))
         documents = tuple(one for status in found for one in self._queues.document(status.name))
-        return answer_json(NamedQueueList(worker, found, documents, self._queues.drift()))
+        return answer_json(NamedQueueList(worker, found, documents, self._queues.drift(), self._adaptive()))
+
+    def _adaptive(self) -> AdaptiveSeatsDocument | None:
+        controller = self._view.controller
+        if controller.adaptive is None:
+            return None
+        bounds = controller.adaptive.bounds
+        return AdaptiveSeatsDocument(controller.seats, bounds.min, bounds.max, controller.adaptive.total.reason)
 
     async def _get(self, request: AdminRequest) -> Answer:
         with _as_admin_error(request, "get"):

@@ -7,22 +7,24 @@ import os
 import select
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import typer
 from rich.console import Console, Group
 from rich.live import Live
 
-from apf_middleware.asgi.admin.documents import NamedQueueDocument, NamedQueueList
+from apf_middleware.asgi.admin.documents import FleetMemberList, NamedQueueDocument, NamedQueueList
 from apf_middleware.cli.control.outcomes import end, require_success
 from apf_middleware.cli.control.rendering import terminal_width
 from apf_middleware.cli.control.server import Server
 from apf_middleware.cli.control.top_screen import Key, QueueCommand, TopScreen
 from apf_middleware.cli.control.workers import Reply, page
+from apf_middleware.snapshots import FleetMemberSnapshot
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -34,23 +36,36 @@ _BLINK_S: Final = 0.1
 _PLAIN_WIDTH: Final = 120
 
 
-def watch(server: Server, interval: float) -> None:
-    """Show the screen until the user quits; without a terminal, show it once."""
+class _Fetched(NamedTuple):
+    """The queues of all workers, and the members of their fleet."""
+
+    replies: list[Reply[NamedQueueList]]
+    members: Sequence[FleetMemberSnapshot]
+
+
+def watch(server: Server, interval: float, *, with_fleet: bool = False) -> None:
+    """Show the screen until the user quits, ``with_fleet`` if asked for; without a terminal, show it once."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # write ? for a character that can't be encoded
     screen = TopScreen(server.name)
-    replies = _fetch(server)
-    require_success(replies)
-    screen.update(replies, time.monotonic())
+    fetch = partial(_fetch, server, with_fleet=with_fleet)
+    fetched = fetch()
+    require_success(fetched.replies)
+    screen.update(fetched.replies, time.monotonic(), fetched.members)
     if sys.stdin.isatty() and sys.stdout.isatty():
-        _watch_live(server, screen, interval)
+        _watch_live(server, screen, interval, fetch)
     else:
         time.sleep(interval)  # rejections per second need two readings
-        _show_once(server, screen)
+        _show_once(screen, fetch)
 
 
-def _fetch(server: Server) -> list[Reply[NamedQueueList]]:
-    return server.renewed().ask("GET", page("queues"), NamedQueueList)
+def _fetch(server: Server, *, with_fleet: bool) -> _Fetched:
+    server = server.renewed()
+    members: Sequence[FleetMemberSnapshot] = ()
+    if with_fleet:
+        answers = (one.document for one in server.ask("GET", page("fleet") + "?format=json", FleetMemberList))
+        members = next((one.members for one in answers if one is not None and one.members), ())
+    return _Fetched(server.ask("GET", page("queues"), NamedQueueList), members)
 
 
 def _execute(server: Server, command: QueueCommand) -> list[Reply[NamedQueueDocument]]:
@@ -58,16 +73,16 @@ def _execute(server: Server, command: QueueCommand) -> list[Reply[NamedQueueDocu
     return server.renewed().ask("POST", path, NamedQueueDocument, command.body)
 
 
-def _show_once(server: Server, screen: TopScreen) -> None:
-    replies = _fetch(server)
+def _show_once(screen: TopScreen, fetch: Callable[[], _Fetched]) -> None:
+    replies, members = fetch()
     require_success(replies)
-    screen.update(replies, time.monotonic())
+    screen.update(replies, time.monotonic(), members)
     for line in screen.lines(terminal_width() or _PLAIN_WIDTH, keys=False):
         typer.echo(line.plain.rstrip())
     end(replies, screen.queues)
 
 
-def _watch_live(server: Server, screen: TopScreen, interval: float) -> None:
+def _watch_live(server: Server, screen: TopScreen, interval: float, fetch: Callable[[], _Fetched]) -> None:
     console = Console()
     with (
         suppress(KeyboardInterrupt),  # Ctrl-C quits, too
@@ -75,7 +90,7 @@ def _watch_live(server: Server, screen: TopScreen, interval: float) -> None:
         _keyboard(),
         Live(console=console, screen=True, auto_refresh=False) as live,
     ):
-        session = _Session(server, screen, executor, interval)
+        session = _Session(server, screen, executor, interval, fetch)
         shown = None
         while not screen.is_over:
             size = console.size
@@ -89,13 +104,21 @@ def _watch_live(server: Server, screen: TopScreen, interval: float) -> None:
 class _Session:
     """The work between two updates of the screen."""
 
-    def __init__(self, server: Server, screen: TopScreen, executor: ThreadPoolExecutor, interval: float) -> None:
+    def __init__(
+        self,
+        server: Server,
+        screen: TopScreen,
+        executor: ThreadPoolExecutor,
+        interval: float,
+        fetch: Callable[[], _Fetched],
+    ) -> None:
         self._server = server
         self._screen = screen
         self._executor = executor
         self._interval = interval
         self._due = time.monotonic() + interval
-        self._fetching: Future[list[Reply[NamedQueueList]]] | None = None
+        self._fetch = fetch
+        self._fetching: Future[_Fetched] | None = None
         self._commands: list[tuple[QueueCommand, Future[list[Reply[NamedQueueDocument]]]]] = []
 
     def step(self) -> None:
@@ -112,9 +135,10 @@ class _Session:
         now = time.monotonic()
         if self._fetching is None and now >= self._due:
             self._due = now + self._interval
-            self._fetching = self._executor.submit(_fetch, self._server)
+            self._fetching = self._executor.submit(self._fetch)
         elif self._fetching is not None and self._fetching.done():
-            self._screen.update(self._fetching.result(), now)
+            replies, members = self._fetching.result()
+            self._screen.update(replies, now, members)
             self._fetching = None
 
 

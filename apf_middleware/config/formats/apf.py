@@ -19,7 +19,9 @@ from apf_middleware.classification.rules import (
     ServiceAccountSubject,
     UserSubject,
 )
+from apf_middleware.config.criticality import CriticalityName
 from apf_middleware.config.estimation import AnyEstimate, ComputedEstimate, EstimateSettings
+from apf_middleware.config.flow_weights import Weight, WeightsByName, build_weights, weight_values, weights_violations
 from apf_middleware.config.formats.definition import Definition
 from apf_middleware.config.formats.predicates import match_part, read_match
 from apf_middleware.config.formats.queuing import LevelQueuingModel
@@ -34,15 +36,17 @@ from apf_middleware.config.model import BuiltFrom, parse, report, without_nulls
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Absent, Place, Problems
 from apf_middleware.config.server import ServerSettings
-from apf_middleware.config.settings import Rules, Settings, Violation, as_mapping, key_of, make_unchecked
+from apf_middleware.config.settings import Rules, Settings, Violation, adapter_of, as_mapping, key_of, make_unchecked
 from apf_middleware.config.streams import StreamSettings
 from apf_middleware.config.values import (
     DEPENDS,
     MAX_INT32,
     Amount,
     DnsSubdomain,
+    Function,
     Nanoseconds,
     NonEmpty,
+    Part,
     Percent,
     callable_name,
 )
@@ -60,6 +64,7 @@ __all__ = [
     "define",
     "level_document",
     "level_spec",
+    "read_level",
     "schema_document",
     "server_document",
 ]
@@ -105,6 +110,7 @@ class _LevelSpec(Settings):
     response: Literal["Queue", "Reject"] = "Queue"
     queuing: LevelQueuingModel | None = None
     wait_limit_ns: Nanoseconds | None = None
+    deadline_ns: Nanoseconds | None = None
     gates: Annotated[tuple[NonEmpty, ...], Field(strict=False)] = ()
     streams: StreamSettings | None = None
     weight: Annotated[Annotated[int, Field(ge=1, le=MAX_INT32)] | None, Field(description="The same as shares.")] = None
@@ -115,6 +121,8 @@ class _LevelSpec(Settings):
     reclaimable: bool = True
     dequeue_strategy: Literal["traverse", "fifo"] = "traverse"
     state: Literal["Open", "Paused", "Closed"] = "Open"
+    elastic: bool = False
+    headroom: Part = 0
 
     @property
     def least(self) -> int | None:
@@ -148,8 +156,11 @@ class _LevelSpec(Settings):
             max_seats=self.max_seats,
             min_seats=self.min_seats,
             wait_limit_ns=self.wait_limit_ns,
+            deadline_ns=self.deadline_ns,
             gates=self.gates or None,
             streams=self.streams,
+            elastic=self.elastic or None,
+            headroom=self.headroom or None,
         )
 
     def _none_if_exempt(self, **given: object) -> Iterator[Violation]:
@@ -160,6 +171,8 @@ class _LevelSpec(Settings):
     def _waiting_rules(self) -> Iterator[Violation]:
         if self.queuing is not None and (self.type == "Exempt" or self.response == "Reject"):
             yield Violation(("queuing",), self.queuing, "it must be absent where no request waits")
+        if self.headroom and self.response == "Reject":
+            yield Violation(("headroom",), self.headroom, "it must be absent where no request waits")
         if self.wait_limit_ns is not None and self.response == "Reject":
             yield Violation(("wait_limit_ns",), self.wait_limit_ns, "it must be absent where no request waits")
 
@@ -192,6 +205,7 @@ class PriorityLevelModel(Settings):
             spec.least,
             spec.most,
             spec.wait_limit_ns,
+            spec.deadline_ns,
             spec.gates,
             spec.streams or StreamSettings(),
             spec.parent,
@@ -199,6 +213,8 @@ class PriorityLevelModel(Settings):
             spec.reclaimable,
             spec.dequeue_strategy,
             _STATES[spec.state],
+            spec.elastic,
+            spec.headroom,
         )
 
 
@@ -215,6 +231,7 @@ def level_spec(level: Level) -> dict[str, Any]:
         "response": "Queue" if level.exempt or queuing else "Reject",
         "queuing": None if level.exempt or queuing is None else LevelQueuingModel.of(queuing),
         "wait_limit_ns": level.wait_limit_ns,
+        "deadline_ns": level.deadline_ns,
         "gates": level.gates,
         "streams": None if level.streams == StreamSettings() else level.streams,
         "parent": level.parent,
@@ -222,8 +239,16 @@ def level_spec(level: Level) -> dict[str, Any]:
         "reclaimable": level.reclaimable,
         "dequeue_strategy": level.dequeue_strategy,
         "state": level.state.capitalize(),
+        "elastic": level.elastic,
+        "headroom": level.headroom_percent,
     }
     return as_mapping(make_unchecked(_LevelSpec, values))
+
+
+def read_level(found: Mapping[str, Any]) -> Level:
+    """Return the level of a PriorityLevel that `level_document` has written; raise ValueError if it isn't one."""
+    model: PriorityLevelModel = adapter_of(PriorityLevelModel).validate_python(found)
+    return model.built()
 
 
 def level_document(level: Level) -> dict[str, Any]:
@@ -320,6 +345,11 @@ class _SchemaSpec(Settings):
         AnyDistinguisher | None,
         Field(description="The property that names the level of each request; if it is empty, `level` is used."),
     ] = None
+    weight: Weight = 1
+    weights: WeightsByName = field(default_factory=dict)
+    group_weights: WeightsByName = field(default_factory=dict)
+    weight_function: Function | None = None
+    criticality: CriticalityName | None = None
     estimate: AnyEstimate | None = None
     gates: Annotated[
         tuple[NonEmpty, ...],
@@ -330,6 +360,20 @@ class _SchemaSpec(Settings):
         tuple[dict[str, Any], ...],
         Field(strict=False, description="Alternatives in KEP-1040's form: 'and:' with a list of atomic tests."),
     ] = ()
+
+    def rule_sets(self) -> Iterable[Rules]:
+        return (self._flow_weight_rules, self._group_weight_rules)
+
+    def _flow_weight_rules(self) -> Iterator[Violation]:
+        if self.weights and self.distinguisher is None:
+            hint = "Add a distinguisher, or write the weight of the whole schema as weight"
+            yield Violation(("weights",), self.weights, "without a distinguisher, flows have no names", hint)
+        yield from weights_violations("weights", self.weights)
+
+    def _group_weight_rules(self) -> Iterator[Violation]:
+        yield from weights_violations(
+            "group_weights", self.group_weights, nameless="each key must be the name of a group"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +388,17 @@ class FlowSchemaModel(Settings):
     def built(self) -> FlowSchema:
         """Return the schema, without the rules of ``match``."""
         spec = self.spec
-        return FlowSchema(self.metadata.name, spec.level, spec.precedence, spec.rules_, spec.distinguisher, spec.queue)
+        weights = build_weights(spec.weight, spec.weights, spec.group_weights, spec.weight_function)
+        return FlowSchema(
+            self.metadata.name,
+            spec.level,
+            spec.precedence,
+            spec.rules_,
+            spec.distinguisher,
+            spec.queue,
+            weights,
+            spec.criticality or "",
+        )
 
 
 def schema_document(
@@ -357,6 +411,8 @@ def schema_document(
         "precedence": schema.precedence,
         "distinguisher": schema.distinguisher,
         "queue": schema.queue,
+        **weight_values(schema.weights),
+        "criticality": schema.criticality or None,
         "estimate": estimate if _is_named(estimate, problems, place, "estimate") else None,
         "gates": tuple(gates),
         "rules_": tuple(rule for rule in schema.rules if isinstance(rule, Rule)),
@@ -366,7 +422,10 @@ def schema_document(
     for key, distinguisher in (("distinguisher", schema.distinguisher), ("queue", schema.queue)):
         if distinguisher is not None and distinguisher.function is not None and spec[key]["callable"] is None:
             del spec[key]["callable"]
-            _report_nameless(distinguisher.function, problems, place, key)
+            _report_nameless(distinguisher.function, problems, place, f"{key}.callable")
+    if schema.weights is not None and schema.weights.function is not None and spec["weightFunction"] is None:
+        del spec["weightFunction"]
+        _report_nameless(schema.weights.function, problems, place, "weightFunction")
     if not schema.rules:
         spec["rules"] = []
     return _document("FlowSchema", schema.name, spec)
@@ -392,12 +451,12 @@ def _is_named(estimate: EstimateSettings | None, problems: Problems, place: Plac
     """Return False, after reporting it, if the estimate has a function that can't be imported by its name."""
     if not isinstance(estimate, ComputedEstimate) or callable_name(estimate.function) is not None:
         return True
-    _report_nameless(estimate.function, problems, place, field)
+    _report_nameless(estimate.function, problems, place, f"{field}.callable")
     return False
 
 
 def _report_nameless(function: object, problems: Problems, place: Place, field: str) -> None:
-    problems.error(place, _NAMELESS, field=f"{field}.callable", value=function, hint=_NAME_IT)
+    problems.error(place, _NAMELESS, field=field, value=function, hint=_NAME_IT)
 
 
 def define(document: Document, problems: Problems) -> Definition | None:

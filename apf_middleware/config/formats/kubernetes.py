@@ -28,6 +28,7 @@ from apf_middleware.classification.rules import (
     UserSubject,
 )
 from apf_middleware.config.estimation import EstimateSettings
+from apf_middleware.config.flow_weights import given_weights
 from apf_middleware.config.formats.apf import level_spec
 from apf_middleware.config.formats.definition import Definition
 from apf_middleware.config.formats.predicates import match_part
@@ -361,7 +362,10 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
 
 
 def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None = None) -> dict[str, Any]:
-    """Return a schema as a FlowSchema; an estimate is a warning, because it doesn't change which requests match."""
+    """Return a schema as a FlowSchema.
+
+    An estimate or a weight is a warning, because it doesn't change which requests match.
+    """
     place, distinguisher = Place(f"<schema {schema.name}>"), schema.distinguisher
     spec: dict[str, Any] = {
         "priorityLevelConfiguration": {"name": schema.level},
@@ -370,6 +374,7 @@ def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSe
     if estimate is not None:
         rule, hint = "v1 can't express the cost of requests, so this is left out", "Keep the FlowSchema of apf/v1"
         problems.warn(place, rule, field="estimate", value=as_mapping(estimate), hint=hint)
+    _warn_of_weights(schema, problems, place)
     if distinguisher is not None:
         if distinguisher.source not in _METHODS:
             rule = "v1 tells flows apart by user or namespace only"
@@ -380,6 +385,13 @@ def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSe
         spec["distinguisherMethod"] = {"type": _METHODS.get(distinguisher.source, "ByUser")}
     spec["rules"] = list(_written_rules(schema, problems, place))
     return _manifest("FlowSchema", schema.name, spec)
+
+
+def _warn_of_weights(schema: FlowSchema, problems: Problems, place: Place) -> None:
+    """Warn of weights, one by one."""
+    rule, hint = "in v1 all flows have equal weights, so this is left out", "Keep the FlowSchema of apf/v1"
+    for key, value in given_weights(schema.weights).items():
+        problems.warn(place, rule, field=key, value=value, hint=hint)
 
 
 def _written_rules(schema: FlowSchema, problems: Problems, place: Place) -> Iterator[dict[str, Any]]:

@@ -22,6 +22,7 @@ from apf_middleware.config.scenario.durations import (
     UniformDuration,
     WeightedDuration,
 )
+from apf_middleware.config.scenario.members import FleetEvent, ScenarioMembers
 from apf_middleware.config.scenario.objects import Backend, Retries, Scenario, Tenant, TenantRequest, WeightedSeats
 from apf_middleware.config.scenario.read import ScenarioReading, load_scenario, read_scenario, read_scenario_text
 
@@ -34,6 +35,7 @@ __all__ = [
     "ClosedArrivals",
     "ConstantDuration",
     "ExponentialDuration",
+    "FleetEvent",
     "LognormalDuration",
     "MixedDuration",
     "ParetoDuration",
@@ -41,6 +43,7 @@ __all__ = [
     "ReplayedArrivals",
     "Retries",
     "Scenario",
+    "ScenarioMembers",
     "ScenarioReading",
     "SteadyArrivals",
     "Tenant",

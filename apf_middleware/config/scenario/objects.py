@@ -16,6 +16,7 @@ from apf_middleware.config.scenario.arrivals import (
     ClosedArrivals,
 )
 from apf_middleware.config.scenario.durations import AnyDuration, ConstantDuration, Weight
+from apf_middleware.config.scenario.members import AnyMembers
 from apf_middleware.config.settings import Rules, Settings, Violation
 from apf_middleware.config.values import DnsSubdomain, Nanoseconds, NonEmpty, TextSet
 
@@ -169,6 +170,9 @@ _FromReader = Annotated[str, Field(init=False), BeforeValidator(_refuse_key)]
 class Scenario(Settings):
     """Tenants in front of ``servers`` equal servers, for ``duration_ns``.
 
+    Each server has a backend of its own. ``members`` are processes in front of one backend, and take the place of the
+    servers.
+
     Requests that are due before ``warm_up_ns`` aren't counted. ``name`` comes from the metadata. Paths of files are
     relative to ``folder``, the folder of the document.
     """
@@ -178,6 +182,8 @@ class Scenario(Settings):
         "config": "configuration",
         "length": "duration",
         "warmup": "warmUp",
+        "balancer": "balancing",
+        "fleet": "members",
     }
 
     name: _FromReader = "scenario"
@@ -186,18 +192,23 @@ class Scenario(Settings):
     warm_up_ns: Nanoseconds = 0
     seed: Annotated[int, Field(ge=0)] = 1
     servers: Annotated[int, Field(ge=1, le=1_000)] = 1
-    balancing: Literal["random", "round-robin"] = "random"
+    members: AnyMembers | None = None
+    balancing: Literal["random", "round-robin", "least-requests", "sticky"] = "random"
     backend: Backend = field(default_factory=Backend)
     tenants: Annotated[tuple[Tenant, ...], Field(strict=False)] = ()
     configuration: TextSet = ()
     folder: _FromReader = "."
 
     def rule_sets(self) -> Iterable[Rules]:
-        return (self._time_rules, self._caller_rules, self._name_rules, self._loop_rules)
+        return (self._time_rules, self._server_rules, self._caller_rules, self._name_rules, self._loop_rules)
 
     def _time_rules(self) -> Iterator[Violation]:
         if self.duration_ns <= self.warm_up_ns:
             yield Violation(("duration_ns",), self.duration_ns, "it must be longer than warmUp")
+
+    def _server_rules(self) -> Iterator[Violation]:
+        if self.members is not None and self.servers != 1:
+            yield Violation(("servers",), self.servers, "members take the place of servers", "Remove one of them")
 
     def _caller_rules(self) -> Iterator[Violation]:
         callers = sum(tenant.callers for tenant in self.tenants)

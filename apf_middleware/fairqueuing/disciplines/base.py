@@ -9,6 +9,7 @@ discipline creates queues of its own class (`open_queue`), which have the meters
 ``rejoin``       a ticket whose gates have opened is put back before the tickets that arrived after it
 ``serve``        a ticket arrives and is seated in the same step, because no other waits and it fits
 ``leave``        a ticket has left its queue unserved
+``reweigh``      the weight of a queue has changed
 ``forget_lead``  a queue is about to be served out of turn
 ``dispatch``     a queue's oldest ticket has left it for its seats
 ``settle``       a ticket has finished, and its actual duration is known; unless it lingers, its seats are free as well
@@ -48,6 +49,9 @@ class Discipline(ABC, Generic[QueueT]):
     is_restless: ClassVar[bool] = False
     """True if the next queue can change without an event, because time has passed."""
 
+    is_weighted: ClassVar[bool] = False
+    """True if queues are served in proportion to their weights."""
+
     is_guaranteed: ClassVar[bool] = True
     """True if a queue that has fallen too far behind its fair share is served out of turn (see `guarantee`)."""
 
@@ -86,6 +90,9 @@ class Discipline(ABC, Generic[QueueT]):
 
     def forget_lead(self, queue: QueueT) -> None:
         """Set the meter of ``queue``, which is served out of turn, to that of the next queue if its own is ahead."""
+
+    def reweigh(self, queue: QueueT, weight: int) -> None:
+        """Set the weight of ``queue``; by default do nothing, because all queues have the same weight."""
 
     @abstractmethod
     def settle(self, queue: QueueT, ticket: Ticket, duration_ns: int) -> None:

@@ -34,6 +34,11 @@ never too late. When a queue comes to the top of the heap, its entry is updated,
 call is O(log n) amortised. The next queue changes only when a ticket arrives, leaves, or gives its seats back, so
 meters are compared as of the latest such event.
 
+**Weights.** A queue of weight w gets w times the seats of a queue of weight 1: its meter advances by its work divided
+by w. The work is kept as it is and divided when the meter is read, so that no rounding errors accumulate. ``base`` is
+the meter at which the counting of ``finished`` began; it is 0 for a queue of weight 1, whose meter is only added up.
+When the weight of a queue changes, the queue is ahead of the virtual time by the same work as before (`reweigh`).
+
 Kubernetes' own version, with a virtual time that runs at the rate of equal shares, is `upstream_equal_serial`.
 """
 
@@ -43,7 +48,7 @@ from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
 from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, WEIGHT_BITS, WEIGHT_ONE
 
 __all__ = ["EqualSerial", "EqualSerialQueue"]
 
@@ -58,10 +63,11 @@ class EqualSerialQueue(Queue):
     ``guess_ns`` is the average duration of its requests, and ``listed`` the meter of its entry in the heap.
     """
 
-    __slots__ = ("attained", "finished", "guess_ns", "listed", "period", "since")
+    __slots__ = ("attained", "base", "finished", "guess_ns", "listed", "period", "since")
 
     def __init__(self, index: int, guess_ns: int) -> None:
         super().__init__(index)
+        self.base: int = 0
         self.finished: int = 0
         self.attained: int = 0
         self.since: int = 0
@@ -69,8 +75,20 @@ class EqualSerialQueue(Queue):
         self.period: int = -1  # none yet
         self.listed: int = 0
 
+    def scale(self, work: int) -> int:
+        """Return the meter for this amount of work, finished and attained; for queues with a weight of their own."""
+        return self.base + (work << WEIGHT_BITS) // self.weight
+
+    def move(self, way: int) -> None:
+        """Add ``way`` to the meter."""
+        if self.weight == WEIGHT_ONE:
+            self.finished += way
+        else:
+            self.base += way
+
     def meters(self) -> dict[str, int]:
-        return {"next_dispatch_r": (self.finished + self.seats_in_use * self.guess_ns) // _NS_PER_UNIT}
+        work = self.finished + self.seats_in_use * self.guess_ns
+        return {"next_dispatch_r": (work if self.weight == WEIGHT_ONE else self.scale(work)) // _NS_PER_UNIT}
 
 
 class EqualSerial(Discipline[EqualSerialQueue]):
@@ -89,6 +107,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         "_read_at",
         "_served_at",
         "_served_r",
+        "_served_weight",
         "_turn",
         "_waiting_queues",
         "now",
@@ -96,6 +115,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     )
 
     name: ClassVar[str] = "equal-serial"
+
+    is_weighted: ClassVar[bool] = True
 
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
         self._concurrency = require_integer("concurrency", concurrency, least=0)
@@ -107,6 +128,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         self._period_began_at = 0
         self._period_r = 0
         self._served_at = self._served_r = 0  # when a queue was served last, and what it had attained
+        self._served_weight = WEIGHT_ONE
         self._joined = 0  # how many queues have joined at the virtual time `_joined_at`
         self._joined_at = 0
         self._waiting_queues = 0
@@ -133,22 +155,26 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def _enter(self, queue: EqualSerialQueue) -> None:
         """Start the meter of ``queue`` at the beginning of this period; it has had its seats in use since then."""
         queue.period = self._period
-        queue.finished = self._period_r
+        queue.base = queue.finished = 0
+        queue.move(self._period_r)
         queue.attained = 0
         queue.since = self._period_began_at
 
     def _meter(self, queue: EqualSerialQueue, seats: int) -> int:
         """Return the meter of ``queue`` at the latest event, for this number of ``seats`` in use."""
         attained = queue.attained + seats * (self._read_at - queue.since)
-        guessed = seats * queue.guess_ns
-        return queue.finished + max(attained, guessed)
+        work = queue.finished + max(attained, seats * queue.guess_ns)
+        return work if queue.weight == WEIGHT_ONE else queue.scale(work)
 
     def _list(self, queue: EqualSerialQueue, oldest: Ticket, seats: int) -> None:
         """Update the entry of ``queue`` in the heap; its next ticket is ``oldest``, and it has ``seats`` in use."""
         heap = self._queue_heap
         # `_meter`, as in `pick`; two calls would take 8 % of the time of a request that waits, unless they are compiled
         attained, guessed = queue.attained + seats * (self._read_at - queue.since), seats * queue.guess_ns
-        queue.listed = meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136
+        meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136
+        if queue.weight != WEIGHT_ONE:
+            meter = queue.scale(meter)
+        queue.listed = meter
         if oldest.width == 1 and not heap.wide:
             heap.put(queue.index, meter)
         else:
@@ -162,7 +188,12 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         following = self._queues[self.pick()]
         now = self.now
         attained = following.finished + following.attained + following.seats_in_use * (now - following.since)
-        return min(attained, self._served_r + (now - self._served_at) * self._concurrency)
+        since = (now - self._served_at) * self._concurrency
+        if following.weight != WEIGHT_ONE:
+            attained = following.scale(attained)
+        if self._served_weight != WEIGHT_ONE:
+            since = (since << WEIGHT_BITS) // self._served_weight
+        return min(attained, self._served_r + since)
 
     def _finish(self, queue: EqualSerialQueue, seats: int, width: int, began: int) -> None:
         """Count the service of ``width`` of the queue's ``seats`` since ``began`` as finished."""
@@ -196,7 +227,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         behind = least - self._meter(queue, seats)
         if behind >= 0:
             self._joined += 1  # queues that join at the same virtual time keep their order
-            queue.finished += behind + self._joined
+            queue.move(behind + self._joined)
         self._list(queue, ticket, seats)
 
     def rejoin(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
@@ -223,7 +254,10 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         self._turn = queue.index
         queue.attained = attained = queue.attained + (seats - width) * (now - queue.since)
         queue.since = now
-        self._served_r = attained = queue.finished + attained
+        attained += queue.finished
+        if queue.weight != WEIGHT_ONE:
+            attained = queue.scale(attained)
+        self._served_r, self._served_weight = attained, queue.weight
         if attained > self.r:  # noqa: PLR1730 - min() and max() are slower
             self.r = attained
         oldest = queue.oldest
@@ -237,7 +271,28 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         following = self._queues[self.pick()]
         lead = self._meter(queue, queue.seats_in_use) - self._meter(following, following.seats_in_use)
         if lead > 0 and queue.oldest is not None:
-            queue.finished -= lead
+            queue.move(-lead)
+            self._list(queue, queue.oldest, queue.seats_in_use)
+
+    def reweigh(self, queue: EqualSerialQueue, weight: int) -> None:
+        if not self._waiting_queues:
+            queue.weight = weight  # the meters are not in use
+            return
+        if queue.period != self._period:
+            self._enter(queue)
+        former, now = queue.weight, self.now
+        attained = queue.attained + queue.seats_in_use * (now - queue.since)
+        virtual_time = self._virtual_time()
+        lead = queue.scale(queue.finished + attained) - virtual_time
+        # A lead of the same work is rescaled. So is what the queue is behind, but not to more than that: virtual time
+        # must not fall far back, because queues that begin to wait would get what the others already had.
+        if lead > 0 or weight > former:
+            lead = lead * former // weight
+        queue.weight = weight
+        queue.base = queue.finished = 0
+        queue.move(virtual_time + lead - (attained << WEIGHT_BITS) // weight)
+        if queue.oldest is not None:
+            self._read_at = self.now
             self._list(queue, queue.oldest, queue.seats_in_use)
 
     def settle(self, queue: EqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
@@ -264,6 +319,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         # If all tickets have a width of 1, an entry is updated for a grown meter when it comes to the top.
         attained, guessed = queue.attained + seats * (now - queue.since), seats * guess
         meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136 - max() is slower
+        if queue.weight != WEIGHT_ONE:
+            meter = queue.scale(meter)
         if meter < queue.listed or oldest.width > 1 or self._queue_heap.wide:
             self._list(queue, oldest, seats)
 
@@ -307,6 +364,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             attained = queue.attained + seats * (self._read_at - queue.since)  # `_meter`
             guessed = seats * queue.guess_ns
             meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136
+            if queue.weight != WEIGHT_ONE:
+                meter = queue.scale(meter)
             if meter <= queue.listed:
                 return index
             queue.listed = meter

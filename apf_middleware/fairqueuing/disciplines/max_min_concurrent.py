@@ -56,7 +56,7 @@ from apf_middleware.fairqueuing.disciplines.max_min_model import (
 )
 from apf_middleware.fairqueuing.disciplines.work_meter import WIDEST, WIDTH_BITS, MaxMinQueue, WorkMeter
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, WEIGHT_BITS
 
 __all__ = ["ConcurrentMeter", "MaxMinConcurrent"]
 
@@ -93,19 +93,33 @@ class ConcurrentMeter(WorkMeter):
         self.line: OrderedDict[Ticket, None] = _NO_LINE  # ordered, because tickets leave from anywhere
         self.owed: int = 0  # the width of the tickets in line that have really ended
 
-    # The position on W, or on R, that corresponds to a position P is: since + occupied * (P - progress).
+    # The position on W, or on R, that corresponds to a position P is: since + occupied * (P - progress) / weight.
+
+    def position_at(self, progress: int) -> int:
+        """Return the first position on W, or on R, at which the meter P has reached ``progress``."""
+        way = self.occupied * (progress - self.progress)
+        return self.since - (-way << WEIGHT_BITS) // self.weight if self.is_weighted else self.since + way
+
+    def progress_at(self, position: int) -> int:
+        """Return the position of the meter P when W, or R, has this ``position``; some seats are occupied."""
+        way = position - self.since
+        if self.is_weighted:
+            way = way * self.weight >> WEIGHT_BITS
+        return self.progress + way // self.occupied
 
     def finish_of(self, first: Ticket) -> int:
         begin = first.start_r
         if begin == NOT_YET:  # it begins when the next request ends
             begin = self.first_end() if self.occupied else 0
-        return self.since + self.occupied * (begin + self.first_guess - self.progress)
+        if not self.is_weighted:  # as `position_at`, for the most frequent case
+            return self.since + self.occupied * (begin + self.first_guess - self.progress)
+        return self.position_at(begin + self.first_guess)
 
     def next_end(self) -> int | None:
         if not self.occupied:
             return None
         self.soonest = end = self.first_end()
-        return self.since + self.occupied * (end - self.progress)
+        return self.position_at(end)
 
     def shift_positions(self, way: int) -> None:
         self.since += way
@@ -175,6 +189,8 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
 
     is_restless: ClassVar[bool] = True  # shares change at events of the fluid model, between calls
 
+    is_weighted: ClassVar[bool] = True
+
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
         self.fluid: FluidModel[ConcurrentMeter] = FluidModel(concurrency, guess_ns)
         self._first_guess = guess_ns << GRAIN_BITS
@@ -200,15 +216,14 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         fluid = self.fluid
         if not meter.occupied:
             return meter.progress
-        position = fluid.r if meter.on_r else fluid.position(meter)
-        return meter.progress + (position - meter.since) // meter.occupied
+        return meter.progress_at(fluid.r if meter.on_r else fluid.position(meter))
 
     def _occupy(self, meter: ConcurrentMeter, seats: int) -> int:
         """Change the number of seats that are occupied virtually, and so the rate of P; return P."""
         fluid = self.fluid
         position, occupied = fluid.r if meter.on_r else fluid.here(meter), meter.occupied
         if occupied:
-            meter.progress += (position - meter.since) // occupied
+            meter.progress = meter.progress_at(position)
         meter.since = position
         meter.occupied = occupied + seats
         return meter.progress
@@ -261,7 +276,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
     def _reach(self, meter: ConcurrentMeter) -> None:
         fluid = self.fluid
         position, end, seats = fluid.r if meter.on_r else fluid.position(meter), meter.soonest, 0
-        progress = meter.progress + (position - meter.since) // meter.occupied
+        progress = meter.progress_at(position)
         ends = meter.virtual_ends
         while end <= progress:
             if ends and ends[0] >> WIDTH_BITS == end:
@@ -337,13 +352,14 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         fluid, meter, width = self.fluid, queue.meter, ticket.width
         fluid.turn = meter.index
         fluid.take(width)
-        if fluid.begin_alone(meter, ticket):
+        # with a weight, the meters are rounded, and P may reach the end a moment after the request has ended
+        if not meter.is_weighted and fluid.begin_alone(meter, ticket):
             meter.since, meter.occupied, ticket.start_r = meter.base, width, meter.progress
             return
         if fluid.lone is not None:
             self._admit_lone()
         work, occupied = ticket.work, meter.occupied
-        if meter.on_r or occupied >= fluid.concurrency:
+        if meter.on_r or occupied >= fluid.concurrency or meter.is_weighted:
             self._enter(meter, ticket)
             return
         # While all requests of the queue run, P runs at the rate of time, so no end becomes earlier.
@@ -424,7 +440,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
             return
         end = begin + ticket.settled
         position = fluid.r if meter.on_r else fluid.here(meter)
-        progress = meter.progress + (position - meter.since) // meter.occupied
+        progress = meter.progress_at(position)
         if end > progress:
             meter.finish(ticket, end)
             if end >= meter.soonest:
@@ -464,7 +480,8 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
     def _end(self, meter: ConcurrentMeter, ticket: Ticket, width: int) -> None:
         """End ``ticket``, because the progress of its queue has reached its end."""
         fluid = self.fluid
-        in_time = not meter.on_r and meter.rho == meter.occupied  # P runs at the rate of time, before and after
+        # P runs at the rate of time, before and after; with a weight, rounding can make an end earlier by a grain
+        in_time = not meter.on_r and meter.rho == meter.occupied and not meter.is_weighted
         meter.occupied -= width
         ticket.charged = NOT_YET
         meter.tidy()
@@ -482,7 +499,15 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         """Make ``end`` the first end of a queue."""
         meter.soonest = end
         meter.end_is_stale = False
-        self.fluid.end_at(meter, meter.since + meter.occupied * (end - meter.progress))
+        self.fluid.end_at(meter, meter.position_at(end))
+
+    def reweigh(self, queue: MaxMinQueue[ConcurrentMeter], weight: int) -> None:
+        fluid, meter = self.fluid, queue.meter
+        if fluid.lone is not None:
+            self._admit_lone()
+        self._occupy(meter, 0)  # what is done already was done at the former weight
+        queue.weight = weight
+        fluid.reweigh(meter, weight)
 
     def pick(self, widest: int | None = None) -> int:
         return self.fluid.pick(widest)

@@ -21,6 +21,15 @@ grows by ``free * elapsed / limited``, rounded down to a grain at each step. All
 can't drift apart; in a thousand steps each loses at most one seat-nanosecond. Expected times are compared in 1/1024 ns.
 An event of the model happens at the first whole nanosecond at which its position has been reached.
 
+**Weights.** A limited queue of weight w gets w * mu_fair. Its positions are in *virtual* grains, which are its work
+divided by w. So the meters of all limited queues run at mu_fair, whatever their weights, and R is still the common
+meter. The meter of a granted queue runs at rho / w; what is left of the division is kept as its ``remainder``, so that
+the meter is exact. Only where work becomes a position (`WorkMeter.scaled`) and where a granted queue reaches a position
+does the weight matter. As long as all queues have the usual weight, they count as 1 and nothing is divided. From the
+first other weight on, the unit is `WEIGHT_ONE`, and R grows by ``free * WEIGHT_ONE * elapsed / limited``, which is the
+same number for usual queues. When the weight of a queue changes, its meter stays where it is. The discipline rescales
+the distance to later positions, so that the queue is ahead by the same work as before.
+
 **Late events.** No timer runs. Each call first advances the model to the current time. It processes the events in the
 order of their times and divides the seats again after each, so late calls give the same results. When the duration of a
 request becomes known late, later positions in the same queue are corrected exactly. The earlier division of the seats
@@ -58,6 +67,7 @@ from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.queue_heap import QueueHeap
 from apf_middleware.fairqueuing.ticket import Ticket
 from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
+from apf_middleware.fairqueuing.work import WEIGHT_BITS
 
 __all__ = [
     "GRAINS_PER_UNIT",
@@ -93,6 +103,7 @@ class FluidModel(Generic[WorkMeterT]):
         "_ends_on_r",
         "_finishes",
         "_finishes_on_r",
+        "_rate_bits",
         "_soonest",
         "_soonest_on_r",
         "_waiting_in_time",
@@ -118,6 +129,7 @@ class FluidModel(Generic[WorkMeterT]):
         self.turn: int = 0  # the index of the queue served last
         self.used: int = 0  # the seats in use
         self.follows: bool = False
+        self._rate_bits = GRAIN_BITS  # seats shifted by this many bits, divided by a weight, are grains for each ns
         self.queues: list[MaxMinQueue[WorkMeterT]] = []
         self.meters: list[WorkMeterT] = []  # of the queues, in the same order
         self.shares: MaxMinShares[WorkMeterT] = MaxMinShares(concurrency, self.meters)
@@ -131,6 +143,8 @@ class FluidModel(Generic[WorkMeterT]):
     def open(self, meter: WorkMeterT) -> MaxMinQueue[WorkMeterT]:
         """Return a new queue with this ``meter``."""
         queue = MaxMinQueue(meter)
+        meter.weight = self.shares.unit
+        meter.is_weighted = self._rate_bits > GRAIN_BITS
         if meter.index == len(self.meters):
             self.queues.append(queue)
             self.meters.append(meter)
@@ -151,7 +165,7 @@ class FluidModel(Generic[WorkMeterT]):
             self.set_capacity()
         shares, r = self.shares, self.r
         if shares.limited:
-            r += (shares.free * (until - self.now) << GRAIN_BITS) // shares.limited
+            r += (shares.free * (until - self.now) << self._rate_bits) // shares.limited
         if until >= self._soonest or r >= self._soonest_on_r:
             meter = self._advance_to_end(until, r)
             if meter is not None:
@@ -175,12 +189,12 @@ class FluidModel(Generic[WorkMeterT]):
             if key <= r and shares.free:
                 way = (key - self.r) * shares.limited
                 # rounded up to the first whole nanosecond at which R has reached the position
-                at = self.now - (-way // (shares.free << GRAIN_BITS)) if way > 0 else self.now
+                at = self.now - (-way // (shares.free << self._rate_bits)) if way > 0 else self.now
                 if first is None or at < due:
                     first, due = meter, at
         if first is not None:
             if shares.limited:
-                self.r += (shares.free * (due - self.now) << GRAIN_BITS) // shares.limited
+                self.r += (shares.free * (due - self.now) << self._rate_bits) // shares.limited
             self.now = due
         return first
 
@@ -197,14 +211,18 @@ class FluidModel(Generic[WorkMeterT]):
         """Return the position of the queue's work meter, in grains."""
         if meter.on_r:
             return meter.base + self.r
-        return meter.base + (meter.rho * (self.now - meter.mark) << GRAIN_BITS)
+        way = meter.rho * (self.now - meter.mark) << self._rate_bits
+        return meter.base + ((way + meter.remainder) // meter.weight if meter.is_weighted else way)
 
     def here(self, meter: WorkMeterT) -> int:
         """Return the position of the work meter, and store it as ``base`` if the queue is granted."""
         if meter.on_r:
             return meter.base + self.r
         if meter.mark != self.now:
-            meter.base += meter.rho * (self.now - meter.mark) << GRAIN_BITS
+            way = meter.rho * (self.now - meter.mark) << self._rate_bits
+            if meter.is_weighted:
+                way, meter.remainder = divmod(way + meter.remainder, meter.weight)
+            meter.base += way
             meter.mark = self.now
         return meter.base
 
@@ -249,13 +267,28 @@ class FluidModel(Generic[WorkMeterT]):
         """Divide the seats again; return whether the queue is granted or limited as before."""
         was_on_r = meter.on_r
         # up to now its meter has run at the former demand
-        if not was_on_r and meter.mark != self.now:
+        if meter.is_weighted:
+            self.here(meter)
+        elif not was_on_r and meter.mark != self.now:
             meter.base += meter.rho * (self.now - meter.mark) << GRAIN_BITS
             meter.mark = self.now
         crossed = self.shares.change(meter, rho)
         if crossed:
             self.cross(crossed)
         return meter.on_r is was_on_r
+
+    def reweigh(self, meter: WorkMeterT, weight: int) -> None:
+        """Set the weight of a queue; later positions have been moved, and its entries are updated here."""
+        if self._rate_bits == GRAIN_BITS:
+            self._rate_bits = GRAIN_BITS + WEIGHT_BITS
+            self.shares.weigh()
+            for other in self.meters:
+                other.is_weighted = True
+        self.here(meter)
+        meter.remainder = 0
+        self.cross(self.shares.reweigh(meter, weight))
+        if meter.rho:
+            self.schedule(meter)
 
     def take(self, seats: int) -> None:
         """Add ``seats`` to the seats in use."""
@@ -324,7 +357,7 @@ class FluidModel(Generic[WorkMeterT]):
             if meter.on_r is meter.is_limited:
                 continue
             # Until ``on_r`` changes, the position and the entries are those on the old meter.
-            position = self.position(meter)
+            position = self.here(meter)
             if meter.has_finish:
                 self.unschedule_finish(meter)
             if meter.has_end:
@@ -360,8 +393,8 @@ class FluidModel(Generic[WorkMeterT]):
             return
         key, width, heap = meter.finish_of(first), first.width, self._finishes_on_r
         if not meter.on_r:
-            heap, rate = self._finishes, meter.rho << GRAIN_BITS
-            way = key - meter.base - rate * (self.now - meter.mark)
+            heap, rate = self._finishes, meter.rho << self._rate_bits
+            way = (key - meter.base) * meter.weight - meter.remainder - rate * (self.now - meter.mark)
             key = (self.now << TICK_BITS) + (way << TICK_BITS) // rate
             if not meter.has_finish:
                 self._waiting_in_time += 1
@@ -387,8 +420,8 @@ class FluidModel(Generic[WorkMeterT]):
                 self._soonest_on_r = end
             self._ends_on_r.put(meter.index, end)
             return
-        rate = meter.rho << GRAIN_BITS
-        way = end - meter.base - rate * (self.now - meter.mark)
+        rate = meter.rho << self._rate_bits
+        way = (end - meter.base) * meter.weight - meter.remainder - rate * (self.now - meter.mark)
         key = self.now - (-way // rate) if way > 0 else self.now
         self.end_at_time(meter, key)
 
@@ -437,7 +470,7 @@ class FluidModel(Generic[WorkMeterT]):
         if on_r is None:
             return in_time.index
         way = (self._finishes_on_r.finish_of(on_r.index) - self.r) * shares.limited << TICK_BITS
-        expected = (self.now << TICK_BITS) + way // (shares.free << GRAIN_BITS)
+        expected = (self.now << TICK_BITS) + way // (shares.free << self._rate_bits)
         ahead = expected - self._finishes.finish_of(in_time.index)
         if ahead:
             return on_r.index if ahead < 0 else in_time.index
@@ -483,7 +516,7 @@ class FluidModel(Generic[WorkMeterT]):
             "current_r": self.r,
             "robin_index": self.turn,
             "free_seats": shares.free - lone_demand,
-            "limited_queues": shares.limited,
+            "limited_queues": sum(meter.is_limited for meter in self.meters),
         }
 
     def check(self) -> None:
@@ -516,8 +549,8 @@ class FluidModel(Generic[WorkMeterT]):
         if meter.on_r:
             key, true = self._finishes_on_r.finish_of(meter.index), finish
         else:
-            key, way = self._finishes.finish_of(meter.index), finish - self.position(meter)
-            true = (self.now << TICK_BITS) + (way << TICK_BITS) // (meter.rho << GRAIN_BITS)
+            key = self._finishes.finish_of(meter.index)
+            true = (self.now << TICK_BITS) + (self._way(meter, finish) << TICK_BITS) // (meter.rho << self._rate_bits)
         in_place = key == true or (meter.finish_is_stale and key < true)
         assert in_place, f"the finish of {meter!r} is {true} and stands at {key}"
 
@@ -531,11 +564,16 @@ class FluidModel(Generic[WorkMeterT]):
         if meter.on_r:
             key, true, soonest = self._ends_on_r.finish_of(meter.index), end, self._soonest_on_r
         else:
-            way, rate = end - self.position(meter), meter.rho << GRAIN_BITS
+            way, rate = self._way(meter, end), meter.rho << self._rate_bits
             true, soonest = max(self.now, self.now - (-way // rate)), self._soonest
             key = self._ends.finish_of(meter.index)
         assert key == true or (meter.end_is_stale and key < true), f"the end of {meter!r} is {true} and stands at {key}"
         assert key >= soonest, f"the end of {meter!r} comes before the soonest of all"
+
+    def _way(self, meter: WorkMeter, position: int) -> int:
+        """Return how far the meter of a granted queue is from a position, multiplied by its weight."""
+        done = meter.rho * (self.now - meter.mark) << self._rate_bits
+        return (position - meter.base) * meter.weight - meter.remainder - done
 
     def __repr__(self) -> str:
         return f"<FluidModel R={self.r} last served={self.turn} {self.shares!r}>"

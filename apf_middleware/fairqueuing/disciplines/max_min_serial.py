@@ -63,15 +63,18 @@ _SEATED: Final = TicketState.SEATED
 class SerialMeter(WorkMeter):
     """A work meter, the position where the queue's next ticket starts, and the expected work of the running ones."""
 
-    __slots__ = ("next_dispatch_w", "running_work")
+    __slots__ = ("lingering", "next_dispatch_w", "running_work")
 
     def __init__(self, index: int, guess_ns: int) -> None:
         super().__init__(index, guess_ns)
         self.next_dispatch_w: int = 0
-        self.running_work: int = 0  # in grains
+        self.running_work: int = 0  # in grains of work
+        # those with an end that is a position, but isn't among the virtual ends
+        self.lingering: dict[Ticket, None] = {}
 
     def finish_of(self, first: Ticket) -> int:
-        finish = self.next_dispatch_w + first.total_work * GRAINS_PER_UNIT
+        work = first.total_work * GRAINS_PER_UNIT
+        finish = self.next_dispatch_w + (self.scaled(work) if self.is_weighted else work)
         return finish - self.base if self.on_r else finish
 
     def next_end(self) -> int | None:
@@ -82,6 +85,29 @@ class SerialMeter(WorkMeter):
 
     def shift_positions(self, way: int) -> None:
         """Change nothing: the stored positions are always on the queue's own meter."""
+
+    def charge(self, work: int) -> None:
+        """Add ``work``, in grains, to that of the running tickets."""
+        running = self.running_work
+        self.running_work = running + work
+        # the difference of the scaled sums, so that rounding errors don't accumulate
+        self.next_dispatch_w += self.scaled(running + work) - self.scaled(running)
+
+    def rescale(self, position: int, former: int, weight: int) -> None:
+        """Move the later positions for a new ``weight``; the meter stays at ``position``.
+
+        The queue is charged for the same work as before. If it is behind its meter, it is not owed more work than
+        before, and not for a longer part of the meter.
+        """
+        way = self.next_dispatch_w - position
+        if way > 0 or weight > former:
+            self.next_dispatch_w = position + way * former // weight
+        for ticket in self.lingering:
+            ticket.settled = position + (ticket.settled - position) * former // weight
+        ends = self.virtual_ends
+        self.virtual_ends = []
+        for end in ends:
+            self.end_virtually(position + ((end >> WIDTH_BITS) - position) * former // weight, end & WIDEST)
 
     def figures(self) -> dict[str, int]:
         return {"next_dispatch_w": self.next_dispatch_w, "rho": self.rho, "virtual_ends": len(self.virtual_ends)}
@@ -95,6 +121,8 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
     name: ClassVar[str] = "max-min-serial"
 
     is_restless: ClassVar[bool] = True  # shares change at events of the fluid model, between calls
+
+    is_weighted: ClassVar[bool] = True
 
     def __init__(self, concurrency: int, guess_ns: int = DEFAULT_GUESS_NS) -> None:
         self.fluid: FluidModel[SerialMeter] = FluidModel(concurrency, guess_ns)
@@ -152,8 +180,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
             guess = fluid.next_guess(guess)
         more = (seats * guess + 5) // 10 - (seats * guess_ns + 5) // 10
         ticket.charged += more
-        meter.running_work += more * GRAINS_PER_UNIT
-        meter.next_dispatch_w += more * GRAINS_PER_UNIT
+        meter.charge(more * GRAINS_PER_UNIT)
         heappush(self._later_guesses, (ticket.seated_at + guess, next(self._serial), ticket))
         if meter.first is not None:
             fluid.schedule_finish(meter)
@@ -219,8 +246,11 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         ticket.charged = units = (work.seats * guess + 5) // 10 + work.final_work
         grains = units * GRAINS_PER_UNIT
         ticket.start_r = start = meter.next_dispatch_w
-        meter.next_dispatch_w = start + grains
-        meter.running_work += grains
+        if meter.is_weighted:
+            meter.charge(grains)
+        else:
+            meter.next_dispatch_w = start + grains
+            meter.running_work += grains
         exceeded_at, guessed = now + guess, self._guessed
         if exceeded_at < self._due:  # noqa: PLR1730 - min() is slower
             self._due = exceeded_at
@@ -276,11 +306,16 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         known = seat_seconds(work.seats, duration_ns) + work.final_work
         meter.running_work = running = meter.running_work - charged
         former = meter.next_dispatch_w
-        end = former + known * GRAINS_PER_UNIT - charged - running  # of all known durations
+        if meter.is_weighted:
+            end = former + meter.scaled(known * GRAINS_PER_UNIT) - meter.scaled(charged + running)
+            running = meter.scaled(running)
+        else:
+            end = former + known * GRAINS_PER_UNIT - charged - running  # of all known durations
         position = meter.base + fluid.r if meter.on_r else fluid.here(meter)
         if end > position:
             average = (work.seats * fluid.guess_ns + 5) // 10
-            latest = position + fluid.concurrency * max(known, average) * GRAINS_PER_UNIT
+            most = fluid.concurrency * max(known, average) * GRAINS_PER_UNIT
+            latest = position + (meter.scaled(most) if meter.is_weighted else most)
             if end > latest:  # noqa: PLR1730 - min() is slower
                 end = latest
         ticket.settled = end
@@ -290,11 +325,14 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
             self._find(queue)
             if meter.next_dispatch_w != former:
                 fluid.schedule_finish(meter)
-        if not work.linger_ns:
+        if work.linger_ns:
+            meter.lingering[ticket] = None
+        else:
             self._vacate(meter, ticket, position)
 
     def vacate(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket) -> None:
         fluid, meter = self.fluid, queue.meter
+        del meter.lingering[ticket]
         self._vacate(meter, ticket, meter.base + fluid.r if meter.on_r else fluid.here(meter))
 
     def _vacate(self, meter: SerialMeter, ticket: Ticket, position: int) -> None:
@@ -317,6 +355,14 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         meter.end_virtually(ticket.settled, ticket.width)
         if is_first:
             fluid.schedule_end(meter)
+
+    def reweigh(self, queue: MaxMinQueue[SerialMeter], weight: int) -> None:
+        fluid, meter = self.fluid, queue.meter
+        if fluid.lone is not None:
+            self._admit_lone()
+        meter.rescale(fluid.here(meter), queue.weight, weight)
+        queue.weight = weight
+        fluid.reweigh(meter, weight)
 
     def _find(self, queue: MaxMinQueue[SerialMeter]) -> None:
         """Update ``first`` and the start of the oldest ticket."""

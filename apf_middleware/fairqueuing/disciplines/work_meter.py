@@ -9,6 +9,7 @@ from heapq import heappush
 from typing import Final, Generic, TypeVar
 
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
+from apf_middleware.fairqueuing.work import WEIGHT_BITS
 
 __all__ = ["WIDEST", "WIDTH_BITS", "MaxMinQueue", "WorkMeter"]
 
@@ -20,12 +21,13 @@ WIDEST: Final = (1 << WIDTH_BITS) - 1
 class WorkMeter(ABC):
     """The demand of one queue and its meter W in the fluid model; ``guess_ns`` is the average of its latest durations.
 
-    ``index`` is that of the queue. ``rho``, ``is_limited``, ``at_least``, ``at_most`` and ``is_closed`` belong to
-    `MaxMinShares`. While the meter is ``on_r``, ``base`` is its difference to R; otherwise ``base`` is its position at
-    the time ``mark``. ``first`` is the oldest ticket of the queue, or one that is about to become the oldest.
-    ``virtual_ends`` are requests that have really ended but not yet in the model. They are a heap of integers, each of
-    which combines an end and a width; integers are faster to compare than tuples, and the garbage collector ignores
-    them.
+    ``index`` is that of the queue. ``rho``, ``weight``, ``is_limited``, ``at_least``, ``at_most`` and ``is_closed``
+    belong to `MaxMinShares`. The weight is 1, or in units of `WEIGHT_ONE` if the meter ``is_weighted``. While the meter
+    is ``on_r``, ``base`` is its difference to R; otherwise ``base`` is its position at the time ``mark``, and
+    ``remainder`` what is left of the division by the weight. ``first`` is the oldest ticket of the queue, or one that
+    is about to become the oldest. ``virtual_ends`` are requests that have really ended but not yet in the model. They
+    are a heap of integers, each of which combines an end and a width; integers are faster to compare than tuples, and
+    the garbage collector ignores them.
     """
 
     __slots__ = (
@@ -41,21 +43,27 @@ class WorkMeter(ABC):
         "index",
         "is_closed",
         "is_limited",
+        "is_weighted",
         "mark",
         "on_r",
+        "remainder",
         "rho",
         "virtual_ends",
+        "weight",
     )
 
     def __init__(self, index: int, guess_ns: int) -> None:
         self.index: int = index
         self.guess_ns: int = guess_ns
         self.rho: int = 0
+        self.weight: int = 1
+        self.is_weighted: bool = False
         self.is_limited: bool = False
         self.at_least: int = 0
         self.at_most: int = 0
         self.is_closed: bool = False
         self.base: int = 0
+        self.remainder: int = 0
         self.mark: int = 0
         self.on_r: bool = False
         self.first: Ticket | None = None
@@ -80,6 +88,10 @@ class WorkMeter(ABC):
     @abstractmethod
     def figures(self) -> dict[str, int]:
         """Return the discipline's numbers for this queue, by name."""
+
+    def scaled(self, grains: int) -> int:
+        """Return how far the meter moves for this amount of work: the work divided by the queue's weight."""
+        return (grains << WEIGHT_BITS) // self.weight if self.is_weighted else grains
 
     def end_virtually(self, end: int, width: int) -> None:
         """Keep the seats of a request that has really ended occupied in the model until ``end``."""

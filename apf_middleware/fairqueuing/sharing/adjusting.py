@@ -15,11 +15,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from apf_middleware.exceptions import require_integer
+from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.sharing.base import WITHOUT_SEATS, Sharing, Wanted
 from apf_middleware.fairqueuing.sharing.borrowing import LevelDemand, adjust_limits, forget_demand
+from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from apf_middleware.fairqueuing.sharing.level import LevelRecord, SharedLevel
 from apf_middleware.fairqueuing.sharing.levels import SharedLevels
@@ -114,6 +115,7 @@ class Adjusting(Sharing):
             return [*ended, ticket] if ended else (ticket,)
         level.settle_alone()
         level.alone_width = 0
+        level.lengthen(ticket)
         seated = queueset.arrive(now, ticket)
         self._note(now, level)
         return [*ended, *seated] if ended else seated
@@ -136,6 +138,7 @@ class Adjusting(Sharing):
         ended = self.tick(now)
         level.settle_alone()
         level.alone_width = 0
+        level.lengthen(ticket)
         level.queueset.arrive_parked(now, ticket)
         return ended
 
@@ -261,7 +264,7 @@ class Adjusting(Sharing):
             # a limit in force is a promise until the next adjustment
             level.least = 0 if level.exempt else current
             settings = level.settings if limits.max or level.exempt else WITHOUT_SEATS
-            allowed = 0 if level.is_held else current
+            allowed = 0 if level.is_held else min(current, max(level.cap, limits.min))
             seated += level.queueset.reconfigure(now, replace(settings, concurrency=allowed))
             level.alone_width = 0
             self._note(now, level)
@@ -300,6 +303,14 @@ class Adjusting(Sharing):
         ended = self.tick(now)
         self._levels.operate(level, held=held, closing=closing)
         return [*ended, *self._apply(now)]
+
+    def cap(self, now: int, caps: "Mapping[str, int]", pause_ns: int = 0) -> Sequence[Ticket]:
+        ended = self.tick(now)
+        self._levels.cap(caps, pause_ns)
+        return [*ended, *self._apply(now)]
+
+    def restrict(self, now: int, grant: SeatGrant | None) -> Sequence[Ticket]:  # noqa: ARG002
+        raise InvalidValueError("grant", grant, "seats that are adjusted from time to time can't be shared by a fleet")
 
     def forget_drained(self, now: int) -> None:
         for level in self._levels.leaving():

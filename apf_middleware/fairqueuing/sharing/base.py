@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 
 from apf_middleware.exceptions import ClockError, InvalidValueError
 from apf_middleware.fairqueuing.queueset_settings import QueueSetSettings
+from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy, Parent
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits
@@ -97,6 +98,21 @@ class Sharing(ABC):
     @abstractmethod
     def operate(self, now: int, level: SharedLevel, *, held: bool = False, closing: bool = False) -> Sequence[Ticket]:
         """Set whether ``level`` is ``held`` (it seats no request) and ``closing`` (it rejects new requests)."""
+
+    @abstractmethod
+    def cap(self, now: int, caps: Mapping[str, int], pause_ns: int = 0) -> Sequence[Ticket]:
+        """Let each level of ``caps`` use at most so many seats, or its min if that is more; the others have no caps.
+
+        A cap takes seats from nobody who has them. It changes what this level gets, and never what another level is
+        promised. Seats of requests that arrive at these levels from now on stay taken for ``pause_ns`` after their end.
+        """
+
+    @abstractmethod
+    def restrict(self, now: int, grant: SeatGrant | None) -> Sequence[Ticket]:
+        """Use at most the seats of ``grant`` from now on; None makes all seats available again.
+
+        Requests that run keep their seats. While they use more than the grant, no other request begins.
+        """
 
     @abstractmethod
     def forget_drained(self, now: int) -> None:

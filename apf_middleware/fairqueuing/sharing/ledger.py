@@ -5,12 +5,16 @@ level *counts for* the seats that it uses or its min, whichever is larger. An ex
 uses. A parent counts for the sum of its children's counts or its min, whichever is larger. ``free`` is T minus the
 counts of all parents, and of all levels without a parent.
 
+A member of a fleet shares fewer seats: those of its grant (see `grant`). Then no level is promised more than the grant
+says. If more seats are in use than were granted, nothing is promised, so no request begins until enough have ended.
+
 The sums are updated when a level uses more or fewer seats (`SeatLedger.count`), and computed again when levels, limits
 or states change (`SeatLedger.promise`). `lending` explains how they are used.
 """
 
 from collections.abc import Collection, Sequence
 
+from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 from apf_middleware.fairqueuing.sharing.hierarchy import Parent
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
 
@@ -71,6 +75,22 @@ class SeatLedger:
             if level.parent is not None:
                 room = level.parent.most - level.parent.promised
             level.most = level.limits.max if level.exempt else min(level.limits.max, room + level.least)
+
+    def restrict(self, grant: SeatGrant, levels: Sequence[SharedLevel], parents: Collection[Parent]) -> None:
+        """Replace the promises of `promise` by those of ``grant``, which leaves the maximum seats as they are."""
+        self.total = self.free = grant.seats
+        limited = [level for level in levels if not level.exempt]
+        for level in limited:
+            part = grant.levels.get(level.name)
+            is_promised = part is not None and not level.is_draining and level.least > 0
+            level.least = min(part.least, level.most) if part is not None and is_promised else 0
+        if sum(max(level.queueset.seats_in_use, level.least) for level in limited) > grant.seats:
+            for level in limited:
+                level.least = 0
+        for parent in parents:
+            parent.begin(_promised_to_children(parent, levels), 0)
+            parent.counted = 0
+            self.free -= parent.count(0)
 
     # Looking
 

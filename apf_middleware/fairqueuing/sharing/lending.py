@@ -6,7 +6,9 @@ all counts. At this moment a level may use
 
     L = F + the level's own count,   but at least its min and at most its max.
 
-A *held* level (for example one that an operator has paused) seats no request. Every other level is always served
+A *held* level (for example one that an operator has paused) seats no request. Nor does a level that uses as many seats
+as its *cap*, as long as its min doesn't promise more; its waiting requests want no seats then, so none are saved up for
+them, and other levels may use what is free. Every other level is always served
 within its min, even when exempt requests use all seats. Beyond its min a level is served only as long as the others can
 still get their mins. A level's own dispatches don't change its L: where they increase its count, they reduce F by the
 same number. So the queue set can seat several tickets in one call. Before the call, `Lending` sets the queue set's
@@ -51,9 +53,10 @@ from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.sharing.balance import Balance
 from apf_middleware.fairqueuing.sharing.base import WITHOUT_SEATS, Sharing, Wanted, raise_time_error
+from apf_middleware.fairqueuing.sharing.grant import LEASED_FOR_EVER, SeatGrant
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from apf_middleware.fairqueuing.sharing.ledger import SeatLedger
-from apf_middleware.fairqueuing.sharing.level import SharedLevel
+from apf_middleware.fairqueuing.sharing.level import NO_CAP, SharedLevel
 from apf_middleware.fairqueuing.sharing.levels import SharedLevels
 from apf_middleware.fairqueuing.sharing.scheduling import Decision, LevelScheduler
 from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
@@ -71,7 +74,7 @@ _NEW: Final = TicketState.NEW
 _WAITING: Final = TicketState.WAITING
 _SEATED: Final = TicketState.SEATED
 _NONE: Final[tuple[Ticket, ...]] = ()
-_NEVER: Final = 2**62 - 1  # in nanoseconds; the largest integer that the compiled build keeps without an object
+_NEVER: Final = LEASED_FOR_EVER  # in nanoseconds; the largest integer that the compiled build keeps without an object
 
 
 class Lending(Sharing):
@@ -86,6 +89,7 @@ class Lending(Sharing):
         "_backfills",
         "_balance",
         "_clock",
+        "_hierarchy",
         "_is_restless",
         "_levels",
         "_lingering",
@@ -94,6 +98,7 @@ class Lending(Sharing):
         "_turns",
         "alone_until",
         "draining",
+        "grant",
         "ledger",
         "levels",
         "parents",
@@ -128,7 +133,9 @@ class Lending(Sharing):
         self.parents: Mapping[str, Parent] = levels.parents
         self.waiting: list[SharedLevel] = self._scheduler.waiting
         self._lingering: list[SharedLevel] = []
-        self.alone_until = _NEVER  # the end of the first linger
+        self.grant: SeatGrant | None = None
+        self._hierarchy = hierarchy
+        self.alone_until = _NEVER  # the end of the first linger, or of the lease of the grant
         self._is_restless = self._backfills = False
         self._passed: Passed = {}
         self._turns = 0
@@ -173,9 +180,10 @@ class Lending(Sharing):
         return [*ended, *seated] if ended else seated
 
     def _arrive_apart(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Let ``ticket`` arrive at a level that has a parent, is held, is closing, or is draining."""
+        """Let ``ticket`` arrive at a level that has a parent or a cap, is held, is closing, or is draining."""
         waiting = self.waiting
-        if level.is_held or level.queueset.is_quiescing:
+        level.lengthen(ticket)
+        if level.queueset.is_quiescing or level.is_stopped(level.queueset.seats_in_use):
             level.queueset.concurrency = 0
         elif waiting and not (level.waits and len(waiting) == 1):
             return self._arrive_among_others(now, level, ticket)
@@ -225,6 +233,7 @@ class Lending(Sharing):
         ended = self._advance(now)
         level.settle_alone()
         level.alone_width = 0
+        level.lengthen(ticket)
         level.queueset.arrive_parked(now, ticket)
         return ended
 
@@ -279,7 +288,7 @@ class Lending(Sharing):
         return [*ended, *seated] if ended else seated
 
     def _release_apart(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        """Release ``ticket``, which is alone in its level, or whose level has a parent, is held, closing or draining.
+        """Release ``ticket``, which is alone, or whose level has a parent or a cap, is held, closing or draining.
 
         The seats go to the next levels in turn.
         """
@@ -305,6 +314,10 @@ class Lending(Sharing):
         self._clock = now
         if now < self.alone_until:
             return self._dispatch(now) if self._is_restless and self.waiting else _NONE
+        if self.grant is not None and now >= self.grant.lease_until:
+            self._levels.settle_alone()
+            self.grant = self.grant.lapsed()
+            self._recount(now)
         due = [level for level in self._lingering if (level.queueset.next_event_at() or 0) <= now]
         for level in due:
             level.queueset.concurrency = 0
@@ -324,7 +337,9 @@ class Lending(Sharing):
 
     def _find_first_end(self) -> None:
         ends = (level.queueset.next_event_at() for level in self._lingering)
-        self.alone_until = min((ends_at for ends_at in ends if ends_at is not None), default=_NEVER)
+        lease_until = _NEVER if self.grant is None else self.grant.lease_until
+        self.alone_until = min((ends_at for ends_at in ends if ends_at is not None), default=lease_until)
+        self.alone_until = min(self.alone_until, lease_until)
 
     def tick(self, now: int) -> Sequence[Ticket]:
         return self._advance(now)
@@ -388,7 +403,7 @@ class Lending(Sharing):
         queueset = level.queueset
         used = queueset.seats_in_use
         self.ledger.count(level, max(used, level.least))
-        waits = queueset.waiting > 0 and not level.is_held
+        waits = queueset.waiting > 0 and not level.is_stopped(used)
         has_changed = waits is not level.waits
         if has_changed:
             self._note_waits(now, level, waits=waits)
@@ -440,13 +455,28 @@ class Lending(Sharing):
         ended = self._advance(now)
         self._levels.settle_alone()
         self.seats = seats
+        self._hierarchy = hierarchy
         self._levels.adopt(now, wanted, hierarchy)
         self._recount(now)
+        return [*ended, *self._dispatch(now)]
+
+    def restrict(self, now: int, grant: SeatGrant | None) -> Sequence[Ticket]:
+        ended = self._advance(now)
+        self._levels.settle_alone()
+        self.grant = grant
+        self._recount(now)
+        self._find_first_end()
         return [*ended, *self._dispatch(now)]
 
     def operate(self, now: int, level: SharedLevel, *, held: bool = False, closing: bool = False) -> Sequence[Ticket]:
         ended = self._advance(now)
         self._levels.operate(level, held=held, closing=closing)
+        self._recount(now)
+        return [*ended, *self._dispatch(now)]
+
+    def cap(self, now: int, caps: "Mapping[str, int]", pause_ns: int = 0) -> Sequence[Ticket]:
+        ended = self._advance(now)
+        self._levels.cap(caps, pause_ns)
         self._recount(now)
         return [*ended, *self._dispatch(now)]
 
@@ -458,6 +488,9 @@ class Lending(Sharing):
         """Compute all counts again, because levels, limits or seats have changed."""
         levels = list(self._levels)
         self.ledger.promise(self.seats, levels, self.parents.values())
+        if self.grant is not None:
+            self.ledger.restrict(self.grant, levels, self.parents.values())
+        self._weigh(self.grant)
         self._balance.advance(now, self.waiting)
         self._balance.entitle(levels, self.parents.values(), self.ledger.total)
         self._backfills = any(level.settings.backfill for level in levels)
@@ -465,7 +498,8 @@ class Lending(Sharing):
         self.waiting.clear()
         for level in levels:
             queueset = level.queueset
-            level.is_common = level.parent is None and not (level.is_held or queueset.is_quiescing)
+            is_open = not (level.is_held or queueset.is_quiescing or level.cap < NO_CAP)
+            level.is_common = level.parent is None and is_open
             settings = level.settings if level.most or level.exempt else WITHOUT_SEATS
             queueset.concurrency = 0  # so that the queue set seats no ticket; `_dispatch` seats them in turn
             queueset.reservation.join(self._passed)  # shared by all: a ticket may pass tickets of several levels
@@ -473,13 +507,27 @@ class Lending(Sharing):
                 queueset.reconfigure(now, settings, level.most)
             level.counted = 0
             self.ledger.count(level, max(queueset.seats_in_use, level.least))
-            level.waits = queueset.waiting > 0 and not level.is_held
+            level.waits = queueset.waiting > 0 and not level.is_stopped(queueset.seats_in_use)
             if level.waits:
                 self.waiting.append(level)
             level.alone_width = 0
             if queueset.is_idle:
                 level.allow_alone(now)
         self._scheduler.divide()
+
+    def _weigh(self, grant: SeatGrant | None) -> None:
+        """Set the weights of levels and parents: those of the ``grant``, or else those of the configuration."""
+        granted = {} if grant is None else grant.levels
+        sums: dict[str, int] = {}
+        for name, level in self.levels.items():
+            level.weight = self._hierarchy.weight(name, level.limits)
+            part = granted.get(name)
+            if part is not None and level.weight:
+                level.weight = max(part.weight, 1)
+            if level.parent is not None:
+                sums[level.parent.name] = sums.get(level.parent.name, 0) + level.weight
+        for name, parent in self.parents.items():
+            parent.weight = sums.get(name, 0) if granted else self._hierarchy.weight(name, parent.limits)
 
     # Looking
 
@@ -491,9 +539,10 @@ class Lending(Sharing):
         for level in levels:
             level.queueset.concurrency = 0  # with an old limit, the check would report tickets that could be seated
         self._levels.check()
-        self.ledger.check(self.seats, levels, self.parents.values())
+        seats = self.seats if self.grant is None else self.grant.seats
+        self.ledger.check(seats, levels, self.parents.values())
         for level in levels:
-            waits = level.queueset.waiting > 0 and not level.is_held
+            waits = level.queueset.waiting > 0 and not level.is_stopped(level.queueset.seats_in_use)
             assert level.waits is waits is (level in self.waiting), f"whether {level!r} waits"
             lingers = level.queueset.next_event_at() is not None
             assert lingers is (level in self._lingering), f"whether {level!r} lingers"

@@ -25,6 +25,7 @@ from apf_middleware.fairqueuing.sharing.borrowing import LevelAdjustment
 from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
+from apf_middleware.fairqueuing.work import Work
 from apf_middleware.snapshots import LevelSnapshot
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
     from apf_middleware.fairqueuing.sharing.hierarchy import Parent
     from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
-__all__ = ["LevelRecord", "SharedLevel", "require_level"]
+__all__ = ["NO_CAP", "LevelRecord", "SharedLevel", "require_level"]
 
+NO_CAP: Final = 2**62 - 1
+"""The cap of a level that has none; the largest integer that the compiled build keeps without an object."""
 
 _NEW: Final = TicketState.NEW
 _SEATED: Final = TicketState.SEATED
@@ -62,8 +65,12 @@ class SharedLevel:
 
     While a level ``is_held`` no request is seated, and while it ``is_closing`` none may arrive. If a level ``is_over``,
     it has been deleted: it is held when it begins to drain, and never revived. A level that ``is_common`` is neither
-    held nor closing nor draining and has no parent; it is served in fewer steps. Levels that borrow are served in the
-    order of ``borrows_as``, the lowest first.
+    held nor closing nor draining, and has neither a cap nor a parent; it is served in fewer steps. Levels that borrow
+    are served in the order of ``borrows_as``, the lowest first.
+
+    While as many seats as its ``cap`` are in use, or more, the level seats no request, as if it were held; but it
+    always has its min. A wide request may exceed the cap, because otherwise it might wait for ever. The seats of
+    requests that arrive while there is a cap stay taken for ``pause_ns`` after their end.
 
     If ``may_rest`` is false, every request is passed to the queue set at once. ``limit_of`` returns the limit in force;
     without it, that is the concurrency of the queue set.
@@ -82,6 +89,7 @@ class SharedLevel:
         "alone_ns",
         "alone_width",
         "borrows_as",
+        "cap",
         "counted",
         "deserved",
         "entitled",
@@ -99,6 +107,7 @@ class SharedLevel:
         "most",
         "name",
         "parent",
+        "pause_ns",
         "queueset",
         "record",
         "settings",
@@ -119,6 +128,8 @@ class SharedLevel:
 
     alone_count: int
     alone_ns: int
+    cap: int
+    pause_ns: int
     settled_count: int
     counted: int
     deserved: int
@@ -155,6 +166,7 @@ class SharedLevel:
         self.is_common, self.parent, self.shares = True, _NO_PARENT, None
         self.weight = limits.nominal
         self.rank_borrower(0)
+        self.set_cap(NO_CAP)
         self.turn = self.deserved = self.entitled = self.lag = self.used_before = 0  # see `balance`
         self.record: LevelRecord | None = None  # set where limits are adjusted
         self.least = self.most = self.counted = self.kept = 0
@@ -169,12 +181,28 @@ class SharedLevel:
     @property
     def current(self) -> int:
         """The limit in force now."""
-        return self.queueset.concurrency if self._limit_of is None else self._limit_of(self)
+        limit = self.queueset.concurrency if self._limit_of is None else self._limit_of(self)
+        return min(limit, max(self.cap, self.least))
 
     @property
     def is_idle(self) -> bool:
         """True if no request waits, runs or lingers."""
         return self.alone is None and self.queueset.is_idle
+
+    def is_stopped(self, used: int) -> bool:
+        """Return whether the level seats no request while this number of its seats is in use."""
+        return self.is_held or (used >= self.cap and used >= self.least)
+
+    def set_cap(self, cap: int, pause_ns: int = 0) -> None:
+        """Set another cap; its owner then counts the seats again. The lowest cap is 1."""
+        self.cap = max(1, cap)
+        self.pause_ns = 0 if cap >= NO_CAP else pause_ns
+
+    def lengthen(self, ticket: Ticket) -> None:
+        """Let the seats of ``ticket``, which arrives, stay taken for ``pause_ns`` after its end."""
+        work = ticket.work
+        if self.pause_ns and not work.linger_ns:
+            ticket.work = Work(work.seats, work.final_seats, self.pause_ns)
 
     def rank_borrower(self, priority: int) -> None:
         """Set the rank among borrowers: by ``priority``; of the same priority, levels without a weight come last."""
@@ -218,7 +246,7 @@ class SharedLevel:
         is_promised = self.least or self.exempt
         if self.queueset.parked:
             return  # a parked request returns to the queue set, which must then know all other requests
-        is_open = not (self.is_held or self.queueset.is_quiescing)
+        is_open = not (self.is_held or self.queueset.is_quiescing or self.cap < NO_CAP)
         # In the model of a discipline, requests that have ended may still run; `book` assumes that none does.
         if self._may_rest and is_promised and is_open and self.queueset.discipline.is_at_rest:
             self.alone_width = 1
@@ -278,6 +306,7 @@ class SharedLevel:
             min=limits.min,
             max=None if self.exempt else limits.max,
             current=None if self.exempt else self.current,
+            cap=None if self.cap == NO_CAP else self.cap,
             discipline=queueset.discipline.name,
             meters=dict(queueset.discipline.meters()),
         )

@@ -13,7 +13,7 @@ from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.queueset_settings import QueueSetSettings
 from apf_middleware.fairqueuing.sharing.base import Wanted
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy, Parent, require_hierarchy
-from apf_middleware.fairqueuing.sharing.level import SharedLevel, require_level
+from apf_middleware.fairqueuing.sharing.level import NO_CAP, SharedLevel, require_level
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.snapshots import SharingSnapshot
 
@@ -110,6 +110,7 @@ class SharedLevels:
         # requests are about to be rejected.
         level.is_held, level.is_closing = level.is_over, False
         level.rank_borrower(0)
+        level.set_cap(NO_CAP)
         if had_min:
             level.kept = level.limits.min
         level.is_draining = True
@@ -130,6 +131,12 @@ class SharedLevels:
         # a draining level must not accept requests again
         if not level.is_draining:
             level.queueset.quiesce(reopen=not closing, closing=closing)
+
+    def cap(self, caps: Mapping[str, int], pause_ns: int) -> None:
+        """Set the caps of all levels in force."""
+        self.settle_alone()
+        for name, level in self.by_name.items():
+            level.set_cap(NO_CAP if level.exempt else caps.get(name, NO_CAP), pause_ns)
 
     def settle_alone(self) -> None:
         """Bring the queue sets of all levels up to date (see `SharedLevel.settle_alone`)."""

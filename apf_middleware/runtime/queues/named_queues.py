@@ -24,7 +24,7 @@ from apf_middleware.runtime.queues.status import look_at_queues
 from apf_middleware.snapshots import NamedQueueSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from apf_middleware.runtime.controller import Controller
     from apf_middleware.runtime.level import LevelRuntime
@@ -35,16 +35,29 @@ _MANDATORY: Final = frozenset({"exempt", "catch-all"})
 _FIELDS: Final = {"minSeats": "min", "maxSeats": "max", "shares": "weight"}  # as the calls name them
 
 
+def _ignore(name: str, level: Level | None, sheds: bool) -> None:  # noqa: FBT001 - a callback
+    """Tell nobody of a change."""
+
+
 class NamedQueues:
     """The queues of ``controller``.
 
-    ``put_in_force`` is called with each changed configuration; by default, only the controller adopts it. ``files`` is
-    the configuration as it was read, and ``changes`` are the live changes to it.
+    ``put_in_force`` is called with each changed configuration; by default, only the controller adopts it. ``on_change``
+    is called after each change of an operator here: with the queue's name, the changed queue or None if it is deleted,
+    and whether waiting requests have been rejected. ``files`` is the configuration as it was read, and ``changes`` are
+    the live changes to it.
     """
 
-    def __init__(self, controller: "Controller", put_in_force: "Callable[[Configuration], None] | None" = None) -> None:
+    def __init__(
+        self,
+        controller: "Controller",
+        put_in_force: "Callable[[Configuration], None] | None" = None,
+        on_change: "Callable[[str, Level | None, bool], None]" = _ignore,
+    ) -> None:
         self._controller = controller
         self._put_in_force = controller.reconfigure if put_in_force is None else put_in_force
+        self._on_change = on_change
+        self._followed: set[str] = set()  # queues whose last change came from another member of the fleet
         self.files: Configuration = controller.configuration
         self.changes: LiveChanges = LiveChanges()
 
@@ -80,13 +93,17 @@ class NamedQueues:
         **fields: Any,  # noqa: ANN401 - each is checked by its name
     ) -> NamedQueueSnapshot:
         """Create an open queue, with a ``min`` of 0 and no ``max`` unless they are given; fields as in `update`."""
-        if name in self._levels:
+        known = self._levels.get(name)
+        if known is not None and name not in self._followed:
             raise QueueConflictError(name, "there is a queue of this name already", "Update it, or take another name")
         check_name(name)
         given = {"min": 0, "weight": weight} | fields
         check_changes(name, given)
         level = Level(name, LevelShares(1), Queuing(backfill=BACKFILL) if queuing is None else queuing)
-        self._change(name, with_changes(level, given))
+        created = with_changes(level, given)
+        if known is not None and known != created:
+            raise QueueConflictError(name, "another member of the fleet has created it otherwise", "Update it")
+        self._operate(name, created)
         self._log("created", name, by, given)
         return self.status(name)
 
@@ -100,7 +117,7 @@ class NamedQueues:
         if level.exempt:
             raise QueueConflictError(name, "an exempt level isn't limited, so there is nothing to change")
         check_changes(name, changes)
-        self._change(name, with_changes(level, changes))
+        self._operate(name, with_changes(level, changes))
         self._log("updated", name, by, changes)
         return self.status(name)
 
@@ -121,10 +138,7 @@ class NamedQueues:
         # A state that the parent overrules would be stored without having an effect.
         if parent is not None and requested != requested_state_of(replace(level, state=requested), parent):
             raise QueueConflictError(name, f"its parent {parent.name!r} is {parent.state}", "Open the parent")
-        self._change(name, replace(level, state=requested))
-        if requested == "closed" and mode == "shed":
-            for runtime in self._working(name):
-                self._controller.shed(runtime, Reason.QUEUE_CLOSING)
+        self._operate(name, replace(level, state=requested), sheds=requested == "closed" and mode == "shed")
         self._log("operated", name, by, {"action": action, "mode": mode})
         return self.status(name)
 
@@ -134,6 +148,8 @@ class NamedQueues:
         With ``cascade``, a queue in any state is deleted, and its children too: waiting requests are rejected, and
         running ones finish. These are counted for the old queue, even if a new one gets its name.
         """
+        if name in self._followed and name not in self._levels:
+            return  # the same operator has deleted it at another member
         level = self._level(name)
         status = self.status(name)
         if level.exempt or name in _MANDATORY:
@@ -144,24 +160,19 @@ class NamedQueues:
             raise QueueConflictError(name, f"it has children: {', '.join(status.children)}", "Delete them, or cascade")
         if not cascade and status.state is not QueueState.CLOSED:
             raise QueueConflictError(name, f"it is {status.state}", "Close it and wait until it is Closed, or cascade")
-        changes = self.changes
+        self._delete(name, status.children)
         for gone in (*status.children, name):
-            changes = changes.changed(self.files, gone, None)
-        self._require_sound(name, changes)
-        working = self._working(name)
-        # Set before the levels change: then none of the waiting requests is seated when the levels begin to drain, and
-        # the levels aren't revived when their names come back.
-        for runtime in working:
-            runtime.shared.is_over = True
-        try:
-            self._adopt(changes)
-        except BaseException:
-            for runtime in working:
-                runtime.shared.is_over = False
-            raise
-        for runtime in working:
-            self._controller.shed(runtime, Reason.QUEUE_CLOSED)
+            self._on_change(gone, None, True)  # noqa: FBT003 - waiting requests are rejected
         self._log("deleted", name, by, {"cascade": cascade})
+
+    def follow(self, name: str, level: Level | None, *, sheds: bool) -> None:
+        """Change a queue as at another member of the fleet: to ``level``, or delete it if that is None."""
+        if level is not None:
+            self._change(name, level, sheds=sheds)
+        elif name in self._levels:
+            self._delete(name, self.status(name).children)
+        self._followed.add(name)
+        self._log("followed", name, "", {"state": "deleted" if level is None else level.state})
 
     # Files
 
@@ -193,10 +204,38 @@ class NamedQueues:
         names = [one.name for one in self._levels.values() if one.parent == name] or [name]
         return tuple(levels[one] for one in names if one in levels)
 
-    def _change(self, name: str, level: Level) -> None:
+    def _operate(self, name: str, level: Level, *, sheds: bool = False) -> None:
+        """Change a queue for an operator."""
+        self._followed.discard(name)
+        self._change(name, level, sheds=sheds)
+        self._on_change(name, level, sheds)
+
+    def _change(self, name: str, level: Level, *, sheds: bool) -> None:
         changes = self.changes.changed(self.files, name, level)
         self._require_sound(name, changes)
         self._adopt(changes)
+        if sheds:
+            for runtime in self._working(name):
+                self._controller.shed(runtime, Reason.QUEUE_CLOSING)
+
+    def _delete(self, name: str, children: "Iterable[str]") -> None:
+        changes = self.changes
+        for gone in (*children, name):
+            changes = changes.changed(self.files, gone, None)
+        self._require_sound(name, changes)
+        working = self._working(name)
+        # Set before the levels change: then none of the waiting requests is seated when the levels begin to drain, and
+        # the levels aren't revived when their names come back.
+        for runtime in working:
+            runtime.shared.is_over = True
+        try:
+            self._adopt(changes)
+        except BaseException:
+            for runtime in working:
+                runtime.shared.is_over = False
+            raise
+        for runtime in working:
+            self._controller.shed(runtime, Reason.QUEUE_CLOSED)
 
     def _require_sound(self, name: str, changes: LiveChanges) -> None:
         conflicts = list(find_conflicts(changes.over(self.files)))

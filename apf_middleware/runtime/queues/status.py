@@ -66,7 +66,7 @@ def find_deserved(registry: "LevelRegistry") -> dict[str, Fraction]:
     """
     configuration, runtimes = registry.configuration, registry.levels
     limits, found, demands = registry.limits, {}, {}
-    seats = configuration.server.seats
+    seats = registry.sharing.seats
     for name, level in configuration.levels.items():
         shared = runtimes[name].shared if name in runtimes else None
         if shared is None:
@@ -115,7 +115,7 @@ def _look(registry: "LevelRegistry", level: "Level", deserves: Fraction, *, is_l
     parent = levels[level.parent] if level.parent is not None else None
     requested = requested_state_of(level, parent)
     limits = registry.limits[name]
-    seats = registry.configuration.server.seats
+    seats = registry.sharing.seats
     return NamedQueueSnapshot(
         name=name,
         parent=level.parent,

@@ -16,6 +16,7 @@ from apf_middleware.config.responses import ResponseSettings, RetryAfterBounds
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.gates import Refusal
 from apf_middleware.runtime import Admission, Controller
+from tests.support.deadline_arrivals import DeadlineArrivals
 
 MS = 10**6
 SECOND = 10**9
@@ -269,3 +270,34 @@ def test_with_a_single_queue_nothing_is_said_about_the_own_flow() -> None:
 
     assert rejected.reason is Reason.QUEUE_FULL
     assert "own_flow" not in json.loads(world.answers.find(rejected).body)
+
+
+# Deadlines
+
+
+def late_answer(left_ms: int, mode: str = "on") -> Answer:
+    """Return the answer to a request with ten others of a second ahead, which can't be in time."""
+    server = DeadlineArrivals(mode, duration_ms=1000)
+    server.fill(waiting=10)
+    admission = server.arrive(left_ms=left_ms)
+    if mode == "shadow":
+        server.now += left_ms * MS
+        server.controller.abandon(admission, Reason.DEADLINE)
+    answers = RejectionAnswers(ResponseHeaders(ResponseSettings(retry_after=RetryAfterBounds(1, 60))), Random(1))
+    return answers.find(admission)
+
+
+def test_a_request_that_would_be_late_may_retry_when_less_is_ahead() -> None:
+    answer = late_answer(3000)
+    problem = json.loads(answer.body)
+
+    assert answer.status == 429
+    assert (problem["reason"], problem["waited"]) == ("deadline", 0)
+    assert 0.75 * 9 <= retry_after(answer) <= 1.25 * 9 + 1, "11 s of waiting, of which 2 s are left"
+
+
+def test_a_request_whose_time_is_over_gets_504() -> None:
+    answer = late_answer(3000, "shadow")
+
+    assert answer.status == 504
+    assert json.loads(answer.body)["reason"] == "deadline"

@@ -84,8 +84,12 @@ def test_the_whole_query_counts_where_a_cluster_is_spoken_to() -> None:
 def test_nothing_is_remembered_where_a_callable_may_look_at_anything() -> None:
     made = keys(distinguisher="distinguisher: {source: callable, callable: 'tests.unit.asgi.test_request_cache:flow'}")
 
+    weighed = keys(distinguisher="weightFunction: 'tests.unit.asgi.test_request_cache:flow'")
+
     assert not made.is_memorable
+    assert not weighed.is_memorable
     assert keys().is_memorable
+    assert keys(distinguisher="weight: 2\n  groupWeights: {gold: 4}").is_memorable
 
 
 def flow(_digest: object) -> str:

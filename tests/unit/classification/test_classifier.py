@@ -10,6 +10,7 @@ from apf_middleware.classification import (
     Classification,
     Distinguisher,
     FlowSchema,
+    FlowWeights,
     GroupSubject,
     HttpRule,
     Identity,
@@ -22,7 +23,7 @@ from apf_middleware.classification import (
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import flow_hash
 from tests.support.builds import raises_for_wrong_type
-from tests.support.schemas import classifier, schema
+from tests.support.schemas import LAST, classifier, schema
 
 ANN = Identity("ann", ("dev",))
 DIGEST = RequestDigest(ANN, "get", "/a")
@@ -97,6 +98,64 @@ def test_a_flow_is_computed_again_if_it_depends_on_more_than_the_cache_key(
 
     assert flows[0] == flows[2] != flows[1]
     assert len(ours._decisions) == 1
+
+
+def test_a_flow_has_the_weight_of_its_name_or_its_schema() -> None:
+    weights = FlowWeights(2, (("ann", 4), ("a*", 3)))
+    ours = classifier(schema("a", distinguisher=Distinguisher(Source.USER), weights=weights), schema("b", 2000))
+
+    for name, weight in (("ann", 4), ("amy", 3), ("bob", 2), ("ann", 4)):
+        assert ours.classify(replace(DIGEST, identity=Identity(name))).weight == weight
+    assert classifier(schema("a")).classify(DIGEST).weight == 1
+
+
+def test_the_weight_follows_the_groups_of_each_caller_of_one_flow() -> None:
+    weights = FlowWeights(2, groups=(("gold", 4), ("iron", 0.5)))
+    ours = classifier(schema("a", weights=weights))
+
+    for _ in range(2):
+        found = [
+            ours.classify(replace(DIGEST, identity=Identity("ann", groups)))
+            for groups in (("gold",), ("iron",), (), ("iron", "gold"))
+        ]
+        assert [one.weight for one in found] == [4, 0.5, 2, 4]
+        assert {(one.schema, one.level, one.flow, one.entropy) for one in found} == {found[0][:4]}
+    gold = replace(DIGEST, identity=Identity("ann", ("gold",)))
+    assert ours.classify(gold) is ours.classify(replace(gold))
+
+
+def test_a_function_weighs_each_request_again() -> None:
+    weights = FlowWeights(2, function=lambda digest: 8 if digest.headers.get("k") else None)
+    ours = classifier(schema("a", weights=weights))
+
+    found = [ours.classify(replace(DIGEST, headers=headers)).weight for headers in ({"k": "1"}, {}, {"k": "2"})]
+
+    assert found == [8, 2, 8]
+    assert len(ours._decisions) == 1
+
+
+def test_a_wrong_weight_of_a_function_is_an_error_that_names_the_schema() -> None:
+    ours = classifier(schema("a", weights=FlowWeights(function=lambda _: -1)))
+
+    for _ in range(2):
+        with pytest.raises(InvalidValueError, match="weight of the schema 'a' by its function is -1"):
+            ours.classify(DIGEST)
+
+
+def test_a_level_without_flows_has_no_weights() -> None:
+    weights = FlowWeights(2, (("ann", 4),), (("dev", 8),), lambda _: 16)
+    own = schema("a", distinguisher=Distinguisher(Source.USER), weights=weights)
+
+    assert classifier(own).classify(DIGEST).weight == 16
+    assert classifier(own, flowless_levels=["level-a"]).classify(DIGEST).weight == 1
+
+
+def test_a_fallback_with_the_name_of_a_schema_has_its_own_weights() -> None:
+    last = replace(LAST, weights=FlowWeights(4))
+    ours = classifier(replace(last, rules=schema("x", paths=("/x",)).rules, weights=None), fallback=last)
+
+    found = [ours.classify(replace(DIGEST, path=path)).weight for path in ("/x", "/y", "/x/1", "/z")]
+    assert found == [1, 4, 1, 4]
 
 
 def test_the_caches_are_bounded_in_entries() -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from apf_middleware.classification import (
     Distinguisher,
+    FlowSchema,
+    FlowWeights,
     Source,
 )
 from apf_middleware.exceptions import InvalidValueError
@@ -52,3 +54,9 @@ def test_an_invalid_distinguisher_is_refused(how: dict[str, Any], message: str) 
 def test_a_part_of_a_wrong_type_is_refused(how: dict[str, Any], message: str) -> None:
     with raises_for_wrong_type(message):
         Distinguisher(**how)
+
+
+def test_flows_without_names_can_not_have_weights_by_name() -> None:
+    assert FlowSchema("s", "l", weights=FlowWeights(2, groups=(("gold", 4),))).weights is not None
+    with pytest.raises(InvalidValueError, match=r"weights of the schema 's' is .*, but without a distinguisher"):
+        FlowSchema("s", "l", weights=FlowWeights(flows=(("gold", 4),)))

@@ -127,6 +127,32 @@ spec: {level: l, rules: [{httpRules: [{paths: [/reports/*, /other]}]}]}
     assert "gates" not in apf("explain", str(config), "GET", "/").stdout
 
 
+def test_a_weight_is_explained_unless_it_is_1(apf: Apf, tmp_path: Path) -> None:
+    config = tmp_path / "weights.yaml"
+    config.write_text(
+        """\
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: s}
+spec:
+  level: users
+  distinguisher: {source: user}
+  weights: {gold: 4, iron: 0.5}
+  groupWeights: {"plan:*": 8}
+  rules: [{httpRules: [{}]}]
+"""
+    )
+
+    def weight(*options: str) -> object:
+        return json.loads(apf("explain", str(config), "GET", "/", *options, "-o", "json").stdout)["weight"]
+
+    assert (weight("--user", "gold"), weight("--user", "iron"), weight("--user", "ann")) == (4, 0.5, 1)
+    assert weight("--user", "ann", "--group", "plan:gold") == 8
+    assert "weight     4\n" in apf("explain", str(config), "GET", "/", "--user", "gold").stdout
+    assert "weight     0.5\n" in apf("explain", str(config), "GET", "/", "--user", "iron").stdout
+    assert "weight" not in apf("explain", str(config), "GET", "/", "--user", "ann").stdout
+
+
 NAMED = """
 apiVersion: apf/v1
 kind: Server
@@ -181,3 +207,39 @@ def test_invalid_requests_are_refused(apf: Apf, arguments: tuple[object, ...], s
 
     assert result.returncode == 2
     assert said in result.stderr
+
+
+CRITICALITY = """
+apiVersion: apf/v1
+kind: Server
+spec: {seats: 4, criticality: {groups: [ops]}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: batch}
+spec: {shares: 10}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: batch}
+spec: {level: batch, precedence: 2, rules: [{httpRules: [{criticality: [sheddable]}]}]}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: vital}
+spec: {level: batch, precedence: 3, rules: [{httpRules: [{criticality: [criticalPlus]}]}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "schema"),
+    [
+        ((), "anonymous-clients"),
+        (("--header", "x-criticality:sheddable"), "batch"),
+        (("--header", "x-criticality:criticalPlus"), "anonymous-clients"),
+        (("--header", "x-criticality:criticalPlus", "--group", "ops"), "vital"),
+    ],
+)
+def test_a_criticality_is_found_as_a_server_does(config: Path, options: tuple[str, ...], schema: str) -> None:
+    config.write_text(CRITICALITY)
+    assert explained(config, *options, url="/report")["schema"] == schema

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.command_line import invoke as apf
 from tests.support.simulated_worlds import SCENARIO
 
@@ -91,3 +93,45 @@ def test_lines_that_are_left_out_are_reported(trace: Path, scenario: Path) -> No
 
     assert result.exit_code == 0
     assert "1 lines can't be read and are left out" in result.stderr
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """Return a scenario with five members of a fleet."""
+    text = SCENARIO.replace("  duration: 3s\n", "  duration: 3s\n  members: 5\n")
+    path = tmp_path / "shared.yaml"
+    path.write_text(text.replace("seats: 10", "seats: 10, fleet: {name: shop}"))
+    return path
+
+
+def test_a_fleet_is_compared_with_one_server_and_a_split(shared: Path, scenario: Path) -> None:
+    result = apf("simulate", shared, "--compare-fleet", "--no-curves")
+
+    assert (result.exit_code, result.stderr) == (0, "")
+    header, *rows = result.stdout.splitlines()[-4:]
+    assert header.split()[:3] == ["layout", "goodput", "served"]
+    assert [row.split()[0] for row in rows] == ["one-server", "split", "fleet"]
+    assert "at most 10 of 10 seats in use at one moment" in result.stdout
+
+    three = json.loads(apf("simulate", shared, "--compare-fleet", "-o", "json").stdout)
+    assert [one["configuration"] for one in three] == ["one-server", "split", "fleet"]
+    assert [len(one["fleet"]["members"]) for one in three] == [1, 5, 5]
+
+    result = apf("simulate", scenario, "--compare-fleet")
+    assert result.exit_code == 2
+    assert "Write members in the scenario" in " ".join(result.stderr.split())
+
+
+def test_one_comparison_at_a_time(shared: Path) -> None:
+    result = apf("simulate", shared, "--compare-fleet", "--compare", "own", "fifo")
+
+    assert result.exit_code == 2
+    assert "it can't be combined with --compare" in " ".join(result.stderr.split())
+
+
+def test_a_fleet_meets_the_variants(shared: Path) -> None:
+    result = apf("simulate", shared, "--compare", "kubernetes", "own", "-o", "json")
+
+    kubernetes, own = json.loads(result.stdout)
+    assert kubernetes["fleet"]["budget"] == 50, "Kubernetes has no fleets, so each member has all seats"
+    assert own["fleet"]["budget"] == 10

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.support.command_line import invoke as apf
+from tests.support.simulated_worlds import SCENARIO
 
 
 def test_a_scenario_comes_out_as_tables_and_curves(scenario: Path) -> None:
@@ -17,3 +18,16 @@ def test_a_scenario_comes_out_as_tables_and_curves(scenario: Path) -> None:
     assert any(line.startswith("goodput ") for line in lines)
     assert any(line.startswith("users") and "⣿" in line for line in lines)
     assert "⣿" not in apf("simulate", scenario, "--no-curves").stdout
+
+
+def test_members_come_out_as_a_table(tmp_path: Path) -> None:
+    text = SCENARIO.replace("  duration: 3s\n", "  duration: 1s\n  members: 50\n")
+    path = tmp_path / "shared.yaml"
+    path.write_text(text.replace("seats: 10", "seats: 10, fleet: {name: shop}"))
+    lines = apf("simulate", path, "--no-curves").stdout.splitlines()
+
+    header = next(place for place, line in enumerate(lines) if line.startswith("member "))
+    assert lines[header].split() == ["member", "seats", "dispatched", "rejected", "wait", "p50", "wait", "p99"]
+    assert lines[header + 1].split()[0] == "0"
+    assert lines[header + 41] == "and 10 more; --output json has all of them"
+    assert lines[header + 42] == "at most 10 of 10 seats in use at one moment"

@@ -28,3 +28,13 @@ def test_gates_are_asked_in_order_of_schema_route_and_level(
 ) -> None:
     digest = RequestDigest(ANONYMOUS, "get", path, method="GET")
     assert Gating(configuration).names(digest, Classification(schema, level, "", 0)) == gates
+
+
+def test_the_gate_of_headroom_is_asked_last() -> None:
+    text = SERVER.replace("metadata: {name: crowd}\nspec: {", "metadata: {name: crowd}\nspec: {headroom: 20%, ")
+    configuration = load_text(text)
+    digest = RequestDigest(ANONYMOUS, "get", "/", method="GET")
+    names = Gating(configuration).names(digest, Classification("orders", "crowd", "", 0))
+
+    assert configuration.has_headroom
+    assert names == ("quota", "db", "headroom:crowd")

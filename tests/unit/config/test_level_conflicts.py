@@ -150,3 +150,16 @@ def test_a_guarantee_of_all_seats_is_reported_with_its_meaning() -> None:
     assert not [
         one for one in read_source(server("seats: 5") + level("all", "minSeats: 4")).warnings if "add up to" in one.rule
     ]
+
+
+def test_a_parent_is_not_elastic() -> None:
+    text = level("tenants", "elastic: true") + level("free", "parent: tenants, elastic: true")
+
+    assert errors_of(text) == [("spec.elastic", True, "a parent takes no requests itself")]
+    assert errors_of(text.replace("{elastic: true}", "{}")) == []
+
+
+def test_a_parent_has_no_headroom() -> None:
+    text = level("tenants", "headroom: 20%") + level("free", "parent: tenants, headroom: 20%")
+
+    assert errors_of(text) == [("spec.headroom", 20, "a parent takes no requests itself")]

@@ -84,6 +84,54 @@ def test_one_excessive_guarantee_is_enough_for_a_warning() -> None:
     assert warning == "2 spec.minSeats: the minSeats of all levels add up to 11, and the server has 10 seats"
 
 
+def weighted(level: str, weights: str = "weight: 2") -> str:
+    spec = f"{{level: {level}, distinguisher: {{source: user}}, {weights}, rules: [{ALICE}]}}"
+    return f"---\napiVersion: apf/v1\nkind: FlowSchema\nmetadata: {{name: s}}\nspec: {spec}\n"
+
+
+@pytest.mark.parametrize(
+    ("spec", "rule"),
+    [
+        ("{type: Exempt}", "is exempt, so its requests never wait and weights have no effect"),
+        ("{response: Reject}", "has no queues, so weights have no effect"),
+        ("{queuing: {queues: 1, handSize: 1}}", "has one queue for all flows, so weights have no effect"),
+        ("{}", "has 64 queues, and flows that meet in one share their mean weight"),
+    ],
+)
+def test_weights_that_have_no_effect_or_another_one_are_reported(spec: str, rule: str) -> None:
+    text = level("l", spec)
+
+    assert warnings(text + weighted("l")) == [f"3 spec.weight: the level 'l' {rule}"]
+    assert warnings(text + weighted("l", "weight: 1")) == []
+
+
+@pytest.mark.parametrize(
+    ("weights", "field"),
+    [
+        ("weights: {a: 2}", "weights"),
+        ("groupWeights: {a: 2}", "groupWeights"),
+        ("weightFunction: builtins:hash", "weightFunction"),
+    ],
+)
+def test_each_kind_of_weights_is_reported_at_its_key(weights: str, field: str) -> None:
+    [warning] = warnings(level("l", "{response: Reject}") + weighted("l", weights))
+
+    assert warning.startswith(f"3 spec.{field}: ")
+
+
+def test_weights_are_right_where_each_flow_has_a_queue() -> None:
+    assert warnings(level("l", "{queuing: {queues: exact}}") + weighted("l")) == []
+    assert warnings(level("l") + weighted("l", "weight: 2, queue: {source: header, name: X-Queue}")) == []
+
+
+def test_strict_upstream_ignores_weights() -> None:
+    strict = (SERVER % 100).replace("defaults: none", "defaults: none, strictUpstream: true, discipline: equal-serial")
+    [warning] = read_source(strict + level("l") + weighted("l")).warnings
+
+    assert (warning.place.document, warning.field, warning.value) == (3, "spec.weight", 2)
+    assert warning.rule == "strictUpstream ignores weights, as Kubernetes has none"
+
+
 def test_defaults_cause_no_warnings() -> None:
     assert read([]).problems == ()
     assert read([], defaults="kubernetes").problems == ()

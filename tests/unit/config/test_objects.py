@@ -18,6 +18,13 @@ def test_a_classifier_finds_in_it_what_it_needs() -> None:
     assert kep.flowless_levels == {"system-top", "system-low"}
 
 
+def test_flows_matter_where_only_the_flows_beyond_the_exact_queues_share_one() -> None:
+    level = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: shop}\nspec: {queuing: QUEUING}\n"
+
+    assert "shop" not in load_text(level.replace("QUEUING", "{queues: exact, sharedQueues: 1}")).flowless_levels
+    assert "shop" in load_text(level.replace("QUEUING", "{queues: 1, handSize: 1}")).flowless_levels
+
+
 def test_a_dangling_backstop_is_none() -> None:
     text = "kind: FlowSchema\nmeta: {name: non-top-backstop}\nspec: {requestPriority: {name: no}, match: [and: []]}\n"
 

@@ -175,7 +175,7 @@ def test_without_a_scenario_there_may_be_only_a_configuration(tmp_path: Path) ->
             f"{HEAD}  name: s\n{TENANT}",
             (
                 "s.yaml:4: error: spec.name is 's', but there is no such key here. Known keys: about, backend,"
-                " balancing, configuration, duration, seed, servers, tenants, warmUp"
+                " balancing, configuration, duration, members, seed, servers, tenants, warmUp"
             ),
         ),
         (
@@ -319,3 +319,54 @@ def test_a_reading_with_problems_raises_an_error_with_all_of_them() -> None:
         read_scenario_text(tenant("20", "{type: poisson}")).unwrap()
 
     assert len(caught.value.problems) == 2
+
+
+def with_members(members: str, more: str = "") -> str:
+    return f"{HEAD}  members: {members}\n{more}{TENANT}"
+
+
+def test_a_number_of_members_is_their_short_form() -> None:
+    scenario, _ = read_scenario_text(with_members("20")).unwrap()
+
+    assert scenario.members is not None
+    assert scenario.members.count == 20
+    assert scenario.members.delay == UniformDuration(100_000, 1_000_000)
+    assert scenario.members.loss == 0
+    assert scenario.members.events == ()
+
+
+def test_all_that_can_happen_to_members_can_be_written() -> None:
+    text = """{count: 4, delay: {type: exponential, mean: 2ms}, loss: 0.01, division: 5ms, events: [
+    {type: crash, at: 2s, duration: 1s, members: [0, 3]}, {type: partition, at: 3s, members: [1]},
+    {type: allocator-crash, at: 4s}]}"""
+    scenario, _ = read_scenario_text(with_members(text, "  balancing: sticky\n")).unwrap()
+
+    assert scenario.members is not None
+    assert [event.type for event in scenario.members.events] == ["crash", "partition", "allocator-crash"]
+    assert scenario.members.events[0].members == (0, 3)
+    assert scenario.members.events[0].duration_ns == 10**9
+    assert scenario.members.events[2].duration_ns is None
+    assert scenario.members.division_ns == 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ("0", "spec.members is 0, but it must be at least 1"),
+        ("{count: 10001}", "spec.members.count is 10001, but it must be at most 10000"),
+        ("{count: 2, loss: 1}", "spec.members.loss"),
+        ("{count: 2, interval: 1s}", "Write it under fleet in the Server document"),
+        ("{count: 2, events: [{type: crash, at: 1s, members: [2]}]}", "it must be less than 2"),
+        ("{count: 2, events: [{type: crash, at: 1s}]}", "it must have the numbers of members"),
+        ("{count: 2, events: [{type: allocator-crash, at: 1s, members: [1]}]}", "an allocator has none"),
+    ],
+)
+def test_members_have_rules(members: str, expected: str) -> None:
+    [problem] = problems(with_members(members))
+    assert expected in problem
+
+
+def test_members_take_the_place_of_servers() -> None:
+    [problem] = problems(with_members("2", "  servers: 2\n"))
+    assert "members take the place of servers" in problem
+    assert not problems(with_members("2"))

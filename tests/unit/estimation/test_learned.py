@@ -1,5 +1,7 @@
 """What was learned about routes."""
 
+import random
+
 import pytest
 
 from apf_middleware.classification import Resource
@@ -202,3 +204,25 @@ def test_learned_estimates_are_changing() -> None:
 def test_invalid_learning_settings_are_refused(settings: dict[str, int]) -> None:
     with pytest.raises(InvalidValueError, match=f"{next(iter(settings))} is 0"):
         Learned(LearnedCosts(), **settings)  # type: ignore[arg-type]
+
+
+def test_few_requests_are_longer_than_a_long_one() -> None:
+    dice, costs = random.Random(1), LearnedCosts(span=200)
+    durations = [round(dice.expovariate(1e-8)) for _ in range(2000)]
+    for duration in durations:
+        costs.observe("r", duration, 1)
+    known = costs.guess("r")
+    assert known is not None
+
+    assert 4e8 < known.long_ns < 7e8, "the mean is 1e8"
+    assert sum(duration > known.long_ns for duration in durations) < 0.02 * len(durations)
+
+
+def test_a_steady_duration_is_a_long_one_too() -> None:
+    costs = LearnedCosts()
+    for _ in range(10):
+        costs.observe("r", 5_000_000, 1)
+    known = costs.guess("r")
+
+    assert known is not None
+    assert known.long_ns == 5_000_000

@@ -8,7 +8,6 @@ from typing import ClassVar
 import pytest
 
 from apf_middleware.fairqueuing import (
-    EqualSerial,
     QueueSet,
     QueueSetSettings,
     Ticket,
@@ -18,39 +17,12 @@ from apf_middleware.fairqueuing import (
 from apf_middleware.fairqueuing.guarantee import Guarantee, RiseLog
 from apf_middleware.fairqueuing.ticket import Queue
 from apf_middleware.testing import Caller, observe
-from tests.support.delegating_discipline import DelegatingDiscipline
+from tests.support.first_queue_discipline import FirstQueue
 
 SECOND = 10**9
 
 
-class First(DelegatingDiscipline, of=EqualSerial):
-    """Serves the first queue where something waits, so that all others starve."""
-
-    def __init__(self, concurrency: int, guess_ns: int) -> None:
-        super().__init__(concurrency, guess_ns)
-        self.queues: list[Queue] = []
-
-    def open_queue(self, index: int) -> Queue:
-        self.queues.append(super().open_queue(index))
-        return self.queues[-1]
-
-    def close(self, queue: Queue, *, closing_up: bool) -> None:
-        super().close(queue, closing_up=closing_up)
-        self.queues.remove(queue)
-
-    def pick(self, widest: int | None = None) -> int:
-        fitting = (
-            queue.index
-            for queue in self.queues
-            if queue.oldest is not None and (widest is None or queue.oldest.width <= widest)
-        )
-        index = next(fitting, None)
-        if index is None:
-            raise LookupError("no request waits")
-        return index
-
-
-class FirstWithout(First):
+class FirstQueueWithout(FirstQueue):
     """The same without the guarantee."""
 
     is_guaranteed: ClassVar[bool] = False
@@ -61,8 +33,8 @@ CALLERS = [Caller(8, (SECOND,), [(0, 100 * SECOND)]) for _ in range(4)]
 
 
 def test_no_flow_starves_although_its_discipline_never_serves_it() -> None:
-    starved = observe(SETTINGS, CALLERS, discipline=FirstWithout).shortfall.worst
-    kept = observe(SETTINGS, CALLERS, discipline=First)
+    starved = observe(SETTINGS, CALLERS, discipline=FirstQueueWithout).shortfall.worst
+    kept = observe(SETTINGS, CALLERS, discipline=FirstQueue)
 
     assert starved is not None
     assert starved.ratio > 10
@@ -76,7 +48,7 @@ def test_it_holds_when_the_level_is_resized() -> None:
     resizes = [(20 * SECOND, 1), (40 * SECOND, 9), (60 * SECOND, 2)]
     settings = [(at, QueueSetSettings(seats, 1, 1, 1000, exact=16)) for at, seats in resizes]
 
-    worst = observe(SETTINGS, CALLERS, discipline=First, resizes=settings).shortfall.worst
+    worst = observe(SETTINGS, CALLERS, discipline=FirstQueue, resizes=settings).shortfall.worst
 
     assert worst is not None
     assert worst.ratio <= 1
@@ -85,7 +57,7 @@ def test_it_holds_when_the_level_is_resized() -> None:
 class Level:
     def __init__(self, seats: int, flows: int, *, ceiling: int | None = None) -> None:
         settings = QueueSetSettings(seats, flows, 1, queue_length_limit=1_000)
-        self.queueset = QueueSet(settings, discipline=First, ceiling=ceiling)
+        self.queueset = QueueSet(settings, discipline=FirstQueue, ceiling=ceiling)
         assert self.queueset.guarantee is not None
         self.guarantee = self.queueset.guarantee
         self.now = 0

@@ -4,6 +4,7 @@ import pytest
 
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.ticket import ServiceMeter
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
 
 
 def divided(capacity: int, *demands: int) -> tuple[MaxMinShares[ServiceMeter], list[ServiceMeter]]:
@@ -76,3 +77,40 @@ def test_a_queue_that_demands_nothing_has_no_part() -> None:
     shares.change(claims[0], 0)
     shares.check()
     assert [claim.is_limited for claim in claims] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "claims", "shares"),
+    [
+        (6, ((9, 1), (9, 2)), (2, 4)),
+        (6, ((1, 1), (9, 2)), (1, 5)),
+        (6, ((9, 1), (3, 2)), (3, 3)),
+        (8, ((9, 0.25), (9, 0.75), (4, 1)), (1, 3, 4)),
+        (8, ((9, 0.25), (9, 0.75), (5, 1)), (1, 3, 4)),
+        (0, ((1, 3), (1, 1)), (0, 0)),
+    ],
+)
+def test_a_queue_counts_as_often_as_it_weighs(
+    capacity: int, claims: tuple[tuple[int, float], ...], shares: tuple[float, ...]
+) -> None:
+    found, queues = divided(capacity, *(rho for rho, _ in claims))
+    found.weigh()
+    for queue, (_, weight) in zip(queues, claims, strict=True):
+        found.reweigh(queue, round(weight * WEIGHT_ONE))
+        found.check()
+
+    each = tuple(queue.weight * found.free / found.limited if queue.is_limited else queue.rho for queue in queues)
+    assert each == pytest.approx(shares)
+
+
+def test_a_new_weight_returns_the_queues_that_crossed_the_boundary() -> None:
+    shares, claims = divided(6, 4, 3, 3)
+    shares.weigh()
+    assert list(shares.reweigh(claims[0], WEIGHT_ONE)) == []
+    assert [claim.is_limited for claim in claims] == [True, True, True]
+
+    assert list(shares.reweigh(claims[0], 4 * WEIGHT_ONE)) == [claims[0]]
+    assert list(shares.reweigh(claims[1], 1)) == []
+    assert list(shares.resize(8)) == [claims[2]]
+    assert (shares.free, shares.limited) == (1, 1)
+    assert repr(shares) == "<MaxMinShares of 8 seats: 1 for 1.52588e-05 limited queues>"

@@ -15,6 +15,7 @@ from apf_middleware.fairqueuing import (
     Work,
     flow_hash,
 )
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from tests.support.builds import BOOL_FOR_A_NUMBER, raises_for_wrong_type
 
 ONE_QUEUE = QueueSetSettings(1, queues=1, hand_size=1, queue_length_limit=5)
@@ -338,3 +339,19 @@ def test_it_does_not_matter_when_a_level_begins(discipline: str) -> None:
     assert len(served) > 100
     assert order_of_service(discipline, 10**15) == served
     assert order_of_service(discipline, -(10**15)) == served
+
+
+def test_a_request_that_is_rejected_leaves_the_weight_of_its_queue_as_it_is() -> None:
+    level = QueueSet(QueueSetSettings(1, 1, 1, queue_length_limit=2))
+    first = Ticket("flow", 1, Work(), 3 * WEIGHT_ONE)
+    level.arrive(0, first)
+    queue = first.queue
+    assert queue is not None
+    assert queue.weight == 3 * WEIGHT_ONE
+    level.arrive(0, Ticket("flow", 1, Work()))
+    level.arrive(0, Ticket("flow", 1, Work(), 7 * WEIGHT_ONE))
+    assert queue.weight == 4 * WEIGHT_ONE, "the average of those that wait"
+
+    level.arrive(0, full := Ticket("flow", 1, Work(), 99 * WEIGHT_ONE))
+    assert full.is_rejected
+    assert queue.weight == 4 * WEIGHT_ONE

@@ -60,6 +60,19 @@ OWN = {
 OWN |= {"parked_requests", "gate_wait_seconds", "gate_evaluations_total", "gate_events_total"}
 OWN |= {"gate_rescues_total", "gate_rejected_requests_total"}
 OWN |= {
+    "fleet_epochs_total",
+    "fleet_exchange_age_seconds",
+    "fleet_exchange_duration_seconds",
+    "fleet_fallback_seconds_total",
+    "fleet_granted_seats",
+    "fleet_is_allocator",
+    "fleet_configuration_differs",
+    "fleet_members",
+    "fleet_overshoot_seat_seconds_total",
+    "fleet_seats",
+    "fleet_used_seats",
+}
+OWN |= {
     "queue_deserved_seats",
     "queue_finished_requests_total",
     "queue_live_changes",
@@ -72,12 +85,27 @@ OWN |= {
     "queue_used_seats",
     "queue_weight",
     "unknown_queue_requests_total",
+    "elastic_cap_changes_total",
+    "elastic_cap_seats",
+    "event_loop_lag_seconds",
+    "late_seats_total",
+    "late_arrivals_total",
+    "predicted_wait_seconds_total",
+    "invalid_deadline_headers_total",
+    "invalid_criticality_headers_total",
+    "lowered_criticality_total",
+    "adaptive_decisions_total",
+    "adaptive_duration_seconds",
+    "adaptive_elasticity",
+    "adaptive_largest_seats",
+    "adaptive_least_seats",
 }
 DURATIONS = "0 .005 .02 .05 .1 .2 .5 1 2 5 10 15 30"
 BUCKETS = {
     "request_wait_duration_seconds": DURATIONS,
     "request_execution_seconds": DURATIONS,
     "gate_wait_seconds": DURATIONS,
+    "fleet_exchange_duration_seconds": DURATIONS,
     "request_queue_length_after_enqueue": "0 10 25 50 100 250 500 1000",
     "work_estimated_seats": "1 2 4 8 16 32 64 100",
     "priority_level_seat_utilization": "0 .1 .2 .3 .4 .5 .6 .7 .8 .9 .95 .99 1",

@@ -348,6 +348,26 @@ def test_a_parent_has_numbers_but_no_level() -> None:
     assert metrics("apf_nominal_limit_seats", priority_level="tenants") is None
 
 
+def test_a_member_of_a_fleet_shows_its_part() -> None:
+    metrics = Metrics(FULL)
+
+    assert metrics("apf_fleet_seats") == 40
+    assert metrics("apf_fleet_members") == 4
+    assert metrics("apf_fleet_granted_seats") == 12
+    assert metrics("apf_fleet_used_seats") == 7
+    assert metrics("apf_fleet_is_allocator") == 1
+    assert metrics("apf_fleet_configuration_differs") == 1
+    assert metrics("apf_fleet_epochs_total") == 2
+    assert metrics("apf_fleet_exchange_duration_seconds_sum") == 1
+    assert metrics("apf_fleet_exchange_age_seconds") == 0.5
+    assert metrics("apf_fleet_fallback_seconds_total") == 3
+    assert metrics("apf_fleet_overshoot_seat_seconds_total") == 5
+
+
+def test_without_a_fleet_there_are_no_such_metrics() -> None:
+    assert Metrics(replace(FULL, fleet=None))("apf_fleet_seats") is None
+
+
 def test_the_tables_have_every_metric_with_its_type() -> None:
     assert sorted((suffix, kind) for suffix, kind, _ in ROWS) == sorted((one.suffix, one.kind) for one in FAMILIES)
 

@@ -21,6 +21,14 @@ def test_a_request_that_never_arrived_has_not_failed(aborted: bool) -> None:  # 
     assert (status.arrived, status.completed, status.failed, status.aborted) == (1, 1, 0, 0)
 
 
+def test_the_weight_of_the_flow_is_a_number() -> None:
+    world = LevelWorld()
+    gold = Admission(world.controller.destination(PLACE._replace(weight=2.5), Work()))
+
+    assert (gold.flow_weight, gold.weight) == (2.5, 5 * 2**15)
+    assert Admission(world.controller.destination(PLACE, Work())).flow_weight == 1
+
+
 @pytest.mark.parametrize("ending", ["seated", "rejected", "refused"])
 def test_the_time_waited_ends_with_the_wait(ending: str) -> None:
     world = LevelWorld()

@@ -44,6 +44,19 @@ def test_requests_are_classified_as_in_production() -> None:
     assert resolver.destination(RequestTemplate(identity_of("alice"))).classification.flow == "alice"
 
 
+def test_requests_have_the_weights_of_production() -> None:
+    level = one_level(4, queuing="{queues: exact}")
+    text = level.replace("{level: all, ", "{level: all, groupWeights: {gold: 4}, weights: {bob: 0.5}, ")
+    configuration = load_text(text)
+    simulation = Simulation(world("  duration: 1s\n", POISSON)[0], configuration)
+    resolver = DestinationResolver(configuration, simulation.servers[0].controller)
+
+    def weight(user: str, *groups: str) -> float:
+        return resolver.destination(RequestTemplate(identity_of(user, groups))).classification.weight
+
+    assert (weight("ann", "gold"), weight("bob"), weight("ann"), weight("bob", "gold")) == (4, 0.5, 1, 4)
+
+
 async def four_seats(_digest: object, _classification: object) -> Work:
     return Work(4)
 

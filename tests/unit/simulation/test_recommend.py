@@ -62,7 +62,7 @@ def p90_within_200_ms(run: Run) -> Recommendation:
 def test_the_fewest_seats_are_found_that_meet_the_objective(p99_within_150_ms: Recommendation) -> None:
     found = p99_within_150_ms
 
-    seats = found.configuration.server.seats
+    seats = found.configuration.server.total
     assert (found.meets, found.comes_close) == (True, True)
     assert 5 <= seats <= 12
     tried = {trial.seats: trial.meets for trial in found.trials if trial.tried == "bisection"}
@@ -80,7 +80,7 @@ def test_a_recommended_configuration_can_be_written_and_read(p90_within_200_ms: 
     found = p90_within_200_ms
 
     again = load_text(emit(found.configuration, "apf"))
-    assert again.server.seats == found.configuration.server.seats
+    assert again.server.total == found.configuration.server.total
     assert again.levels["users"] == found.configuration.levels["users"]
 
 
@@ -114,7 +114,7 @@ def test_the_recommended_deck_makes_collisions_rare(run: Run) -> None:
 def test_a_tighter_objective_takes_more_seats(run: Run, p99_within_150_ms: Recommendation) -> None:
     tight = recommend(WEB, Objective("p99", 75.0), run)
 
-    assert tight.configuration.server.seats > p99_within_150_ms.configuration.server.seats
+    assert tight.configuration.server.total > p99_within_150_ms.configuration.server.total
 
 
 def test_an_objective_below_the_service_time_is_raised(run: Run) -> None:
@@ -131,7 +131,7 @@ def test_a_server_that_is_too_small_is_reported(run: Run) -> None:
 
     assert (found.meets, found.comes_close) == (False, False)
     assert "Even 3 seats don't meet the objective." in found.reasons
-    assert found.configuration.server.seats == 3
+    assert found.configuration.server.total == 3
 
 
 def test_slowdown_of_a_crowded_backend_is_not_counted_as_demand(run: Run, before: Callable[[int], Run]) -> None:
@@ -179,7 +179,7 @@ def test_apf_check_has_no_findings_for_a_recommendation(
     found = recommend(load_text(server), Objective("p99", 100.0), crowded, most_seats=seats)
 
     reading = read_source(emit(found.configuration, "apf"))
-    assert found.configuration.server.seats == seats
+    assert found.configuration.server.total == seats
     levels = [level for level in found.configuration.levels.values() if not level.exempt]
     is_possible = borrowing == "immediate" or seats >= len(levels)
     assert bool(reading.problems) is not is_possible, [str(one) for one in reading.problems]
@@ -189,7 +189,7 @@ def test_guaranteed_seats_are_included(run: Run) -> None:
     level = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: users}\nspec: {minSeats: 20}\n"
     found = recommend(load_text(level, defaults="web"), Objective("p99", 400.0), run)
 
-    assert found.configuration.server.seats == 21, "one is left for all others"
+    assert found.configuration.server.total == 21, "one is left for all others"
     assert read_source(emit(found.configuration, "apf")).problems == ()
 
 

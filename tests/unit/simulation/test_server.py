@@ -4,7 +4,8 @@ import pytest
 
 from apf_middleware.config.scenario import read_scenario_text
 from apf_middleware.simulation import simulate, variant
-from tests.support.simulated_worlds import one_level, play
+from apf_middleware.simulation.run import Simulation
+from tests.support.simulated_worlds import one_level, play, world
 
 
 def test_a_backend_beyond_its_places_becomes_slower_for_all() -> None:
@@ -58,3 +59,37 @@ def test_a_rejection_costs_server_time() -> None:
     result = simulate(*read_scenario_text(text + one_level(10, queuing=queuing)).unwrap())
 
     assert result.tenants[0].rejections / result.seconds == pytest.approx(1000, rel=0.02)
+
+
+def test_a_crash_ends_all_requests_of_a_server() -> None:
+    """Twelve requests run or wait; the retries go to the other server, which serves them one after the other."""
+    event = "{type: crash, at: 50ms, members: [0]}"
+    scenario, configuration = world(
+        f"  duration: 3s\n  members: {{count: 2, events: [{event}]}}\n  balancing: round-robin\n",
+        "name: t, count: 24, arrivals: {type: constant, rate: 0.5}, service: 10s",
+        server=one_level(4).replace("defaults: none", "defaults: none, fleet: {name: f}"),
+    )
+    simulation = Simulation(scenario, configuration)
+    first, second = simulation.servers
+    result = simulation.run("own")
+
+    assert first.has_crashed
+    assert first.open == 0
+    assert second.open > 8
+    assert second.backend.load == simulation.measurements.levels["all"].seats <= 4
+    assert result.fleet is not None
+    assert result.fleet.most_in_use <= 4
+
+
+def test_requests_to_a_crashed_server_fail() -> None:
+    event = "{type: crash, at: 1s, duration: 1s, members: [0]}"
+    result = play(
+        f"  duration: 4s\n  members: {{count: 1, events: [{event}]}}\n",
+        "name: t, arrivals: {type: constant, rate: 100}, service: 5ms",
+        server=one_level(4).replace("defaults: none", "defaults: none, fleet: {name: f}"),
+    )
+
+    [tenant] = result.tenants
+    assert tenant.failed == pytest.approx(100, abs=2)
+    assert tenant.served == tenant.requests - tenant.failed
+    assert not tenant.rejections

@@ -108,7 +108,7 @@ async def test_an_unknown_page_lists_the_known_ones(world: AdminWorld) -> None:
         status, _, body = await world.get(page)
 
         assert status == 404
-        assert "dump_priority_levels, dump_queues, dump_requests, configuration, flows, queues, gates" in body
+        assert "dump_priority_levels, dump_queues, dump_requests, configuration, flows, fleet, queues, gates" in body
 
 
 async def test_every_response_has_the_mark_and_is_not_cached(world: AdminWorld) -> None:

@@ -1,6 +1,7 @@
 """Dumps of a controller with a clock that the tests set."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -41,6 +42,18 @@ async def test_levels_are_shown_by_name(world: AdminWorld) -> None:
         ["crowd", "2", "false", "false", "3", "2", "2", "5", "2", "1"],
         ["exempt", "0", "false", "false", "0", "1", "1", "0", "0", "0"],
     ]
+
+
+async def test_elastic_levels_have_a_column_for_their_caps(world: AdminWorld) -> None:
+    levels = {name: replace(one, elastic=name == "crowd") for name, one in world.configuration.levels.items()}
+    world.controller.reconfigure(replace(world.configuration, levels=levels))
+    names, *rows = cells(await world.get_text("dump_priority_levels"))
+    assert (names[-1], [row[-1] for row in rows]) == ("ElasticCap", ["<none>", "<none>", "<none>"])
+
+    world.controller.cap({"crowd": 1}, 0)
+    _, *rows = cells(await world.get_text("dump_priority_levels"))
+    assert [row[-1] for row in rows] == ["<none>", "1", "<none>"]
+    assert [level["cap"] for level in (await world.get_json("dump_priority_levels"))["levels"]] == [None, 1, None]
 
 
 async def test_levels_as_json_tell_their_seats_too(world: AdminWorld) -> None:
@@ -186,6 +199,7 @@ async def test_requests_as_json_tell_the_same(world: AdminWorld) -> None:
         "final_seats": 3,
         "linger": 1.5,
         "width": 3,
+        "weight": 1,
         "held_by": None,
     }
     assert sorted(one["flow"] for one in requests) == ["", "alice", "alice", "alice", "bob", "carol\n"]
@@ -213,6 +227,23 @@ async def test_heavy_flows_are_shown_by_what_they_had_wanted_and_have(world: Adm
     first = cells(await world.get_text("flows?by=waiting"))[1]
     assert int(first[7]) == max(flow["waiting"] for flow in flows.values())
     assert ["1.50000000ss", "0.00000000ss"] in [row[3:5] for row in cells(await world.get_text("flows"))]
+
+
+async def test_weights_are_shown_of_requests_and_of_flows_that_have_some(world: AdminWorld) -> None:
+    gold = [world.request("gold", weight=weight) for weight in (4, 0.5)]
+    world.request("iron", weight=0.5)
+    gone = world.request("", level="exempt")
+    world.running.work.add(("crowd", "everybody", "past"), SECOND)
+    world.release(gone)
+
+    requests = (await world.get_json("dump_requests"))["requests"]
+    flows = (await world.get_json("flows"))["flows"]
+    rows = {row[2]: row[-1] for row in cells(await world.get_text("flows"))}
+
+    assert sorted((one["flow"], one["weight"]) for one in requests) == [("gold", 0.5), ("gold", 4), ("iron", 0.5)]
+    assert {flow["flow"]: flow["weight"] for flow in flows} == {"gold": 4, "iron": 0.5, "past": None, "": None}
+    assert rows == {"FlowDistinguisher": "Weight", "gold": "4", "iron": "0.5", "past": "<none>", "": "<none>"}
+    assert [one.flow_weight for one in gold] == [4, 0.5]
 
 
 async def test_no_more_than_the_heaviest_flows_are_shown(world: AdminWorld) -> None:

@@ -9,6 +9,7 @@ from fastapi.openapi.models import OpenAPI
 
 from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.classification import Identity
+from apf_middleware.snapshots import FleetMemberSnapshot
 from tests.support.admin_world import (
     PATH,
     AdminWorld,
@@ -25,6 +26,7 @@ PAGES = {
     "dump_requests?includeRequestDetails=1": "Requests",
     "configuration": "Configuration",
     "flows": "Flows",
+    "fleet": "Fleet",
 }
 
 
@@ -64,10 +66,25 @@ async def test_it_is_served_and_lists_all_pages(description: dict[str, Any]) -> 
                 assert {one.lower() for one in headers["allow"].split(", ")} - {"head"} == set(item)
 
 
+class ShownFleet:
+    """A fleet with one member, which has answered already."""
+
+    participant = member = property(lambda self: self)
+
+    def ask(self) -> None:
+        """Do nothing: the answer is there."""
+
+    def members(self) -> tuple[FleetMemberSnapshot, ...]:
+        return (
+            FleetMemberSnapshot("m", is_allocator=True, seats=4, seats_in_use=3, demand=9, age=0.25, is_outdated=False),
+        )
+
+
 @pytest.mark.parametrize(("page", "name"), PAGES.items())
 @pytest.mark.parametrize("discipline", ["equal-serial", "max-min-serial"])
 async def test_every_answer_is_as_described(description: dict[str, Any], page: str, name: str, discipline: str) -> None:
     world = AdminWorld(discipline)
+    world.fleet = ShownFleet()
     admissions = busy(world)
     world.time += 10**9
     world.release(admissions[-1])

@@ -2,12 +2,14 @@
 
 import logging
 import os
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from apf_middleware.asgi.admin.queues import MOST_FLOWS
 from apf_middleware.classification import Identity
+from apf_middleware.config.adaptive_seats import AdaptiveSeats, SeatBounds
 from tests.support.admin_world import LOUIS, OLGA, SECOND, DescribedAdmin, busy
 
 pytestmark = pytest.mark.anyio
@@ -30,6 +32,17 @@ async def test_queues_are_listed_with_the_worker_that_has_them(office: Described
     assert queues["crowd"]["inqueue"] == 3
     assert queues["crowd"]["running"] == 2
     assert "documents" not in answer
+
+
+async def test_adaptive_seats_are_told_with_the_list(office: DescribedAdmin) -> None:
+    assert (await office.call("GET", "queues"))[1]["adaptive"] is None
+    bounds = AdaptiveSeats(SeatBounds(2, 50, 4))
+    configuration = office.controller.configuration
+    office.controller.reconfigure(replace(configuration, server=replace(configuration.server, seats=bounds)))
+    _, answer = await office.call("GET", "queues")
+
+    assert answer["adaptive"] == {"seats": 4, "min": 2, "max": 50, "reason": "start"}
+    assert (await office.call("GET", "queues?documents=1"))[1]["adaptive"] == answer["adaptive"]
 
 
 async def test_with_documents_comes_what_to_commit_and_what_was_changed(office: DescribedAdmin) -> None:

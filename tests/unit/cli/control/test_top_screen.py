@@ -2,8 +2,11 @@
 
 import pytest
 
+from apf_middleware.asgi.admin.documents import AdaptiveSeatsDocument, NamedQueueList
 from apf_middleware.cli.control.top_screen import Key, QueueCommand, TopScreen
-from tests.support.worker_replies import queue, refuses, says, silent
+from apf_middleware.cli.control.workers import Reply
+from apf_middleware.snapshots import FleetMemberSnapshot
+from tests.support.worker_replies import WORKER, queue, refuses, says, silent
 
 
 @pytest.fixture
@@ -32,6 +35,21 @@ def test_a_queue_is_one_line_with_seats_share_waiting_and_rejections_a_second(sc
     assert web.split() == ["web", "Paused", "█████·····", "5/10", "2.5", "2.00", "9", "15.0"]
 
 
+def test_adaptive_seats_of_all_workers_are_in_the_title_with_their_course() -> None:
+    def says_seats(worker: str, seats: int, reason: str) -> Reply[NamedQueueList]:
+        adaptive = AdaptiveSeatsDocument(seats, 5, 400, reason)
+        return Reply(worker, 200, NamedQueueList(WORKER, (queue("web"),), adaptive=adaptive))
+
+    screen = TopScreen("shop")
+    for number in range(1, 9):
+        screen.update([says_seats("1", number, "grew"), says_seats("2", 3 * number, "held-unused")], 100.0 + number)
+    title, *_ = text(screen)
+    assert title == "apf top: shop, 2 workers, 32 seats (10 to 800; grew, held-unused) ⣀⣤⣶⣿"
+
+    screen.update([says("1", queue("web"))], 110.0)
+    assert text(screen)[0] == "apf top: shop, 1 worker"
+
+
 def test_rejections_a_second_are_unknown_before_the_second_update(screen: TopScreen) -> None:
     assert text(screen)[2].split()[-1] == "-"
     screen.update([says("1", queue("web"))], 101.0)
@@ -52,6 +70,37 @@ def test_the_screen_fits_into_any_terminal(screen: TopScreen, width: int, height
         assert screen.press(Key.DOWN) is None
     assert "tenant" in reversed_line(screen), "the one that is selected is always seen"
     assert screen.selected.endswith("-49")
+
+
+def member(name: str, demand: int, *, is_allocator: bool = False, is_outdated: bool = False) -> FleetMemberSnapshot:
+    return FleetMemberSnapshot(name, is_allocator, 4, 3, demand, 0.25, is_outdated)
+
+
+def test_the_members_of_the_fleet_are_listed_by_their_demand(screen: TopScreen) -> None:
+    members = [member("one", 2, is_allocator=True), member("two", 9), member("old", 0, is_outdated=True)]
+    screen.update([says("1", queue("web"))], 101.0, members)
+
+    _, _, _, empty, head, *rows = text(screen)[:8]
+    assert (empty, head.split()) == ("", ["MEMBER", "GRANTED", "IN", "USE", "DEMAND", "REPORT", "ROLE"])
+    assert [row.split() for row in rows] == [
+        ["two", "4", "3", "9", "0.25s"],
+        ["one", "4", "3", "2", "0.25s", "allocator"],
+        ["old", "4", "3", "0", "0.25s", "outdated"],
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("height", [6, 10, 12, 24, 100])
+def test_many_members_leave_room_for_the_queues(screen: TopScreen, width: int, height: int) -> None:
+    members = [member(f"host-{number}", number) for number in range(30)]
+    screen.update([says("1", *[queue(f"tenant-{number}") for number in range(50)])], 101.0, members)
+    lines = screen.lines(width, height)
+
+    assert len(lines) <= height
+    assert max(line.cell_len for line in lines) <= width
+    shown = sum("host-" in line.plain for line in lines)
+    assert shown == max(0, min(10, height - 11))
+    assert any(f"and {30 - shown} others" in line.plain for line in lines) == (shown > 0)
 
 
 def test_arrows_and_letters_select(screen: TopScreen) -> None:

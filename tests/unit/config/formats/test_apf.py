@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from apf_middleware.classification import Distinguisher, FlowSchema, Source
+from apf_middleware.classification import Distinguisher, FlowSchema, FlowWeights, Source
 from apf_middleware.classification.rules import Conjunction
 from apf_middleware.config import Configuration, ConfigurationError, Level, Queuing, load, load_text, read_source
 from apf_middleware.config.emit import convert, emit
@@ -14,7 +14,7 @@ from apf_middleware.config.merge import Defaults
 from apf_middleware.config.problems import Problems
 from apf_middleware.config.server import Route
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
-from tests.support.apf_documents import SCHEMA
+from tests.support.apf_documents import SCHEMA, schema
 
 SECOND = 10**9
 
@@ -28,6 +28,7 @@ spec:
   maxSeats: 5
   waitLimit: 5s
   queuing: {queues: 8, handSize: 2, queueLengthLimit: 4}
+  deadline: 30s
   gates:
   - db
 """
@@ -35,8 +36,33 @@ spec:
 
 def test_a_level() -> None:
     assert load_text(LEVEL).levels["l"] == Level(
-        "l", LevelShares(10), Queuing(8, 2, 4, backfill=2), 2, 5, 5 * SECOND, ("db",)
+        "l", LevelShares(10), Queuing(8, 2, 4, backfill=2), 2, 5, 5 * SECOND, 30 * SECOND, ("db",)
     )
+
+
+def test_an_elastic_level_is_read_and_written() -> None:
+    text = LEVEL.replace("  gates:\n  - db\n", "  elastic: true\n")
+
+    assert load_text(text).levels["l"].elastic
+    assert load_text(text).elastic_levels == {"l"}
+    assert load_text(emit(load_text(text))).levels == load_text(text).levels
+    [error] = read_source(
+        "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: l}\nspec: {type: Exempt, elastic: true}\n"
+    ).errors
+    assert (error.field, error.rule) == ("spec.elastic", "an exempt level must not have it")
+
+
+@pytest.mark.parametrize(
+    ("spec", "rule"),
+    [
+        ("type: Exempt, headroom: 20%", "an exempt level must not have it"),
+        ("response: Reject, headroom: 20%", "it must be absent where no request waits"),
+    ],
+)
+def test_headroom_needs_queues(spec: str, rule: str) -> None:
+    [error] = read_source(f"apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: l}}\nspec: {{{spec}}}\n").errors
+
+    assert (error.field, error.rule) == ("spec.headroom", rule)
 
 
 def test_a_level_with_defaults() -> None:
@@ -67,6 +93,20 @@ def test_a_level_with_defaults() -> None:
             "can't be imported",
         ),
         ("source: user", "source: callable, callable: 'os:sep'", 7, "spec.distinguisher.callable", "isn't callable"),
+        ("precedence: 10", "weight: 0", 6, "spec.weight", "at least 0.01"),
+        ("precedence: 10", "weight: 1001", 6, "spec.weight", "at most 1000"),
+        ("precedence: 10", "weight: .nan", 6, "spec.weight", "must be a number"),
+        ("precedence: 10", "weight: '2'", 6, "spec.weight", "must be a number"),
+        ("precedence: 10", "weight: true", 6, "spec.weight", "must be a number"),
+        ("precedence: 10", "weights: {a: 2, b: 0}", 6, "spec.weights.b", "at least 0.01"),
+        ("precedence: 10", "weights: {'a*b': 2}", 6, "spec.weights.a*b", "only be the last"),
+        ("precedence: 10", "weights: [a]", 6, "spec.weights", "must be a mapping"),
+        ("precedence: 10", "groupWeights: {'*-gold': 2}", 6, "spec.groupWeights.*-gold", "only be the last"),
+        ("precedence: 10", "groupWeights: {'': 2}", 6, "spec.groupWeights", "be the name of a group"),
+        ("precedence: 10", "groupWeights: {'plan:gold': x}", 6, "spec.groupWeights.plan:gold", "must be a number"),
+        ("precedence: 10", "weightFunction: no.such:f", 6, "spec.weightFunction", "can't be imported"),
+        ("precedence: 10", "weightFunction: {callable: 'm:f'}", 6, "spec.weightFunction", "must be text"),
+        ("distinguisher: {source: user}", "weights: {a: 2}", 7, "spec.weights", "flows have no names"),
         ("precedence: 10", "precedence: 1", 6, "spec.precedence", "reserved"),
         ("precedence: 10", "precedence: 1.5", 6, "spec.precedence", "whole number"),
         ("precedence", "matchingPrecedence", 6, "spec.matchingPrecedence", "no such key"),
@@ -109,8 +149,8 @@ def test_what_is_wrong_with_a_schema_is_reported(old: str, new: str, line: int, 
         ("minSeats: 2", "minSeats: 6", 6, "spec.minSeats", "not exceed maxSeats"),
         ("shares: 10", "type: Exempt", 8, "spec.waitLimit", "exempt level must not"),
         ("shares: 10", "response: Reject", 9, "spec.queuing", "absent where no request waits"),
-        ("- db", "- {type: capacity}", 11, "spec.gates[0]", "must be text"),
-        ("- db", "- ''", 11, "spec.gates[0]", "must not be empty"),
+        ("- db", "- {type: capacity}", 12, "spec.gates[0]", "must be text"),
+        ("- db", "- ''", 12, "spec.gates[0]", "must not be empty"),
         ("shares: 10", "nominalConcurrencyShares: 10", 5, "spec.nominalConcurrencyShares", "no such key"),
         ("handSize: 2", "handSize: 9", 9, "spec.queuing.handSize", "not exceed the 8"),
         ("name: l", "name: exempt", 4, "spec", "must be exempt"),
@@ -155,6 +195,48 @@ def test_a_callable_is_written_by_its_name() -> None:
     assert "callable: builtins:repr" in written(Distinguisher(Source.CALLABLE, function=repr))
     with pytest.raises(ConfigurationError, match=r"<schema s>: error: distinguisher\.callable"):
         written(Distinguisher(Source.CALLABLE, function=lambda digest: digest.path))
+
+
+WEIGHTED = """\
+  weight: 2
+  weights:
+    gold: 4
+    tenant-*: 0.5
+  groupWeights:
+    plan:*: 1000
+  weightFunction: builtins:hash
+"""
+
+
+def test_a_schema_with_weights_is_written_as_it_was_read() -> None:
+    configuration = load_text(SCHEMA.replace("  rules:", f"{WEIGHTED}  rules:", 1))
+    [found] = [schema for schema in configuration.schemas if schema.name == "s"]
+
+    assert found.weights == FlowWeights(2, (("gold", 4), ("tenant-*", 0.5)), (("plan:*", 1000),), function=hash)
+    assert WEIGHTED in emit(configuration)
+    assert load_text(emit(configuration)) == configuration
+
+
+def test_a_weight_of_the_flow_without_a_name_is_written_as_it_was_read() -> None:
+    configuration = load_text(SCHEMA.replace("  rules:", "  weights: {'': 0.5}\n  rules:", 1))
+
+    assert any(one.weights == FlowWeights(flows=(("", 0.5),)) for one in configuration.schemas)
+    assert load_text(emit(configuration)) == configuration
+
+
+def test_a_schema_with_equal_weights_has_none() -> None:
+    assert schema(SCHEMA.replace("precedence: 10", "weight: 1")).weights is None
+    assert schema(SCHEMA.replace("precedence: 10", "weight: 1.0\n  weights: {}")).weights is None
+    assert "weight" not in emit(load_text(SCHEMA))
+
+
+def test_a_weight_function_without_a_name_can_not_be_written() -> None:
+    base = load(defaults="none")
+    weights = FlowWeights(function=lambda digest: len(digest.path))
+    nameless = FlowSchema("s", "exempt", 5, (Conjunction(),), weights=weights)
+
+    with pytest.raises(ConfigurationError, match=r"<schema s>: error: weightFunction"):
+        emit(Configuration(base.levels, (nameless,), base.server))
 
 
 def test_a_function_without_a_name_is_an_error_wherever_it_estimates() -> None:

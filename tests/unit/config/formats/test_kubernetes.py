@@ -464,3 +464,37 @@ spec: {defaults: none}
     assert "left out" in warned.rule
     assert "name: s\n" in written
     assert "estimate" not in written
+
+
+def test_weights_are_left_out_of_v1_with_warnings() -> None:
+    text = """\
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: s}
+spec:
+  level: exempt
+  distinguisher: {source: user}
+  weight: 2
+  weights: {gold: 4}
+  groupWeights: {"plan:*": 3}
+  weightFunction: builtins:hash
+  rules: [{nonResourceRules: [{verbs: [get], nonResourceURLs: [/x]}]}]
+---
+apiVersion: apf/v1
+kind: Server
+spec: {defaults: none}
+"""
+    problems = Problems()
+    written = convert(load_text(text), "v1", problems)
+
+    assert problems.errors == ()
+    assert {one.place.file for one in problems} == {"<schema s>"}
+    assert {one.field: one.value for one in problems} == {
+        "weight": 2,
+        "weights": {"gold": 4},
+        "groupWeights": {"plan:*": 3},
+        "weightFunction": "builtins:hash",
+    }
+    assert all("equal weights" in one.rule for one in problems)
+    assert "name: s\n" in written
+    assert "eight" not in written

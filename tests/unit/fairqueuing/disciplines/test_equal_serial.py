@@ -6,6 +6,7 @@ import pytest
 
 from apf_middleware.fairqueuing import QueueSet, QueueSetSettings, Ticket, Work
 from apf_middleware.fairqueuing.disciplines.equal_serial import EqualSerialQueue
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
 
 SECOND = 10**9
 
@@ -205,3 +206,49 @@ def test_a_queue_that_is_served_out_of_turn_loses_its_lead() -> None:
     assert level.serve(10) == {0: 5, 1: 5}
     level.queueset.discipline.forget_lead(first)
     assert level.serve(10) == {0: 5, 1: 5}, "a queue without a lead keeps its meter"
+
+
+def test_a_queue_is_ahead_by_the_same_work_when_its_weight_changes() -> None:
+    level = Level(seats=2)
+    level.arrive(0, 40)
+    level.arrive(1, 40)
+    level.serve(10)
+    discipline = level.queueset.discipline
+    queue, other = (ticket.queue for ticket in level.running)
+    assert isinstance(queue, EqualSerialQueue)
+    assert isinstance(other, EqualSerialQueue)
+    assert queue is not other, "each flow has a seat"
+    level.now += 7 * SECOND
+    level.queueset.tick(level.now)
+    queue.move(8 * SECOND)  # ahead of the virtual time, which follows the other queue
+    discipline.reweigh(queue, WEIGHT_ONE)
+    lead = position(queue, level.now) - position(other, level.now)
+
+    for weight in (WEIGHT_ONE // 1000, WEIGHT_ONE * 3, WEIGHT_ONE):
+        discipline.reweigh(queue, weight)
+        found = position(queue, level.now) - position(other, level.now)
+        assert found == pytest.approx(lead * WEIGHT_ONE / weight, rel=1e-6)
+        discipline.check()
+
+
+def position(queue: EqualSerialQueue, now: int) -> int:
+    """Return what the queue has attained by ``now``, divided by its weight."""
+    return queue.scale(queue.finished + queue.attained + queue.seats_in_use * (now - queue.since))
+
+
+def test_a_queue_that_is_behind_gets_no_more_when_its_weight_changes() -> None:
+    level = Level(seats=2)
+    level.arrive(0, 40)
+    level.arrive(1, 40)
+    level.serve(10)
+    discipline, queues = level.queueset.discipline, level.queueset.deck.queues
+    queue, other = (ticket.queue for ticket in level.running)
+    assert isinstance(queue, EqualSerialQueue)
+    assert isinstance(other, EqualSerialQueue)
+    other.move(8 * SECOND)
+    discipline.reweigh(other, WEIGHT_ONE)
+    assert queues[discipline.pick()] is queue
+    before = position(queue, level.now)
+
+    discipline.reweigh(queue, WEIGHT_ONE // 1000)
+    assert before - 1000 <= position(queue, level.now) <= before

@@ -331,3 +331,32 @@ def test_when_no_division_is_possible_it_says_so_and_levels_keep_their_limits() 
 
     assert sharing.failure is not None
     assert sharing.levels["limited"].current == 20
+
+
+def test_a_cap_is_a_limit_but_not_below_the_min() -> None:
+    adjusting = Adjusting(100, wanted(100, DEFAULTS))
+    low, high = adjusting.levels["workload-low"], adjusting.levels["workload-high"]
+    adjusting.cap(0, {"workload-low": 7, "workload-high": 2})
+    assert (low.current, high.current) == (7, high.limits.min)
+
+    tickets = [Ticket("flow", number, Work()) for number in range(20)]
+    for ticket in tickets:
+        adjusting.arrive(0, low, ticket)
+    assert sum(ticket.is_seated for ticket in tickets) == 7
+    assert len(adjusting.cap(1, {"workload-low": 9})) == 2
+    adjusting.tick(PERIOD)
+    assert low.current == 9
+    assert len(adjusting.cap(PERIOD, {})) == 11
+
+
+def test_seats_of_a_capped_level_linger() -> None:
+    adjusting = Adjusting(100, wanted(100, DEFAULTS))
+    low = adjusting.levels["workload-low"]
+    adjusting.cap(0, {"workload-low": 12}, 5)
+    ticket = Ticket("flow", 1, Work())
+    adjusting.arrive(0, low, ticket)
+    adjusting.release(10, low, ticket)
+    assert low.queueset.seats_in_use == 1
+    adjusting.tick(15)
+
+    assert low.queueset.seats_in_use == 0

@@ -405,3 +405,91 @@ def test_a_request_within_its_level_s_min_needs_no_room_in_a_queue_while_others_
     (ticket,) = arrive(lending, "a")
 
     assert ticket.is_seated
+
+
+def test_a_capped_level_leaves_its_seats_to_others() -> None:
+    lending = Lending(20, {"a": (QUEUED, limits(10, 0)), "b": (QUEUED, limits(10, 4))})
+    lending.cap(0, {"a": 3})
+    first = arrive(lending, "a", 10)
+    assert (seated(first), lending.levels["a"].current) == (3, 3)
+
+    assert seated(arrive(lending, "b", 30)) == 17  # nothing is saved up for those that wait in the other level
+    assert release(lending, first[0]) == ["a"]
+
+
+def test_a_cap_takes_nothing_from_requests_that_run() -> None:
+    lending = Lending(20, {"a": (QUEUED, limits(10, 0)), "b": (QUEUED, limits(10, 0))})
+    running = arrive(lending, "a", 12)
+    lending.cap(0, {"a": 10})
+    lending.check()
+    assert seated(running) == 12
+    arrive(lending, "a", 1)
+    assert [release(lending, running.pop()) for _ in range(4)] == [[], [], ["a"], []]
+
+
+def test_a_higher_cap_seats_requests_at_once() -> None:
+    lending = Lending(20, {"a": (QUEUED, limits(10, 0)), "b": (QUEUED, limits(10, 0))})
+    lending.cap(0, {"a": 1})
+    tickets = arrive(lending, "a", 10)
+
+    assert len(lending.cap(0, {"a": 4})) == 3
+    assert len(lending.cap(0, {})) == 6
+    assert seated(tickets) == 10
+    assert lending.levels["a"].current == 16 + 4
+
+
+def test_a_capped_level_has_its_min() -> None:
+    lending = Lending(20, {"a": (QUEUED, limits(10, 6)), "b": (QUEUED, limits(10, 4))})
+    lending.cap(0, {"a": 2})
+
+    assert seated(arrive(lending, "a", 10)) == 6
+
+
+def test_a_request_that_is_wider_than_the_cap_runs_alone() -> None:
+    lending = Lending(20, {"a": (QUEUED, limits(10, 0)), "b": (QUEUED, limits(10, 0))})
+    lending.cap(0, {"a": 3})
+    wide = arrive(lending, "a", 3, Work(8))
+
+    assert [one.is_seated for one in wide] == [True, False, False]
+    assert release(lending, wide[0]) == ["a"]
+
+
+def test_a_level_without_queues_rejects_beyond_its_cap() -> None:
+    lending = Lending(20, {"a": (REJECTING, limits(10, 0)), "b": (QUEUED, limits(10, 0))})
+    lending.cap(0, {"a": 3})
+    tickets = arrive(lending, "a", 5)
+
+    assert seated(tickets) == 3
+    assert {one.reason for one in tickets if one.is_rejected} == {Reason.CONCURRENCY_LIMIT}
+
+
+def test_seats_of_a_capped_level_stay_taken_for_the_pause() -> None:
+    lending = Lending(20, {"a": (QUEUED, limits(10, 0)), "b": (QUEUED, limits(10, 0))})
+    lending.cap(0, {"a": 1}, 5)
+    first, second = arrive(lending, "a", 2)
+    assert release(lending, first, 10) == []
+    assert lending.next_event_at() == 15
+    assert lending.tick(14) == ()
+    assert lending.tick(15) == [second]
+    lending.cap(20, {})
+    [third] = arrive(lending, "a", now=20)
+    assert release(lending, second, 30) == []
+
+    assert third.work.linger_ns == 0
+
+
+def test_exempt_levels_have_no_caps() -> None:
+    lending = Lending(20, {"x": (EXEMPT, limits(0, 0)), "b": (QUEUED, limits(10, 0))})
+    lending.cap(0, {"x": 1})
+
+    assert seated(arrive(lending, "x", 5)) == 5
+
+
+def test_a_level_that_drains_has_no_cap() -> None:
+    lending = Lending(20, {"a": (QUEUED, limits(10, 0)), "b": (QUEUED, limits(10, 0))})
+    lending.cap(0, {"a": 1})
+    tickets = arrive(lending, "a", 5)
+    lending.reconfigure(0, 20, {"b": (QUEUED, limits(10, 0))})
+    lending.check()
+
+    assert seated(tickets) == 5

@@ -1,0 +1,60 @@
+"""The criticality of a request, told to the services that it calls.
+
+The event hooks are for httpx; `CriticalityHeaders.headers` is for any other client::
+
+    criticality = CriticalityHeaders()
+    client = httpx.AsyncClient(event_hooks={"request": [criticality.tell_async]})
+
+So the requests that a batch job causes are batch work in all services, and those that a user waits for are not.
+"""
+
+from collections.abc import Mapping
+
+from apf_middleware.adapters.deadlines import OutgoingRequest
+from apf_middleware.criticality import CRITICALITY_FORMS, CriticalityForm, write_criticality
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.propagation.current import CURRENT_CRITICALITY
+
+__all__ = ["CriticalityHeaders"]
+
+
+class CriticalityHeaders:
+    """Write the current request's criticality into the headers of the requests that it makes.
+
+    ``written`` are the headers by name, and their forms. A header that a request has already stays as it is, except
+    that baggage gets another member.
+    """
+
+    def __init__(self, written: Mapping[str, CriticalityForm] | None = None) -> None:
+        self._written: dict[str, CriticalityForm] = dict({"x-criticality": "name"} if written is None else written)
+        for name, form in self._written.items():
+            if form not in CRITICALITY_FORMS:
+                rule = f"it must be one of {', '.join(CRITICALITY_FORMS)}"
+                raise InvalidValueError(f"form of the header {name!r}", form, rule)
+
+    def headers(self, present: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the headers of a call that is made now, which has those ``present`` already.
+
+        There are none if the server of the current request knows no criticality.
+        """
+        criticality = CURRENT_CRITICALITY.get()
+        if criticality is None:
+            return {}
+        found: dict[str, str] = {}
+        for name, form in self._written.items():
+            before = "" if present is None else present.get(name, "")
+            if form == "baggage" or not before:
+                found[name] = write_criticality(form, criticality, before)
+        return found
+
+    def tell(self, request: OutgoingRequest) -> None:
+        """Tell the criticality with a request: a hook of `httpx.Client`."""
+        for name, value in self.headers(request.headers).items():
+            request.headers[name] = value
+
+    async def tell_async(self, request: OutgoingRequest) -> None:
+        """Tell the criticality with a request: a hook of `httpx.AsyncClient`."""
+        self.tell(request)
+
+    def __repr__(self) -> str:
+        return f"<CriticalityHeaders {', '.join(self._written)}>"

@@ -1,0 +1,83 @@
+"""The deadline of a request, told to the services that it calls.
+
+The event hooks are for httpx; `DeadlineHeaders.headers` is for any other client::
+
+    deadlines = DeadlineHeaders()
+    client = httpx.AsyncClient(event_hooks={"request": [deadlines.tell_async]})
+
+A service that is called learns the time that is left when the call is made, so each service on the way sees its own.
+"""
+
+import time
+from collections.abc import Callable, Mapping, MutableMapping
+from typing import Final, Protocol
+
+from apf_middleware.exceptions import DeadlineError, InvalidValueError, require_amount
+from apf_middleware.propagation.current import CURRENT_DEADLINE
+from apf_middleware.propagation.time_limits import FORMATS, LimitFormat, write_limit
+
+__all__ = ["DeadlineHeaders", "OutgoingRequest"]
+
+_SECOND: Final = 10**9
+
+
+class OutgoingRequest(Protocol):
+    """A request of an HTTP client that is about to be sent."""
+
+    @property
+    def headers(self) -> MutableMapping[str, str]:
+        """The headers, which can be changed."""
+        ...
+
+
+class DeadlineHeaders:
+    """Write what is left of the current request's time into the headers of the requests that it makes.
+
+    ``written`` are the headers by name, and how they write a limit. ``least`` is the number of seconds that a call is
+    still worth making; ``clock`` and ``wall`` are the monotonic clock of deadlines and the time since 1970.
+    """
+
+    def __init__(
+        self,
+        written: Mapping[str, LimitFormat] | None = None,
+        *,
+        least: float = 0.01,
+        clock: Callable[[], int] = time.monotonic_ns,
+        wall: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._written: dict[str, LimitFormat] = dict({"grpc-timeout": "grpc"} if written is None else written)
+        for name, one in self._written.items():
+            if one not in FORMATS:
+                raise InvalidValueError(
+                    f"format of the header {name!r}", one, f"it must be one of {', '.join(FORMATS)}"
+                )
+        self._least_ns = round(require_amount("least", least) * _SECOND)
+        self._clock = clock
+        self._wall = wall
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers of a call that is made now; none if the current request has no deadline.
+
+        Raises:
+            DeadlineError: less than ``least`` seconds are left.
+        """
+        deadline = CURRENT_DEADLINE.get()
+        if deadline is None:
+            return {}
+        left = deadline - self._clock()
+        if left < max(1, self._least_ns):
+            raise DeadlineError(left / _SECOND, self._least_ns / _SECOND)
+        wall = self._wall()
+        return {name: write_limit(one, left, wall) for name, one in self._written.items()}
+
+    def tell(self, request: OutgoingRequest) -> None:
+        """Tell the deadline with a request: a hook of `httpx.Client`."""
+        for name, value in self.headers().items():
+            request.headers[name] = value
+
+    async def tell_async(self, request: OutgoingRequest) -> None:
+        """Tell the deadline with a request: a hook of `httpx.AsyncClient`."""
+        self.tell(request)
+
+    def __repr__(self) -> str:
+        return f"<DeadlineHeaders {', '.join(self._written)}>"

@@ -1,0 +1,180 @@
+"""Durations and seats of a window of time, between two decisions."""
+
+from math import log, sqrt
+from typing import Final
+
+from apf_middleware.adaptive.request_outcome import RequestOutcome
+from apf_middleware.adaptive.route_reference import RouteReference
+from apf_middleware.adaptive.window_summary import WindowSummary
+
+__all__ = ["SampleWindow"]
+
+_MOST_DEVIATION: Final = 1.0  # a request that takes e times as long as usual counts as much as one of e^3 times
+_MOST_OUTLIERS: Final = 0.25
+_MOST_ROUTES: Final = 1000
+_GAIN: Final = 0.02  # of the mean duration
+_SETTLING: Final = 3.0  # mean durations
+
+
+class SampleWindow:
+    """Collects what happens from ``begin`` on.
+
+    Only requests that started within the window count: others ran under another limit. At first these are only the
+    short ones, so nothing counts until a request may have taken several times the mean duration.
+    """
+
+    def __init__(self, begin: int) -> None:
+        self.begin: int = begin
+        self.samples: int = 0
+        self.troubles: int = 0
+        self.unknown: int = 0
+        self._number = 0
+        self._routes: dict[str, RouteReference] = {}
+        self._seen: list[RouteReference] = []
+        self._level = 0.0
+        self._duration = 0.0
+        self._clear()
+        self._noted_at = begin
+        self._in_use = 0
+        self._waiting = 0
+        self._lag = False
+
+    def _clear(self) -> None:
+        self.samples = 0
+        self.troubles = 0
+        self.unknown = 0
+        self._all = 0.0
+        self._outliers = 0
+        self._sum = 0.0
+        self._squares = 0.0
+        self._succeeded = 0
+        self._failed = 0
+        self._timed_out = 0
+        self._refused = 0
+        self._seat_time = 0
+        self._waiting_time = 0
+        self._lag_time = 0
+
+    @property
+    def duration_ns(self) -> float:
+        """How long a request takes, on average over the recent ones."""
+        return self._duration
+
+    @property
+    def mean(self) -> float:
+        """The mean of all samples until now, outliers included."""
+        return self._all / self.samples if self.samples else self._level
+
+    @property
+    def routes(self) -> dict[str, RouteReference]:
+        return self._routes
+
+    def observe(self, now: int, route: str, duration: int, outcome: RequestOutcome) -> None:
+        """Add a request that ends now and has run for ``duration``."""
+        if outcome is RequestOutcome.SUCCESS:
+            self._succeeded += 1
+        elif not self._has_duration(outcome):
+            return
+        mean = self._duration
+        self._duration = mean + _GAIN * (duration - mean) if mean else float(duration)
+        elapsed = now - self.begin
+        if duration > elapsed or elapsed < _SETTLING * mean:
+            return
+        reference = self._routes.get(route)
+        if reference is None or reference.window != self._number:
+            reference = self._first(route)
+        above = log(max(1, duration)) - reference.value
+        if reference.is_known:
+            above = self._add(above)
+        else:
+            self.unknown += 1
+        reference.count += 1
+        reference.total += above
+
+    def _has_duration(self, outcome: RequestOutcome) -> bool:
+        """Count a request that didn't succeed; return whether its duration says something."""
+        self.troubles += 1
+        if outcome is RequestOutcome.TIMED_OUT:
+            self._timed_out += 1
+            return True
+        if outcome is RequestOutcome.REFUSED:
+            self._refused += 1
+        else:
+            self._failed += 1
+        return False
+
+    def _first(self, route: str) -> RouteReference:
+        """Return the reference of a route that is seen in this window for the first time."""
+        reference = self._routes.get(route)
+        if reference is None:
+            if len(self._routes) >= _MOST_ROUTES:
+                del self._routes[next(iter(self._routes))]  # the oldest; one that still comes is learnt again
+            reference = self._routes[route] = RouteReference()
+        reference.window = self._number
+        self._seen.append(reference)
+        if reference.is_known:  # the others collect samples until there are enough
+            reference.count = 0
+            reference.total = 0.0
+        return reference
+
+    def _add(self, above: float) -> float:
+        """Add a sample; return it, or the most or least that one sample may be."""
+        self.samples += 1
+        self._all += above
+        deviation = above - self._level
+        if deviation > _MOST_DEVIATION:
+            self._outliers += 1
+            above = self._level + _MOST_DEVIATION
+        elif deviation < -_MOST_DEVIATION:
+            self._outliers += 1
+            above = self._level - _MOST_DEVIATION
+        self._sum += above
+        self._squares += above * above
+        return above
+
+    def note(self, now: int, in_use: int, waiting: int, *, is_late: bool = False) -> None:
+        """Take the state from now on; before, it was what was noted last."""
+        elapsed = now - self._noted_at
+        if elapsed > 0:
+            self._seat_time += elapsed * self._in_use
+            if self._waiting:
+                self._waiting_time += elapsed
+            if self._lag:
+                self._lag_time += elapsed
+            self._noted_at = now
+        self._in_use = in_use
+        self._waiting = waiting
+        self._lag = is_late
+
+    def summary(self, now: int) -> WindowSummary:
+        """Return the means until now."""
+        self.note(now, self._in_use, self._waiting, is_late=self._lag)
+        elapsed = max(1, now - self.begin)
+        samples = self.samples
+        mean = self._sum / samples if samples else self._level
+        variance = self._squares / samples - mean * mean if samples else 0.0
+        # So many are no outliers: everything changed.
+        level = self._all / samples if self._outliers > _MOST_OUTLIERS * samples else mean
+        return WindowSummary(
+            samples,
+            level,
+            sqrt(max(0.0, variance)),
+            self._seat_time / elapsed,
+            self._waiting_time / elapsed,
+            self._lag_time / elapsed,
+            self._succeeded,
+            self._failed,
+            self._timed_out,
+            self._refused,
+        )
+
+    def restart(self, now: int, level: float, *, learns: bool) -> None:
+        """Begin the next window; samples far from ``level`` are outliers. Let routes learn if ``learns``."""
+        if learns:
+            for reference in self._seen:
+                reference.learn(level)
+        self._seen.clear()
+        self._level = level
+        self._number += 1
+        self.begin = now
+        self._clear()

@@ -1,0 +1,103 @@
+"""What operators change at one member of a fleet, so that it reaches the others, and those that join later.
+
+Queues and gates that an operator changes, and requests to read the configuration again, are told under one key each. A
+change that isn't possible at a member, because its configuration is another one, is logged and left out.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from apf_middleware.config.formats.apf import level_document, read_level
+from apf_middleware.config.objects import Level
+from apf_middleware.exceptions import APFError, InvalidValueError
+from apf_middleware.runtime import Controller
+from apf_middleware.runtime.log import log_event
+from apf_middleware.runtime.queues import NamedQueues
+
+if TYPE_CHECKING:
+    from apf_middleware.asgi.fleet import Fleet
+
+__all__ = ["FleetNotices", "NoticesTarget"]
+
+_QUEUE: Final = "queue"
+_GATE: Final = "gate"
+_RELOAD: Final = "reload"
+
+
+class NoticesTarget(Protocol):
+    """The parts of a server that notices are about."""
+
+    @property
+    def fleet(self) -> "Fleet | None": ...
+    @property
+    def queues(self) -> NamedQueues: ...
+    @property
+    def controller(self) -> Controller: ...
+
+    def ask_reload(self) -> None:
+        """Read the configuration again, in the background."""
+        ...
+
+
+class FleetNotices:
+    """Tell other members what happens at ``target``, and apply what they tell; do nothing without a fleet."""
+
+    def __init__(self, target: NoticesTarget) -> None:
+        self._target = target
+
+    # Telling
+
+    def tell_queue(self, name: str, level: Level | None, sheds: bool) -> None:  # noqa: FBT001 - a callback
+        """Tell that a queue has been changed, or deleted if ``level`` is None; ``sheds`` if it rejects what waits."""
+        found = None if level is None else level_document(level)
+        self._tell(f"{_QUEUE}:{name}", {"level": found, "sheds": sheds})
+
+    def tell_gate(self, name: str, seconds: float | None, *, is_open: bool) -> None:
+        """Tell that a gate has been opened, or closed for a time or until it is opened."""
+        self._tell(f"{_GATE}:{name}", {"open": is_open, "seconds": seconds})
+
+    def tell_reload(self) -> None:
+        """Tell that the configuration should be read again."""
+        self._tell(_RELOAD, {})
+
+    def _tell(self, key: str, value: Mapping[str, Any]) -> None:
+        fleet = self._target.fleet
+        member = None if fleet is None else fleet.participant.member
+        if member is None:
+            return
+        try:
+            member.tell(key, json.dumps(value))
+        except InvalidValueError as error:
+            log_event(logging.WARNING, "apf.fleet-notice-refused", key=key, error=str(error))
+
+    # Applying
+
+    def apply(self, news: Mapping[str, str], is_first: bool) -> None:  # noqa: FBT001 - a callback
+        """Apply what others have told; ``is_first`` if they told it before this member joined, at an unknown time."""
+        for key, value in news.items():
+            kind, _, name = key.partition(":")
+            try:
+                found = json.loads(value)
+                if kind == _QUEUE:
+                    self._change_queue(name, found)
+                elif kind == _GATE:
+                    self._operate_gate(name, found, is_first=is_first)
+                elif kind == _RELOAD:  # also for a newcomer, which may have read its files just before the change
+                    self._target.ask_reload()
+            except (APFError, ValueError, LookupError, TypeError) as error:
+                log_event(logging.WARNING, "apf.fleet-notice-refused", key=key, error=str(error))
+
+    def _change_queue(self, name: str, found: Mapping[str, Any]) -> None:
+        level = None if found["level"] is None else read_level(found["level"])
+        self._target.queues.follow(name, level, sheds=bool(found["sheds"]))
+
+    def _operate_gate(self, name: str, found: Mapping[str, Any], *, is_first: bool) -> None:
+        gates, seconds = self._target.controller.gates, found["seconds"]
+        if gates is None or name not in gates:
+            raise InvalidValueError("gate", name, "there is none of this name here")
+        if found["open"]:
+            gates.open(name)
+        elif seconds is None or not is_first:
+            gates.close(name, None if seconds is None else float(seconds))

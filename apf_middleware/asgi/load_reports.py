@@ -1,0 +1,120 @@
+"""Load reports for balancers: a header of responses, and a document at a path of its own."""
+
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from apf_middleware.asgi.identity import Chain
+from apf_middleware.asgi.responses import Answer
+from apf_middleware.config.load_reports import LoadReportSettings
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.load_reports.meter import LoadMeter, LoadSample
+from apf_middleware.load_reports.report import report_header
+from apf_middleware.runtime import Controller
+
+if TYPE_CHECKING:
+    from apf_middleware.runtime.level import LevelRuntime
+
+__all__ = ["FOR_LOAD", "LoadReports", "rejected_for_load"]
+
+FOR_LOAD: Final = (Reason.QUEUE_FULL, Reason.CONCURRENCY_LIMIT, Reason.TIME_OUT, Reason.DEADLINE)
+"""The reasons of rejections that show that a server is too busy."""
+
+_VALID_NS: Final = 100_000_000
+_MOST_LEVELS: Final = 8
+_STARTS: Final = frozenset({"http.response.start", "websocket.http.response.start"})
+_JSON: Final = (b"content-type", b"application/json")
+
+
+def rejected_for_load(runtime: "LevelRuntime") -> int:
+    """Return the number of requests of a level that were rejected because the server was too busy."""
+    return sum(counters.rejected[one] for counters in runtime.schema_counters.values() for one in FOR_LOAD)
+
+
+class LoadReports:
+    """Report the load of ``controller``, which has ``seats`` now; ``chain`` knows who is a trusted proxy.
+
+    A report is made at most ten times a second, and only if somebody asks.
+    """
+
+    def __init__(
+        self,
+        settings: LoadReportSettings,
+        controller: Controller,
+        chain: Chain,
+        seats: Callable[[], int],
+        cpu: Callable[[], int] = time.process_time_ns,
+    ) -> None:
+        self._settings = settings
+        self._controller = controller
+        self._comes_from_proxy = chain.comes_from_proxy
+        self._seats = seats
+        self._cpu = cpu
+        now = controller.now()
+        self._meter = LoadMeter(now, self._sample())
+        self._valid_until = now
+        self._header = (b"", b"")
+
+    @property
+    def path(self) -> str:
+        """The path of the document; empty if there is none."""
+        return self._settings.path
+
+    def answer(self, now: int) -> Answer:
+        """Return the document."""
+        self._refresh(now)
+        body = self._meter.report().as_json().encode()
+        return Answer(200, [_JSON, (b"content-length", b"%d" % len(body)), (b"cache-control", b"no-store")], body)
+
+    def wrap(self, app: ASGIApp) -> ASGIApp:
+        """Wrap ``app`` so that its responses have the header."""
+        if self._settings.header is None:
+            return app
+
+        def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            return app(scope, receive, self.sender(scope, send))
+
+        return run
+
+    def sender(self, scope: Scope, send: Send) -> Send:
+        """Return ``send`` for the response to a request, with the header if its peer may have it."""
+        if self._settings.header is None or not (self._settings.for_everybody or self._comes_from_proxy(scope)):
+            return send
+        return partial(self._send, send)
+
+    async def _send(self, send: Send, message: Message) -> None:
+        if message["type"] in _STARTS:
+            self._refresh(self._controller.now())
+            message = {**message, "headers": [*message.get("headers", ()), self._header]}
+        await send(message)
+
+    def _refresh(self, now: int) -> None:
+        if now < self._valid_until:
+            return
+        self._valid_until = now + _VALID_NS
+        self._meter.take(now, self._sample())
+        if self._settings.header is not None:
+            self._header = report_header(self._meter.report(), self._settings.header)
+
+    def _sample(self) -> LoadSample:
+        wanted = served = errors = 0
+        levels: dict[str, float] = {}
+        for runtime in self._controller.registry.shown:
+            shared = runtime.shared
+            if shared.exempt:
+                continue
+            queueset = shared.queueset
+            seats = queueset.seats_in_use + queueset.seats_waiting + (shared.alone is not None)
+            wanted += seats
+            served += runtime.dispatched
+            errors += rejected_for_load(runtime)
+            errors += sum(counters.failed.count for counters in runtime.schema_counters.values())
+            if len(levels) < _MOST_LEVELS:
+                levels[runtime.name] = seats / max(1, shared.limits.nominal)
+        return LoadSample(wanted / max(1, self._seats()), served, errors, self._cpu(), levels)
+
+    def __repr__(self) -> str:
+        return f"<LoadReports {self._meter!r}>"

@@ -1,0 +1,101 @@
+"""The deadlines of requests: from their headers, and from their levels.
+
+A deadline is set when the request arrives, before it asks for seats. From then on its wait ends at the deadline at the
+latest. A request whose deadline has passed isn't run, because nobody waits for its answer.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from starlette.types import Scope
+
+from apf_middleware.asgi.identity import Chain
+from apf_middleware.asgi.responses import PROBLEM, Answer, answer_problem, describe_problem
+from apf_middleware.asgi.scope import headers_of
+from apf_middleware.config import Configuration
+from apf_middleware.config.deadlines import DeadlineSettings
+from apf_middleware.estimation import LearnedCosts
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.propagation.current import CURRENT_DEADLINE
+from apf_middleware.propagation.reader import DeadlineReader
+from apf_middleware.runtime import Admission
+from apf_middleware.runtime.time_limits import limit_time
+
+__all__ = ["RequestDeadlines", "build_deadlines"]
+
+
+class RequestDeadlines:
+    """Set the deadlines of requests as ``settings`` say; ``chain`` knows which requests come from trusted proxies.
+
+    ``costs`` has the durations of requests by route.
+
+    ``late`` counts the requests that got seats after their deadlines, by level, and ``invalid`` is that of the reader.
+    """
+
+    def __init__(
+        self,
+        settings: DeadlineSettings,
+        chain: Chain,
+        costs: LearnedCosts,
+        *,
+        late: Counter[str] | None = None,
+        invalid: Counter[str] | None = None,
+        wall: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self.late: Counter[str] = Counter() if late is None else late
+        self.reader: DeadlineReader = DeadlineReader(settings.headers, settings.started, settings.query, wall, invalid)
+        self._settings = settings
+        self._costs = costs
+        self._comes_from_proxy = chain.comes_from_proxy
+
+    def begin(self, arrived: int, now: int, admission: Admission, scope: Scope) -> bool:
+        """Set the deadline of a request that arrived at ``arrived``; reject it and return False if that has passed."""
+        query = scope.get("query_string", b"")
+        left = self.reader.read(headers_of(scope), query, from_proxy=self._comes_from_proxy(scope))
+        runtime = admission.destination.runtime
+        if left is not None:
+            left -= self._settings.margin_ns
+        own = runtime.deadline_ns
+        if own is not None and (left is None or own < left):
+            left = own
+        if left is None:
+            CURRENT_DEADLINE.set(None)
+            return True
+        limit_time(admission, arrived, left, self._costs)
+        deadline = arrived + left
+        CURRENT_DEADLINE.set(deadline)
+        if deadline > now or runtime.shared.exempt:
+            return True
+        admission.destination.controller.refuse(now, admission, Reason.DEADLINE)
+        return False
+
+    def is_late(self, admission: Admission) -> bool:
+        """Return whether a request has its seats too late, because the event loop noticed the end of its wait late."""
+        latest, destination = admission.latest_start_ns, admission.destination
+        if latest is None or destination.runtime.shared.exempt:
+            return False
+        return destination.controller.now() >= latest
+
+    def end_late(self, admission: Admission) -> Answer:
+        """Free the seats of a request that is late, and return its answer."""
+        admission.destination.controller.release(admission)
+        self.late[admission.level] += 1
+        detail = "The request's deadline had passed when a seat came free."
+        problem = describe_problem(504, Reason.DEADLINE.value, detail) | {"waited": round(admission.waited, 3)}
+        return answer_problem(504, [PROBLEM], problem)
+
+    def __repr__(self) -> str:
+        return f"<RequestDeadlines {self.reader!r}>"
+
+
+def build_deadlines(
+    configuration: Configuration, chain: Chain, costs: LearnedCosts, before: RequestDeadlines | None = None
+) -> RequestDeadlines | None:
+    """Return what sets the deadlines of requests, which counts on from ``before``; None if no request can have one."""
+    if not configuration.has_deadlines:
+        return None
+    settings = configuration.server.deadlines or DeadlineSettings(headers={}, started=())
+    if before is None:
+        return RequestDeadlines(settings, chain, costs)
+    return RequestDeadlines(settings, chain, costs, late=before.late, invalid=before.reader.invalid)

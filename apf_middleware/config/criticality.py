@@ -1,0 +1,38 @@
+"""Settings of the criticality of requests: the ``criticality`` of a Server document, of rules and of schemas."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.values import TextSet
+from apf_middleware.criticality import CriticalityForm
+
+__all__ = ["CriticalityName", "CriticalityNames", "CriticalitySettings"]
+
+CriticalityName = Literal["sheddable", "sheddablePlus", "critical", "criticalPlus"]
+
+CriticalityNames = Annotated[tuple[CriticalityName, ...], Field(strict=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class CriticalitySettings(Settings):
+    """The headers in which requests say how critical they are, and whom to believe.
+
+    ``headers`` are read in the given forms. ``usual`` is the criticality of requests that say nothing. Everybody may
+    claim less; members of ``groups``, and callers behind trusted proxies, may claim more.
+    """
+
+    renamed: ClassVar[Mapping[str, str]] = {"default": "usual"}
+
+    headers: Mapping[str, CriticalityForm] = field(default_factory=lambda: {"x-criticality": "name"}, hash=False)
+    usual: CriticalityName = "critical"
+    groups: TextSet = ()
+
+    def rules(self) -> Iterator[Violation]:
+        for name, form in self.headers.items():
+            if not name or name != name.lower() or not name.isascii() or " " in name:
+                rule, hint = "its name must be a header's, in lower case", "Write it like x-criticality"
+                yield Violation(("headers", name), form, rule, hint)

@@ -1,0 +1,54 @@
+"""Settings of deadlines that requests bring with them: the ``deadlines`` of a Server document."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.values import LowerCaseSet, Nanoseconds
+from apf_middleware.propagation.time_limits import LimitFormat
+
+__all__ = ["DEFAULT_MODE", "USUAL_HEADERS", "DeadlineSettings", "PredictionMode"]
+
+PredictionMode = Literal["off", "shadow", "on"]
+"""Whether requests that can't be in time aren't looked for, are counted only, or are rejected."""
+
+DEFAULT_MODE: Final[PredictionMode] = "shadow"
+
+USUAL_HEADERS: Final[Mapping[str, LimitFormat]] = {
+    "grpc-timeout": "grpc",
+    "connect-timeout-ms": "milliseconds",
+    "x-envoy-expected-rq-timeout-ms": "milliseconds",
+}
+"""The headers that are read by default."""
+
+_STARTS: Final = ("x-request-start", "x-queue-start")
+_MS: Final = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class DeadlineSettings(Settings):
+    """The time limits that requests bring with them, which only shorten waits.
+
+    ``headers`` say how each header writes a limit. ``started`` are headers in which a front end tells when it received
+    the request; only trusted proxies are believed. ``query`` is a parameter with a duration, as in Kubernetes. A wait
+    ends ``margin_ns`` before the deadline, so that the answer is there in time. Requests that are predicted to be late
+    are rejected on arrival if ``prediction`` is on, and counted if it is shadow.
+    """
+
+    headers: Mapping[str, LimitFormat] = field(default_factory=lambda: dict(USUAL_HEADERS), hash=False)
+    started: LowerCaseSet = _STARTS
+    query: str = ""
+    margin_ns: Nanoseconds = 10 * _MS
+    prediction: PredictionMode = DEFAULT_MODE
+
+    def rules(self) -> Iterator[Violation]:
+        for name, written in self.headers.items():
+            if not name or name != name.lower() or not name.isascii() or " " in name:
+                rule, hint = "its name must be a header's, in lower case", "Write it like x-request-timeout"
+                yield Violation(("headers", name), written, rule, hint)
+            elif name in self.started:
+                hint = "A header tells a limit or a time, so remove one of them"
+                yield Violation(("headers", name), written, "it is in started, too", hint)
+        if self.query and not self.query.isidentifier():
+            yield Violation(("query",), self.query, "it must be the name of a query parameter", "Write it like timeout")

@@ -1,0 +1,51 @@
+"""Settings of what balancers learn: the ``loadReports`` and the ``readiness`` of a Server document."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.values import Nanoseconds, NonEmpty, TextSet
+from apf_middleware.load_reports.report import ReportForm
+
+__all__ = ["LoadReportSettings", "ReadinessSettings"]
+
+_PATH: Final = re.compile(r"/[^\s?#*{}]*")
+_SECOND: Final = 10**9
+_RULE: Final = "it must be one path that begins with /, without a query"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReportSettings(Settings):
+    """Load reports in the ``header`` of each response, and at a ``path``.
+
+    Trusted proxies get the header, and all clients if it is ``for_everybody``. An empty path means none.
+    """
+
+    header: ReportForm | None = "binary"
+    for_everybody: bool = False
+    path: str = ""
+
+    def rules(self) -> Iterator[Violation]:
+        if self.path and not _PATH.fullmatch(self.path):
+            yield Violation(("path",), self.path, _RULE, "Write it like /load")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadinessSettings(Settings):
+    """A ``path`` that answers 503 while one of the ``levels`` rejects requests for load.
+
+    That begins when rejections have been seen for ``after_ns``, and ends when none has been seen for ``recover_ns``.
+    """
+
+    levels: TextSet
+    path: NonEmpty = "/readyz"
+    after_ns: Nanoseconds = 2 * _SECOND
+    recover_ns: Nanoseconds = 10 * _SECOND
+
+    def rules(self) -> Iterator[Violation]:
+        if not self.levels:
+            yield Violation(("levels",), self.levels, "there must be at least one", "Name the levels that matter")
+        if not _PATH.fullmatch(self.path):
+            yield Violation(("path",), self.path, _RULE, "Write it like /readyz")

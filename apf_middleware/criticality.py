@@ -1,0 +1,106 @@
+"""How much it matters that a request is served, and the forms in which headers say so.
+
+The four values are those of Google's services. Under overload the least critical requests are the first to wait and to
+be rejected, if the schemas give them levels of their own.
+"""
+
+import re
+from enum import IntEnum
+from typing import Final, Literal, get_args
+from urllib.parse import unquote
+
+__all__ = [
+    "BAGGAGE_KEY",
+    "CRITICALITY_FORMS",
+    "Criticality",
+    "CriticalityForm",
+    "read_criticality",
+    "write_criticality",
+]
+
+BAGGAGE_KEY: Final = "apf.criticality"
+"""The key of the member in W3C baggage."""
+
+CriticalityForm = Literal["name", "urgency", "baggage"]
+"""The form of a header: a name, RFC 9218's urgency (``u=3``), or a member of W3C baggage."""
+
+CRITICALITY_FORMS: Final[tuple[CriticalityForm, ...]] = get_args(CriticalityForm)
+
+_URGENCY: Final = re.compile(rb"(?:^|,)[ \t]*u=([0-7])[ \t]*(?:;[^,]*)?(?=,|$)")
+_MOST_BYTES: Final = 8192
+
+
+class Criticality(IntEnum):
+    """The criticality of a request; a larger one matters more."""
+
+    SHEDDABLE = 0
+    """Nobody waits, and it can be done later."""
+    SHEDDABLE_PLUS = 1
+    """Batch work, which somebody needs at some time."""
+    CRITICAL = 2
+    """A user waits."""
+    CRITICAL_PLUS = 3
+    """Without it the service is down."""
+
+    @property
+    def key(self) -> str:
+        """The name in configurations and headers, such as ``sheddablePlus``."""
+        return _KEYS[self]
+
+    @classmethod
+    def of(cls, key: str) -> "Criticality":
+        """Return the criticality of this name."""
+        return _BY_NAME[key.lower().encode()]
+
+
+_KEYS: Final = {
+    Criticality.SHEDDABLE: "sheddable",
+    Criticality.SHEDDABLE_PLUS: "sheddablePlus",
+    Criticality.CRITICAL: "critical",
+    Criticality.CRITICAL_PLUS: "criticalPlus",
+}
+_BY_NAME: Final = {key.lower().encode(): one for one, key in _KEYS.items()}
+_BY_URGENCY: Final = (
+    *(Criticality.CRITICAL_PLUS, Criticality.CRITICAL_PLUS, Criticality.CRITICAL, Criticality.CRITICAL),
+    *(Criticality.SHEDDABLE_PLUS, Criticality.SHEDDABLE_PLUS, Criticality.SHEDDABLE, Criticality.SHEDDABLE),
+)
+_URGENCIES: Final = {one: max(place for place in range(8) if _BY_URGENCY[place] is one) for one in Criticality} | {
+    Criticality.CRITICAL: 3,  # the default of RFC 9218
+    Criticality.CRITICAL_PLUS: 0,
+}
+
+
+def read_criticality(form: CriticalityForm, value: bytes) -> Criticality | None:
+    """Return what a header says; None if it says nothing about that. Raise ValueError if it can't be read.
+
+    Names may be written with underscores, hyphens and in capitals: ``SHEDDABLE_PLUS``, ``critical-plus``.
+    """
+    if len(value) > _MOST_BYTES:
+        raise ValueError("too long")
+    if form == "name":
+        return _named(value)
+    if form == "urgency":
+        found = _URGENCY.search(value)
+        return _BY_URGENCY[int(found[1])] if found is not None else None
+    for member in value.split(b","):
+        key, _, text = member.partition(b"=")
+        if key.strip() == BAGGAGE_KEY.encode():
+            return _named(unquote(text.partition(b";")[0].decode("latin-1")).encode("latin-1", "replace"))
+    return None
+
+
+def _named(text: bytes) -> Criticality:
+    found = _BY_NAME.get(text.strip().lower().replace(b"_", b"").replace(b"-", b""))
+    if found is None:
+        raise ValueError("unknown name")
+    return found
+
+
+def write_criticality(form: CriticalityForm, criticality: Criticality, before: str = "") -> str:
+    """Return the value of a header; a header that was there ``before`` keeps its other members of baggage."""
+    if form == "name":
+        return criticality.key
+    if form == "urgency":
+        return f"u={_URGENCIES[criticality]}"
+    others = [one.strip() for one in before.split(",") if one.partition("=")[0].strip() not in {"", BAGGAGE_KEY}]
+    return ",".join((*others, f"{BAGGAGE_KEY}={criticality.key}"))

@@ -1,0 +1,267 @@
+"""The allocator: it computes the seats of each member from their reports, and never grants more than there are.
+
+Each round computes the fair shares and the whole seats of each member, its *target*. A member above its target gets a
+grant with fewer seats at once; those seats are free only when it has confirmed that (see `accounts`). Members below
+their targets get what is free now: the budget less all debts, and less the floors of members that aren't known. So the
+sum of all debts never exceeds the budget, except by requests that outlive a lease: a member that was silent for longer
+than its lease then reports more seats in use than its floor. The excess is measured as ``overshoot``.
+
+**A new allocator** doesn't know which grants its predecessor made. Until all members that are ``expected`` have
+reported, or all old leases have ended, it only moves seats that members have reported to have: the others may be in use
+by members that it doesn't know yet.
+
+That is enough if the store keeps two rules. An allocator sends no grants once a later epoch has begun: it looks for one
+after it has taken the reports and the time for `Allocator.divide`, and before it calls that. What it sends after this
+look may be late. And ``expected`` are the members that are known after the epoch has begun; a member is known before it
+looks for the latest epoch.
+
+**Configurations.** The budget is that of the newest configuration: of those that members have now, the one that the
+first member to have it has had for the shortest time. Only durations are compared, because clocks differ.
+
+**No contention.** While all demands can be met, a member keeps its seats as long as they are enough for it, so that
+seats don't move for nothing. They are divided anew when a member needs more, and from time to time.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Final
+
+from apf_middleware.fairqueuing.sharing.balance import SEAT
+from apf_middleware.fleet.accounts import MemberAccount
+from apf_middleware.fleet.board import Board
+from apf_middleware.fleet.budget import Budget
+from apf_middleware.fleet.messages import Grant, LevelPart, MemberRow, Report
+from apf_middleware.fleet.rotation import Rotation
+from apf_middleware.fleet.shares import FleetShares, MemberShare, divide_budget
+
+__all__ = ["Allocator"]
+
+_WEIGHT: Final = 1024  # the weight of a level for each seat of its share
+_ANSWERS: Final = 2  # at most this number of answers in each turn change nothing but the lease and the flows' factors
+_CALM_TURNS: Final = 20  # without contention, the seats are divided anew after this number of turns
+
+
+class Allocator:
+    """The allocator of one ``epoch``, which begins ``now``, in the process of ``member``.
+
+    The ``board`` is what the members have told each other.
+
+    Leases last for ``lease_ns``, and ``margin_ns`` longer for the allocator; a remaining seat stays with a member for
+    ``turn_ns``. Each of ``most_members`` is left at least ``floor`` seats, whether it is known or not. ``expected`` are
+    the members that may have grants of an earlier allocator; None means that any number of members may.
+    """
+
+    def __init__(  # noqa: PLR0913 - what an epoch begins with
+        self,
+        budget: Budget,
+        *,
+        epoch: int,
+        now: int,
+        lease_ns: int,
+        margin_ns: int,
+        turn_ns: int,
+        floor: int = 0,
+        most_members: int = 0,
+        expected: Collection[str] | None = None,
+        member: str = "",
+    ) -> None:
+        self.budget: Budget = budget
+        self.epoch: int = epoch
+        self.member: str = member
+        self.configuration: str = ""
+        self.board: Board = Board()
+        self.accounts: dict[str, MemberAccount] = {}
+        self.shares: FleetShares = FleetShares({}, {}, is_contended=False)
+        self.overshoot: int = 0  # in seat-nanoseconds
+        self._expected = None if expected is None else set(expected)
+        self._budgets: dict[str, Budget] = {}  # by configuration
+        self._reported = 0  # the seats that members had when they reported for the first time
+        self._learns_until = now + lease_ns + margin_ns
+        self._lease_ns = lease_ns
+        self._margin_ns = margin_ns
+        self._turn_ns = turn_ns
+        self._floor = floor
+        self._most_members = most_members
+        self._rotation = Rotation(turn_ns, now)
+        self._divided_at = self._now = now
+
+    @property
+    def debt(self) -> int:
+        """The most seats that all members may be using, known or not."""
+        return self._set_aside + sum(account.debt for account in self.accounts.values())
+
+    @property
+    def _set_aside(self) -> int:
+        """The floors of members that aren't known."""
+        return self._floor * max(0, self._most_members - len(self.accounts))
+
+    def is_learning(self, now: int) -> bool:
+        """Return whether members may have grants that this allocator doesn't know."""
+        return now < self._learns_until and (self._expected is None or not self._expected <= self.accounts.keys())
+
+    def expect(self, members: Collection[str]) -> None:
+        """Set the members that may have grants of an earlier allocator, because others have ended."""
+        self._expected = set(members)
+
+    def receive(self, now: int, report: Report) -> None:
+        """Take a member's report, unless it is for the allocator of another epoch, whose grants the member obeys."""
+        self._pass_time(now)
+        if report.epoch != self.epoch:
+            return
+        lease_until = now + self._lease_ns + self._margin_ns
+        account = self.accounts.get(report.member)
+        if account is None:
+            self.accounts[report.member] = MemberAccount(report, now, lease_until, self._floor)
+            self._reported += max(report.seats, self._floor)
+        else:
+            account.receive(report, self.epoch, now, lease_until)
+        if report.budget is not None:
+            self._budgets[report.configuration] = report.budget
+        self.board.merge(report.notices)
+
+    def leave(self, now: int, member: str) -> None:
+        """Forget a member that has certainly ended, with all its requests."""
+        self._pass_time(now)
+        self.accounts.pop(member, None)
+        if self._expected is not None:
+            self._expected.discard(member)
+
+    def _pass_time(self, now: int) -> None:
+        self.overshoot += max(0, self.debt - self.budget.seats) * (now - self._now)
+        self._now = now
+        for name in [name for name, account in self.accounts.items() if now >= account.lease_until]:
+            del self.accounts[name]
+
+    def divide(self, now: int, asking: Collection[str]) -> dict[str, Grant]:
+        """Return the grants to be sent now: to members whose seats change, and to those that are ``asking``.
+
+        Members that have had an answer a short time ago get none that changes nothing.
+        """
+        self._pass_time(now)
+        live = self.accounts
+        self._choose_configuration()
+        budget = replace(self.budget, seats=max(0, self.budget.seats - self._set_aside))
+        self.shares = divide_budget(budget, {name: account.report.levels for name, account in live.items()})
+        granted = self._grantable(now, self._targets(now))
+        grants = {}
+        for name, account in live.items():
+            has_news = name in asking or account.report.board != self.board.digest
+            if granted[name] != account.seats or (has_news and now >= account.quiet_until):
+                grants[name] = self._grant(account, granted[name])
+                account.quiet_until = now + self._turn_ns // _ANSWERS
+        return grants
+
+    def _choose_configuration(self) -> None:
+        """Use the budget of the newest configuration, as far as members have sent budgets."""
+        since: dict[str, int] = {}
+        for account in self.accounts.values():
+            name = account.report.configuration
+            since[name] = min(account.configured_at, since.get(name, account.configured_at))
+        known = [name for name in since if name in self._budgets]
+        if known:
+            self.configuration = max(known, key=lambda name: (since[name], name))
+            self.budget = self._budgets[self.configuration]
+            self._budgets = {name: self._budgets[name] for name in known}
+
+    def _targets(self, now: int) -> dict[str, int]:
+        """Return the seats that each member should have."""
+        live = self.accounts
+        is_time = now - self._divided_at >= _CALM_TURNS * self._turn_ns
+        if not self.shares.is_contended and not is_time and self.debt <= self.budget.seats:
+            least = 1 if self.budget.seats >= len(live) else 0
+            if all(one.seats >= max(least, _demand(one.report)) for one in live.values()):
+                return {name: one.seats for name, one in live.items()}
+        self._divided_at = now
+        amounts = {name: share.amount for name, share in self.shares.members.items()}
+        widest = {name: max((one.widest for one in live[name].report.levels.values()), default=0) for name in live}
+        seats = max(0, self.budget.seats - self._set_aside)
+        return self._respect_floors(self._rotation.divide(now, amounts, seats, widest), seats)
+
+    def _respect_floors(self, targets: dict[str, int], seats: int) -> dict[str, int]:
+        """Raise the targets below the floor, at the cost of the largest ones."""
+        if not self._floor:
+            return targets
+        for name, target in targets.items():
+            targets[name] = max(target, self._floor)
+        excess = sum(targets.values()) - seats
+        for name in sorted(targets, key=lambda one: (-targets[one], one)):
+            if excess <= 0:
+                break
+            taken = min(excess, targets[name] - self._floor)
+            targets[name] -= taken
+            excess -= taken
+        return targets
+
+    def _grantable(self, now: int, targets: Mapping[str, int]) -> dict[str, int]:
+        """Return the seats that can be granted now: decreases at once, increases as far as seats are free."""
+        live = self.accounts
+        granted = {name: min(target, live[name].seats) for name, target in targets.items()}
+        free = self.budget.seats - self.debt
+        if self.is_learning(now):
+            free = min(free, self._reported - sum(account.debt for account in live.values()))
+        if free < 0:
+            return granted  # requests have outlived a lease, or the budget has become smaller
+        below = [name for name, target in targets.items() if target > live[name].seats]
+        for name in sorted(below, key=lambda one: (live[one].seats / targets[one], one)):
+            account = live[name]
+            # seats within the debt are counted already, for example those of a decrease that isn't confirmed yet
+            within = max(0, account.debt - account.seats)
+            raised = min(targets[name] - account.seats, within + free)
+            free -= max(0, raised - within)
+            granted[name] = account.seats + raised
+        return granted
+
+    def _grant(self, account: MemberAccount, seats: int) -> Grant:
+        name = account.report.member
+        sequence = account.grant(seats)
+        share = self.shares.members[name]
+        return Grant(
+            self.epoch,
+            sequence,
+            account.report.number,
+            seats,
+            len(self.shares.members),
+            (share.reserve + share.spare) // SEAT,
+            self.shares.is_contended,
+            _level_parts(share, seats),
+            self.configuration,
+            self.board.digest,
+            self.board.notices if account.report.board != self.board.digest else {},
+            self._rows() if account.report.asks else (),
+            self.member,
+        )
+
+    def _rows(self) -> tuple[MemberRow, ...]:
+        leased_ns = self._lease_ns + self._margin_ns
+        return tuple(
+            MemberRow(
+                name,
+                account.seats,
+                account.report.in_use,
+                _demand(account.report),
+                max(0, self._now - account.lease_until + leased_ns),
+                account.report.configuration,
+            )
+            for name, account in sorted(self.accounts.items())
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"<Allocator of epoch {self.epoch}: {self.debt} of {self.budget.seats} seats, {len(self.accounts)} members>"
+        )
+
+
+def _demand(report: Report) -> int:
+    return sum(usage.demand for usage in report.levels.values())
+
+
+def _level_parts(share: MemberShare, seats: int) -> dict[str, LevelPart]:
+    """Return the levels' parts of a member's ``seats``; they promise no more seats than that.
+
+    A member that gets less than its share promises less to each level, in proportion.
+    """
+    amount = max(share.amount, seats * SEAT)
+    return {
+        name: LevelPart(max(1, one.amount * _WEIGHT // SEAT), one.promised * seats // max(1, amount), one.factors)
+        for name, one in share.levels.items()
+    }

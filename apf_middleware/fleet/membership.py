@@ -1,0 +1,141 @@
+"""The member's side of its grants: which grant is in force, and how long.
+
+A member counts a lease from the moment at which it *sent* the report that the grant answers, and the allocator from the
+moment at which it received that report, which is later. So the lease ends for the member first, whatever the network
+does, and the clocks of the two need not agree.
+
+Without a lease the member may use its *floor*, the same number of seats for each member. The allocator sets it aside
+for as many members as the fleet may have, so a member needs no leave to use it, not even before its first report.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from apf_middleware.copying import Value
+from apf_middleware.exceptions import require_integer
+from apf_middleware.fairqueuing.sharing.grant import LevelGrant, SeatGrant
+from apf_middleware.fleet.board import Board
+from apf_middleware.fleet.budget import Budget
+from apf_middleware.fleet.messages import Grant, LevelUsage, Report
+
+__all__ = ["LONGEST_AGE_NS", "UNKNOWN_CONFIGURATION", "MemberConfiguration", "Membership"]
+
+LONGEST_AGE_NS: Final = 2**53 - 1
+"""The largest age of a configuration in a report: older ones count as that old, which is about a hundred days."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberConfiguration(Value):
+    """What a member's configuration says about seats: its ``digest``, when it came into force, and the ``budget``."""
+
+    digest: str
+    since: int
+    budget: Budget | None
+
+
+UNKNOWN_CONFIGURATION: Final = MemberConfiguration("", 0, None)
+"""The configuration of a member that has none to tell."""
+
+
+class Membership:
+    """One ``member``; ``grant`` is the allocator's last one, and ``limit`` what follows from it for the levels.
+
+    A lease lasts for ``lease_ns``. ``epoch`` is that of the allocator that the member reports to: it ignores earlier
+    ones. The ``board`` is what operators have told this member, or others.
+    """
+
+    __slots__ = ("_lease_ns", "_number", "_sent", "answered_at", "board", "epoch", "floor", "grant", "limit", "member")
+
+    def __init__(self, member: str, *, lease_ns: int, floor: int = 0) -> None:
+        self.member: str = member
+        self._lease_ns = require_integer("lease_ns", lease_ns, least=1)
+        self.floor: int = require_integer("floor", floor, least=0)
+        self.board: Board = Board()
+        self.epoch: int = 0
+        self.grant: Grant | None = None
+        self.limit: SeatGrant = SeatGrant(floor, fallback=floor)
+        self.answered_at: int | None = None
+        self._number = 0
+        self._sent: deque[tuple[int, int]] = deque()
+
+    def seats(self, now: int) -> int:
+        """Return the seats that the member may use at this moment."""
+        return self.limit.seats if now < self.limit.lease_until else self.limit.fallback
+
+    def join(self, epoch: int) -> None:
+        """Report to the allocator of this ``epoch`` from now on, and ignore grants of earlier ones."""
+        self.epoch = max(self.epoch, epoch)
+
+    def report(
+        self,
+        now: int,
+        in_use: int,
+        levels: Mapping[str, LevelUsage],
+        configuration: MemberConfiguration = UNKNOWN_CONFIGURATION,
+        *,
+        asks: bool = False,
+    ) -> Report:
+        """Return the next report, which is sent ``now``."""
+        self._number += 1
+        self._sent.append((self._number, now))
+        while self._sent[0][1] + self._lease_ns <= now:
+            self._sent.popleft()
+        grant = self.grant if self.grant is not None and self.grant.epoch == self.epoch else None
+        is_used = grant is not None and grant.configuration == configuration.digest
+        return Report(
+            self.member,
+            self._number,
+            self.epoch,
+            0 if grant is None else grant.sequence,
+            self.seats(now),
+            in_use,
+            configuration.digest,
+            levels,
+            max(0, min(now - configuration.since, LONGEST_AGE_NS)),
+            None if is_used else configuration.budget,
+            self.board.digest,
+            {} if grant is not None and grant.board == self.board.digest else dict(self.board.notices),
+            asks,
+        )
+
+    def receive(self, now: int, grant: Grant) -> bool:
+        """Adopt ``grant``; return False if it is outdated, or if its lease has ended already."""
+        if grant.epoch != self.epoch:
+            return False
+        known = self.grant
+        if known is not None and known.epoch == grant.epoch and grant.sequence <= known.sequence:
+            return False
+        sent_at = self._sent_at(grant.report)
+        if sent_at is None or sent_at + self._lease_ns <= now:
+            return False
+        levels = {name: LevelGrant(part.weight, part.least) for name, part in grant.levels.items()}
+        self.grant, self.answered_at = grant, now
+        self.limit = SeatGrant(grant.seats, sent_at + self._lease_ns, self.floor, levels)
+        return True
+
+    def lower(self, now: int, seats: int) -> bool:
+        """Use at most ``seats`` until the next grant; return whether that is less than before.
+
+        The next report tells the allocator.
+        """
+        limit = self.limit
+        if max(seats, self.floor) >= self.seats(now):
+            return False
+        levels = {name: LevelGrant(part.weight) for name, part in limit.levels.items()}
+        self.limit = SeatGrant(max(seats, self.floor), limit.lease_until, self.floor, levels)
+        return True
+
+    def _sent_at(self, number: int) -> int | None:
+        """Return when the report of this number was sent, if that is less than a lease ago."""
+        sent = self._sent
+        place = number - sent[0][0] if sent else -1  # the numbers are consecutive
+        return sent[place][1] if 0 <= place < len(sent) else None
+
+    def waited(self, now: int) -> int:
+        """Return the time from the report that the last grant answers until ``now``."""
+        return now - (self.limit.lease_until - self._lease_ns)
+
+    def __repr__(self) -> str:
+        return f"<Membership of {self.member!r}: {self.limit.seats} seats in epoch {self.epoch}>"

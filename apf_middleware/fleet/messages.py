@@ -1,0 +1,364 @@
+"""The messages between a member and the allocator, and their form on the wire: JSON with short keys.
+
+Flows are known by their 64-bit hashes. A report lists the heaviest flows of each level; of all others it only has the
+number and the sum of their demands. The flows are kept and written column by column, because that takes a fifth of the
+time of an object for each flow.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from apf_middleware.copying import Value
+from apf_middleware.exceptions import InvalidValueError, require_integer
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
+from apf_middleware.fleet.board import Notice
+from apf_middleware.fleet.budget import Budget
+
+__all__ = [
+    "MOST_FLOWS",
+    "VERSION",
+    "FlowTable",
+    "Grant",
+    "Leave",
+    "LevelPart",
+    "LevelUsage",
+    "MemberRow",
+    "Report",
+    "read_message",
+    "write",
+]
+
+VERSION: Final = 1
+"""The version of the messages. A member ignores messages of another version."""
+
+MOST_FLOWS: Final = 100
+"""The number of flows of one level that a report lists."""
+
+_MOST: Final = 2**53
+_MOST_HASH: Final = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FlowTable(Value):
+    """Some flows, the seats that each uses and waits for, and its weight in units of 2**-16."""
+
+    flows: tuple[int, ...] = ()
+    seats: tuple[int, ...] = ()
+    weights: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, seats: Mapping[int, int], weights: Mapping[int, int] | None = None) -> "FlowTable":
+        """Return the table of these ``seats`` by flow; without ``weights``, all flows have the same."""
+        if weights is None:
+            return cls(tuple(seats), tuple(seats.values()), (WEIGHT_ONE,) * len(seats))
+        return cls(tuple(seats), tuple(seats.values()), tuple([weights[flow] for flow in seats]))
+
+    def rows(self) -> Iterable[tuple[int, int, int]]:
+        """Iterate over the flows with their seats and weights."""
+        return zip(self.flows, self.seats, self.weights, strict=True)
+
+    def __len__(self) -> int:
+        return len(self.flows)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelUsage(Value):
+    """The demand of one member at one level.
+
+    ``in_use`` are its seats in use, ``arrivals`` its recent requests per second, and ``widest`` the seats of the widest
+    request that waits. ``flows`` are the heaviest flows; ``rest_flows`` others demand ``rest_seats`` together.
+    """
+
+    in_use: int = 0
+    arrivals: int = 0
+    widest: int = 0
+    flows: FlowTable = field(default_factory=FlowTable)
+    rest_flows: int = 0
+    rest_seats: int = 0
+
+    @property
+    def demand(self) -> int:
+        """The seats in use and the seats waited for."""
+        return self.rest_seats + sum(self.flows.seats)
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Value):
+    """A member's report.
+
+    ``number`` counts the member's reports. ``epoch`` and ``sequence`` are those of the grant that it obeys, and
+    ``seats`` is its limit now. ``configuration`` identifies the configuration in force, which the member has had for
+    ``age_ns``; ``budget`` is what it says about seats, unless the allocator uses it already. ``board`` is the digest of
+    the member's `Board`, whose ``notices`` are sent if the allocator's digest is another one. A member that ``asks``
+    gets the ``rows`` of all members with its next grant.
+    """
+
+    member: str
+    number: int
+    epoch: int
+    sequence: int
+    seats: int
+    in_use: int
+    configuration: str = ""
+    levels: Mapping[str, LevelUsage] = field(default_factory=dict)
+    age_ns: int = 0
+    budget: Budget | None = None
+    board: str = ""
+    notices: Mapping[str, Notice] = field(default_factory=dict)
+    asks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow(Value):
+    """What the allocator knows of one member, whose last report came ``age_ns`` ago."""
+
+    member: str
+    seats: int
+    in_use: int
+    demand: int
+    age_ns: int
+    configuration: str
+
+
+@dataclass(frozen=True, slots=True)
+class LevelPart(Value):
+    """One level's part of a grant.
+
+    ``weight`` and ``least`` are as in `SeatGrant`. ``factors`` reduce the weights of flows that also have requests at
+    other members: 2**16 means no reduction.
+    """
+
+    weight: int
+    least: int = 0
+    factors: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Grant(Value):
+    """The allocator's answer to the ``report`` of this number: the member may use ``seats`` for the time of a lease.
+
+    ``sequence`` counts the member's grants in this ``epoch``. If the fleet ``is_contended``, members give seats that
+    they don't need back at once, except for as many as they may ``keep``. ``members`` is their number. The seats are
+    divided by this ``configuration``. ``board`` and ``notices`` are as in a report. ``rows`` are those of all members,
+    for a member that asks; ``allocator`` is the member whose process allocates.
+    """
+
+    epoch: int
+    sequence: int
+    report: int
+    seats: int
+    members: int = 1
+    keep: int = 0
+    is_contended: bool = False
+    levels: Mapping[str, LevelPart] = field(default_factory=dict)
+    configuration: str = ""
+    board: str = ""
+    notices: Mapping[str, Notice] = field(default_factory=dict)
+    rows: tuple[MemberRow, ...] = ()
+    allocator: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave(Value):
+    """The last message of a member, which has no requests any more."""
+
+    member: str
+
+
+def write(message: Report | Grant | Leave) -> bytes:
+    """Return the message as bytes."""
+    data: dict[str, Any]
+    if isinstance(message, Report):
+        data = _written_report(message)
+    elif isinstance(message, Grant):
+        data = _written_grant(message)
+    else:
+        data = {"v": VERSION, "end": message.member}
+    return json.dumps(data, separators=(",", ":")).encode()
+
+
+def _written_report(report: Report) -> dict[str, Any]:
+    levels = {
+        name: [
+            usage.in_use,
+            usage.arrivals,
+            usage.widest,
+            [usage.flows.flows, usage.flows.seats, usage.flows.weights],
+            usage.rest_flows,
+            usage.rest_seats,
+        ]
+        for name, usage in report.levels.items()
+    }
+    numbers = [report.number, report.epoch, report.sequence, report.seats, report.in_use, report.age_ns]
+    written = {"v": VERSION, "m": report.member, "n": numbers, "c": report.configuration, "l": levels}
+    if report.asks:
+        written["asks"] = True
+    if report.budget is not None:
+        written["budget"] = _written_budget(report.budget)
+    return written | _written_board(report.board, report.notices)
+
+
+def _written_budget(budget: Budget) -> list[Any]:
+    claims = {name: [one.weight, one.least, one.most, one.parent] for name, one in budget.claims.items()}
+    return [budget.seats, claims, dict(budget.priorities)]
+
+
+def _written_board(digest: str, notices: Mapping[str, Notice]) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    if digest:
+        written["d"] = digest
+    if notices:
+        written["notices"] = {key: [one.version, one.author, one.value] for key, one in notices.items()}
+    return written
+
+
+def _written_grant(grant: Grant) -> dict[str, Any]:
+    levels = {
+        name: [part.weight, part.least, [[*part.factors], [*part.factors.values()]]]
+        for name, part in grant.levels.items()
+    }
+    numbers = [grant.epoch, grant.sequence, grant.report, grant.seats, grant.members, grant.keep]
+    written = {"v": VERSION, "n": numbers, "b": grant.is_contended, "c": grant.configuration, "l": levels}
+    if grant.rows:
+        rows = [[one.member, one.seats, one.in_use, one.demand, one.age_ns, one.configuration] for one in grant.rows]
+        written |= {"rows": rows, "by": grant.allocator}
+    return written | _written_board(grant.board, grant.notices)
+
+
+def read_message(data: bytes) -> Report | Grant | Leave:
+    """Return the message in ``data``; raise InvalidValueError if it isn't one of this version."""
+    try:
+        found = json.loads(data)
+        if found["v"] != VERSION:
+            raise InvalidValueError("version of a message", found["v"], f"it must be {VERSION}", "Upgrade all members")
+        if "end" in found:
+            return Leave(_text(found["end"]))
+        return _read_report(found) if "m" in found else _read_grant(found)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, InvalidValueError):
+            raise
+        raise InvalidValueError("message", data[:80], f"it must be one of a fleet ({error!r})") from error
+
+
+def _read_report(found: Mapping[str, Any]) -> Report:
+    levels = {_text(name): _read_usage(usage) for name, usage in found["l"].items()}
+    number, epoch, sequence, seats, in_use, age = (_count(one) for one in found["n"])
+    return Report(
+        _text(found["m"]),
+        number,
+        epoch,
+        sequence,
+        seats,
+        in_use,
+        _text(found["c"]),
+        levels,
+        age,
+        _read_budget(found["budget"]) if "budget" in found else None,
+        _text(found.get("d", "")),
+        _read_notices(found.get("notices", {})),
+        _flag(found.get("asks", False)),
+    )
+
+
+def _read_budget(found: Any) -> Budget:  # noqa: ANN401 - what JSON contains
+    seats, claims, priorities = found
+    return Budget(
+        _count(seats),
+        {
+            _text(name): SeatDemand(
+                _count(weight),
+                0,
+                _count(least),
+                None if most is None else _count(most),
+                None if parent is None else _text(parent),
+            )
+            for name, (weight, least, most, parent) in claims.items()
+        },
+        {_text(name): require_integer("priority in a message", one) for name, one in priorities.items()},
+    )
+
+
+def _read_notices(found: Any) -> dict[str, Notice]:  # noqa: ANN401 - what JSON contains
+    return {
+        _text(key): Notice(_count(version), _text(author), _text(value))
+        for key, (version, author, value) in found.items()
+    }
+
+
+def _read_usage(found: Any) -> LevelUsage:  # noqa: ANN401 - what JSON contains
+    in_use, arrivals, widest, flows, rest_flows, rest_seats = found
+    least = 1 if _count(rest_seats) else 0
+    require_integer("rest of the flows in a message", rest_flows, least=least, most=_MOST)
+    hashes, seats, weights = _columns(flows, 3)
+    _check(seats, "seats in a message", least=0, most=_MOST)
+    _check(weights, "weight in a message", least=1, most=_MOST)
+    table = FlowTable(tuple(hashes), tuple(seats), tuple(weights))
+    return LevelUsage(_count(in_use), _count(arrivals), _count(widest), table, rest_flows, rest_seats)
+
+
+def _read_grant(found: Mapping[str, Any]) -> Grant:
+    levels = {
+        _text(name): LevelPart(_count(weight), _count(least), _read_factors(factors))
+        for name, (weight, least, factors) in found["l"].items()
+    }
+    epoch, sequence, report, seats, members, keep = (_count(one) for one in found["n"])
+    return Grant(
+        epoch,
+        sequence,
+        report,
+        seats,
+        members,
+        keep,
+        _flag(found["b"]),
+        levels,
+        _text(found["c"]),
+        _text(found.get("d", "")),
+        _read_notices(found.get("notices", {})),
+        tuple(
+            MemberRow(_text(member), _count(seats), _count(in_use), _count(demand), _count(age), _text(configuration))
+            for member, seats, in_use, demand, age, configuration in found.get("rows", ())
+        ),
+        _text(found.get("by", "")),
+    )
+
+
+def _read_factors(found: Any) -> dict[int, int]:  # noqa: ANN401 - what JSON contains
+    hashes, factors = _columns(found, 2)
+    _check(factors, "factor in a message", least=1, most=_MOST)
+    return dict(zip(hashes, factors, strict=True))
+
+
+def _columns(found: Any, number: int) -> list[list[int]]:  # noqa: ANN401 - what JSON contains
+    """Return the columns of a table; the first one has the hashes of flows."""
+    columns: list[list[int]] = [*found]
+    is_table = len(columns) == number and {*map(type, columns)} == {list} and len({*map(len, columns)}) == 1
+    # The types are asked of ``found``: the compiled build takes what is in a list of integers for an integer.
+    if not is_table or not {type(one) for column in found for one in column} <= {int}:
+        raise InvalidValueError("table in a message", found, f"it must have {number} lists of integers, equally long")
+    _check(columns[0], "flow in a message", least=0, most=_MOST_HASH)
+    return columns
+
+
+def _check(numbers: list[int], name: str, *, least: int, most: int) -> None:
+    if numbers:
+        require_integer(name, min(numbers), least=least)
+        require_integer(name, max(numbers), most=most)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidValueError("name in a message", value, "it must be a string")
+    return value
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidValueError("flag in a message", value, "it must be true or false")
+    return value
+
+
+def _count(value: object) -> int:
+    return require_integer("number in a message", value, least=0, most=_MOST)

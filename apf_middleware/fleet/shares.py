@@ -1,0 +1,271 @@
+"""The fair shares of a fleet's members, computed from their reports: a pure function.
+
+**Levels first.** The demand of a level is the sum of the demands of its flows, each of which counts for at most the
+whole budget. The seats are divided among the levels as one process divides them: each level gets its min, and then what
+it demands in proportion to its shares, up to its max (see `proportion`). If priorities differ, each level first gets at
+most its part of a server on which all levels are busy; the rest goes to the highest priority.
+
+**Then flows.** The seats of a level are divided among its flows by max-min fairness: flow f gets
+
+    a(f) = min(demand(f), weight(f) · λ),    Σ a(f) = the seats of the level.
+
+The demand of a flow is summed over all members, so a flow that spreads its requests over many members gets no more than
+one that doesn't. The flows that reports don't list count as flows of average demand.
+
+**Then members.** A member gets the part a(f) · demand(f, m) / demand(f) of each flow. These parts add up to the share
+of the member, but a member that divided its share equally among its own flows would not reproduce them. So a flow that
+is held back, and that has requests at several members, has a *factor*: at each member its weight is multiplied by its
+part of the demand, demand(f, m) / demand(f).
+
+**Seats that no flow wants.** The seats that a level is promised and doesn't demand go to the members where its requests
+have arrived recently. Of the seats that remain, a quarter is kept at the allocator for members that ask for more; each
+member without a whole seat is raised to one; the rest is divided in proportion to recent arrivals.
+
+Amounts are integers, in units of 2**-20 seats (`SEAT`), and rounded down.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from apf_middleware.copying import Value
+from apf_middleware.fairqueuing.sharing.balance import SEAT
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand, deserved_by_name
+from apf_middleware.fairqueuing.work import WEIGHT_BITS, WEIGHT_ONE
+from apf_middleware.fleet.budget import Budget
+from apf_middleware.fleet.messages import LevelUsage
+
+__all__ = ["FleetShares", "LevelShare", "MemberShare", "divide_budget"]
+
+_KEPT: Final = 4  # one part in this many of the seats that no flow wants stays at the allocator
+
+Usages = Mapping[str, Mapping[str, LevelUsage]]
+"""The demand of each member at each level."""
+
+
+class LevelShare:
+    """One member's share at one level: its ``amount``, the part of it that is ``promised``, and factors of flows."""
+
+    __slots__ = ("amount", "factors", "promised")
+
+    def __init__(self) -> None:
+        self.amount: int = 0
+        self.promised: int = 0
+        self.factors: dict[int, int] = {}
+
+    def __repr__(self) -> str:
+        return f"<LevelShare: {self.amount / SEAT:.2f} seats, {len(self.factors)} factors>"
+
+
+class MemberShare:
+    """One member's share: by ``levels``, and its part of the seats that no level has (``spare``).
+
+    The ``reserve`` is the part of its levels' seats that no flow demands.
+    """
+
+    __slots__ = ("levels", "reserve", "spare")
+
+    def __init__(self) -> None:
+        self.levels: dict[str, LevelShare] = {}
+        self.reserve: int = 0
+        self.spare: int = 0
+
+    @property
+    def amount(self) -> int:
+        """The sum of all parts."""
+        return self.spare + sum(one.amount for one in self.levels.values())
+
+    def __repr__(self) -> str:
+        return f"<MemberShare: {self.amount / SEAT:.2f} seats>"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetShares(Value):
+    """The share of each member, and whether the fleet ``is_contended``: whether more is demanded than there is."""
+
+    members: Mapping[str, MemberShare]
+    levels: Mapping[str, int]
+    is_contended: bool
+
+
+def divide_budget(budget: Budget, usages: Usages) -> FleetShares:
+    """Return the fair shares of all members."""
+    shares = {member: MemberShare() for member in usages}
+    by_level = {name: _LevelDemand(budget.seats, name, usages) for name in _leaves(budget.claims)}
+    amounts = _divide_among_levels(budget, {name: one.demand for name, one in by_level.items()})
+    for name, one in by_level.items():
+        one.divide(amounts[name], shares)
+        reserve = amounts[name] - one.demand * SEAT
+        if reserve > 0:
+            for member, part in _by_arrivals(reserve, {m: levels.get(name) for m, levels in usages.items()}).items():
+                _level_share(shares[member], name).amount += part
+                shares[member].reserve += part
+        _promise(budget.claims[name].least * SEAT, amounts[name], name, shares.values())
+    spare = budget.seats * SEAT - sum(amounts.values())
+    _spread(spare, shares, usages)
+    is_contended = any(one.total * SEAT > amounts[name] for name, one in by_level.items())
+    return FleetShares(shares, amounts, is_contended)
+
+
+def _leaves(claims: Mapping[str, SeatDemand]) -> list[str]:
+    parents = {claim.parent for claim in claims.values()}
+    return [name for name in claims if name not in parents]
+
+
+def _level_share(share: MemberShare, level: str) -> LevelShare:
+    found = share.levels.get(level)
+    if found is None:
+        found = share.levels[level] = LevelShare()
+    return found
+
+
+# Levels
+
+
+def _divide_among_levels(budget: Budget, demands: Mapping[str, int]) -> dict[str, int]:
+    """Return the seats of each level, in units of 2**-20 seats."""
+    claims = {name: replace(claim, demand=demands.get(name, 0)) for name, claim in budget.claims.items()}
+    if len({budget.priorities.get(name, 0) for name in demands}) > 1:
+        claims = _in_order_of_priority(budget, claims)
+    found = deserved_by_name(budget.seats, claims)
+    return {name: int(found[name] * SEAT) for name in demands}
+
+
+def _in_order_of_priority(budget: Budget, claims: Mapping[str, SeatDemand]) -> dict[str, SeatDemand]:
+    """Return the claims with demands that are limited so that the highest priorities get what the others leave."""
+    busy = {name: replace(claim, demand=budget.seats) for name, claim in claims.items()}
+    entitled = deserved_by_name(budget.seats, busy)
+    found = {name: replace(claim, demand=min(claim.demand, int(entitled[name]))) for name, claim in claims.items()}
+    leaves = _leaves(claims)
+    for priority in sorted({budget.priorities.get(name, 0) for name in leaves}, reverse=True):
+        # what the levels have already is their min in this step, in which those of one priority raise their demands
+        reached = deserved_by_name(budget.seats, found)
+        raised = {name: _with_least(one, int(reached[name])) for name, one in found.items()}
+        for name in leaves:
+            if budget.priorities.get(name, 0) == priority:
+                raised[name] = replace(raised[name], demand=claims[name].demand)
+        reached = deserved_by_name(budget.seats, raised)
+        for name in leaves:
+            if budget.priorities.get(name, 0) == priority:
+                found[name] = replace(found[name], demand=max(found[name].demand, int(reached[name])))
+    return found
+
+
+def _with_least(claim: SeatDemand, least: int) -> SeatDemand:
+    """Return the claim with this min, if it is higher; a parent whose children have mins may have more than its max."""
+    most = least if claim.most is None else claim.most
+    return replace(claim, least=max(claim.least, min(least, most)))
+
+
+class _LevelDemand:
+    """The demand of one level: by flow, and by member.
+
+    ``total`` is the sum of all demands; in ``demand``, each flow counts for at most all seats.
+    """
+
+    __slots__ = ("_flows", "_name", "_usages", "demand", "total")
+
+    def __init__(self, seats: int, name: str, usages: Usages) -> None:
+        self._name = name
+        self._usages = [(member, levels[name]) for member, levels in usages.items() if name in levels]
+        flows: dict[int, list[int]] = {}  # demand and weight
+        rests = 0
+        for _, usage in self._usages:
+            rests += usage.rest_seats
+            for flow, wanted, weight in usage.flows.rows():
+                known = flows.get(flow)
+                if known is None:
+                    flows[flow] = [wanted, weight]
+                else:
+                    known[0] += wanted
+                    known[1] = max(known[1], weight)
+        self._flows = flows
+        self.total: int = rests + sum(demand for demand, _ in flows.values())
+        self.demand: int = rests + sum(min(demand, seats) for demand, _ in flows.values())
+
+    def divide(self, amount: int, shares: Mapping[str, MemberShare]) -> None:
+        """Add the part of each member in the ``amount`` of this level to ``shares``."""
+        if self.total * SEAT <= amount:
+            for member, usage in self._usages:
+                if demand := usage.demand:
+                    _level_share(shares[member], self._name).amount += demand * SEAT
+            return
+        claims = [(demand, weight) for demand, weight in self._flows.values()]
+        claims += [(usage.rest_seats, WEIGHT_ONE * usage.rest_flows) for _, usage in self._usages if usage.rest_seats]
+        free, weights = _water_level(amount, claims)
+        for member, usage in self._usages:
+            if usage.flows or usage.rest_seats:
+                share = _level_share(shares[member], self._name)
+                share.amount += self._part_of(usage, free, weights, share.factors)
+
+    def _part_of(self, usage: LevelUsage, free: int, weights: int, factors: dict[int, int]) -> int:
+        """Return the part of one member, and note the factors of its flows that are held back."""
+        part = 0
+        if usage.rest_seats:
+            limit = free * WEIGHT_ONE * usage.rest_flows // weights if weights else usage.rest_seats * SEAT
+            part = min(usage.rest_seats * SEAT, limit)
+        for flow, seats, _ in usage.flows.rows():
+            demand, weight = self._flows[flow]
+            if not weights or demand * SEAT * weights <= free * weight:
+                part += seats * SEAT
+            elif demand:
+                part += free * weight * seats // (weights * demand)
+                if seats != demand:
+                    factors[flow] = max(1, (seats << WEIGHT_BITS) // demand)
+        return part
+
+
+def _water_level(amount: int, claims: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return what the claims that get all their demand leave for the others, and the sum of the others' weights.
+
+    A claim is a demand in seats and a weight; for several flows, both are sums.
+    """
+    free, weights = amount, sum(weight for _, weight in claims)
+    for demand, weight in sorted(claims, key=lambda claim: claim[0] / claim[1] if claim[1] else 0.0):
+        if demand * SEAT * weights > free * weight:
+            break
+        free -= demand * SEAT
+        weights -= weight
+    return free, weights
+
+
+# Seats that no flow wants
+
+
+def _promise(least: int, amount: int, level: str, shares: Iterable[MemberShare]) -> None:
+    """Divide the min of a level among the members in proportion to their shares of the level."""
+    if not amount:
+        return
+    for share in shares:
+        found = share.levels.get(level)
+        if found is not None:
+            found.promised = found.amount * min(least, amount) // amount
+
+
+def _by_arrivals(amount: int, usages: Mapping[str, LevelUsage | None]) -> dict[str, int]:
+    """Divide ``amount`` in proportion to recent arrivals, or equally if there were none."""
+    arrivals = {member: usage.arrivals if usage else 0 for member, usage in usages.items()}
+    total = sum(arrivals.values())
+    if not total:
+        return {member: amount // len(usages) for member in usages}
+    return {member: amount * one // total for member, one in arrivals.items()}
+
+
+def _spread(amount: int, shares: Mapping[str, MemberShare], usages: Usages) -> None:
+    """Divide the seats that no level has."""
+    rest = amount - amount // _KEPT
+    if rest <= 0 or not shares:
+        return
+    missing = {member: SEAT - share.amount for member, share in shares.items() if share.amount < SEAT}
+    needed = sum(missing.values())
+    if needed:
+        given = min(rest, needed)
+        for member, one in missing.items():
+            shares[member].spare += one * given // needed
+        rest -= given
+    totals = {
+        member: LevelUsage(arrivals=1 + sum(usage.arrivals for usage in levels.values()))
+        for member, levels in usages.items()
+    }
+    for member, part in _by_arrivals(rest, totals).items():
+        shares[member].spare += part

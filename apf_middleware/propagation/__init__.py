@@ -1,0 +1,3 @@
+"""What requests bring with them in headers and pass on with the requests that they cause: deadlines."""
+
+__all__: list[str] = []

@@ -1,0 +1,77 @@
+"""Find the time that a request leaves for its response, in its headers and its query."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+from urllib.parse import parse_qs
+
+from apf_middleware.propagation.time_limits import NO_LIMIT, LimitFormat, elapsed_ns, read_limit
+
+__all__ = ["DeadlineReader"]
+
+_MOST_PARAMETERS: Final = 100
+
+
+class DeadlineReader:
+    """Read the ``limits``, by name of the header, and in front ends' ``starts`` how much of the time has passed.
+
+    ``query`` is the name of a parameter with a limit like ``1m30s``; without a name, no parameter is read. Values that
+    can't be read are ignored; ``invalid`` counts them by header or parameter. ``wall`` returns the time since 1970.
+    """
+
+    __slots__ = ("_limits", "_query", "_starts", "_wall", "invalid")
+
+    def __init__(
+        self,
+        limits: Mapping[str, LimitFormat],
+        starts: Iterable[str],
+        query: str,
+        wall: Callable[[], int],
+        invalid: Counter[str] | None = None,
+    ) -> None:
+        self._limits = {name.encode("latin-1"): written for name, written in limits.items()}
+        self._starts = frozenset(name.encode("latin-1") for name in starts)
+        self._query = query
+        self._wall = wall
+        self.invalid: Counter[str] = Counter() if invalid is None else invalid
+
+    def read(self, headers: Iterable[Sequence[bytes]], query: bytes, *, from_proxy: bool) -> int | None:
+        """Return the time that is left, which may be negative; None if the request has no limit.
+
+        The shortest of several limits counts. What front ends tell counts if the request comes ``from_proxy``.
+        """
+        left = self._in_query(query) if self._query and query else None
+        elapsed = 0
+        for name, value in headers:
+            if (written := self._limits.get(name)) is not None:
+                limit = self._read(name, value, written)
+                if limit is not None and (left is None or limit < left):
+                    left = limit
+            elif from_proxy and name in self._starts:
+                elapsed = max(elapsed, self._read(name, value, None) or 0)
+        return None if left is None else left - elapsed
+
+    def _read(self, name: bytes, value: bytes, written: LimitFormat | None) -> int | None:
+        """Return a limit, or the time elapsed if nothing is ``written``; count a value that can't be read."""
+        try:
+            if written is None:
+                return elapsed_ns(value, self._wall())
+            limit = read_limit(written, value, self._wall())
+        except ValueError:
+            self.invalid[name.decode("latin-1")] += 1
+            return None
+        return limit if limit < NO_LIMIT else None
+
+    def _in_query(self, query: bytes) -> int | None:
+        if self._query.encode() not in query:
+            return None
+        if query.count(b"&") >= _MOST_PARAMETERS:
+            return None
+        values = parse_qs(query.decode("latin-1")).get(self._query)
+        if not values or not values[0]:
+            return None
+        limit = self._read(self._query.encode(), values[0].encode("latin-1", "replace"), "duration")
+        return limit or None  # 0s means the server's own limit, as in Kubernetes
+
+    def __repr__(self) -> str:
+        return f"<DeadlineReader of {len(self._limits)} headers>"

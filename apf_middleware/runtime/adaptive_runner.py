@@ -1,0 +1,112 @@
+"""The runner of an adaptive total: it tells `AdaptiveTotal` what the server does, and applies what that decides.
+
+It looks 20 times a second while requests run, and not at all while the server is idle.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from apf_middleware.adaptive import AdaptiveTotal
+from apf_middleware.config.adaptive_seats import SeatBounds
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.metrics.reading import AdaptiveReading
+from apf_middleware.runtime.admission import Admission
+from apf_middleware.runtime.alarm import AnyAlarm
+from apf_middleware.runtime.level import LevelRuntime
+
+__all__ = ["AdaptiveRunner"]
+
+_PERIOD_NS: Final = 50_000_000
+_FOR_LACK_OF_SEATS: Final = frozenset({Reason.QUEUE_FULL, Reason.CONCURRENCY_LIMIT, Reason.TIME_OUT, Reason.DEADLINE})
+
+
+class AdaptiveRunner:
+    """Find the total of seats within ``bounds`` for the ``levels``, beginning with ``seats``.
+
+    ``now`` is the clock, ``alarm`` creates the timer, and ``resize`` is called with each new total.
+    """
+
+    __slots__ = ("_alarm", "_is_awake", "_levels", "_now", "_rejected", "_resize", "bounds", "decisions", "total")
+
+    def __init__(
+        self,
+        bounds: SeatBounds,
+        seats: int,
+        *,
+        levels: Iterable[LevelRuntime],
+        resize: Callable[[int], None],
+        now: Callable[[], int],
+        alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm],
+    ) -> None:
+        self.bounds: SeatBounds = bounds
+        self.total: AdaptiveTotal = AdaptiveTotal(bounds.settings(seats), now())
+        self.decisions: dict[str, int] = {}
+        self._levels = levels
+        self._resize = resize
+        self._now = now
+        self._alarm = alarm(self.look, now)
+        self._is_awake = False  # whether the alarm is set
+        self._rejected = 0
+
+    def observe(self, now: int, route: str, duration: int, admission: Admission) -> None:
+        """Learn from a request that has ended after ``duration``."""
+        self.total.observe(now, route, admission.width, duration, admission.outcome)
+        if not self._is_awake:
+            self._wake(now)
+
+    def note_rejected(self, now: int, reason: Reason) -> None:
+        """Count a request that was rejected, perhaps for lack of seats."""
+        if reason in _FOR_LACK_OF_SEATS:
+            self._rejected += 1
+            if not self._is_awake:
+                self._wake(now)
+
+    def _wake(self, now: int) -> None:
+        self._is_awake = True
+        self._alarm.ask(now + _PERIOD_NS)
+
+    def look(self) -> None:
+        """Tell the controller what the seats are used for, and apply its decision."""
+        now = self._now()
+        total = self.total
+        in_use, waiting, reserved = self._usage()
+        # A level's min is never lent, so a total of which this much can't be used at the moment is used sooner.
+        usable = max(1, total.limit - reserved)
+        total.note(now, in_use * total.limit // usable, waiting + self._rejected)
+        self._rejected = 0
+        before, begin = total.limit, total.window.begin
+        seats = total.decide(now)
+        if total.window.begin != begin:
+            self.decisions[total.reason] = self.decisions.get(total.reason, 0) + 1
+        if seats != before:
+            self._resize(seats)
+        self._is_awake = in_use + waiting > 0
+        if self._is_awake:
+            self._alarm.ask(now + _PERIOD_NS)
+
+    def _usage(self) -> tuple[int, int, int]:
+        """Return the seats in use at limited levels, the requests that wait for some, and the unused mins."""
+        in_use = waiting = reserved = 0
+        for runtime in self._levels:
+            shared = runtime.shared
+            if not shared.exempt:
+                used = shared.queueset.seats_in_use + (shared.alone is not None)
+                in_use += used
+                waiting += shared.queueset.waiting
+                reserved += max(0, shared.limits.min - used)
+        return in_use, waiting, reserved
+
+    def reading(self) -> AdaptiveReading:
+        """Return the numbers that metrics show."""
+        total = self.total
+        return AdaptiveReading(
+            self.bounds.min,
+            self.bounds.max,
+            total.reason,
+            dict(self.decisions),
+            total.elasticity,
+            total.window.duration_ns,
+        )
+
+    def __repr__(self) -> str:
+        return f"<AdaptiveRunner: {self.total!r}>"

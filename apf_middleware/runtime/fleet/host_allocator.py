@@ -1,0 +1,179 @@
+"""The allocator of one host's fleet, in the process of the member that has begun its epoch.
+
+Members connect to a Unix socket and keep the connection. Only the latest grant of each member is kept for sending: a
+member that doesn't read holds nothing up. When a connection ends, the member's lock tells whether its process has
+ended, in which case its seats are free at once; otherwise they are free when its lease ends.
+"""
+
+import logging
+from collections.abc import Collection
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.lowlevel
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import ByteStream, SocketListener, TaskStatus
+
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fleet.messages import Report, read_message, write
+from apf_middleware.runtime.fleet.bell import Bell
+from apf_middleware.runtime.fleet.frames import FrameReader, framed
+from apf_middleware.runtime.fleet.host_directory import FileLock, HostDirectory
+from apf_middleware.runtime.fleet.participant import Participant
+from apf_middleware.runtime.log import log_event
+from apf_middleware.runtime.unix_streams import accept_stream
+
+if TYPE_CHECKING:
+    from apf_middleware.fleet.allocator import Allocator
+    from apf_middleware.fleet.messages import Grant
+
+__all__ = ["GONE", "HostAllocator"]
+
+GONE: Final = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+"""The errors of a connection whose peer has gone."""
+
+_SECOND: Final = 10**9
+_LOOKS_S: Final = (0.0, 0.005, 0.02, 0.1)  # a process that is killed closes its connections before its lock, or after
+
+
+class _Connection:
+    """The connection of one ``member``, which its reports name, and the ``grant`` to be sent next."""
+
+    __slots__ = ("bell", "grant", "member", "stream")
+
+    def __init__(self, stream: ByteStream) -> None:
+        self.stream = stream
+        self.member = ""
+        self.bell = Bell()
+        self.grant: Grant | None = None
+
+    async def send(self, timeout_s: float) -> None:
+        """Send grants, until the peer doesn't read for ``timeout_s``."""
+        while True:
+            await self.bell.wait(timeout_s)
+            grant, self.grant = self.grant, None
+            if grant is not None:
+                with anyio.fail_after(timeout_s):
+                    await self.stream.send(framed(write(grant)))
+
+
+class HostAllocator:
+    """Serve the allocator of this ``epoch``, as long as that is the latest one in ``directory``.
+
+    The ``lock`` marks it as alive.
+    """
+
+    def __init__(
+        self, epoch: int, expected: Collection[str], directory: HostDirectory, lock: FileLock, participant: Participant
+    ) -> None:
+        self.allocator: Allocator = participant.allocate(epoch, expected)
+        self._directory = directory
+        self._lock = lock
+        self._participant = participant
+        self._now = participant.now
+        self._interval_s = participant.timing.interval_ns / _SECOND
+        self._timeout_s = participant.timing.lease_ns / _SECOND
+        self._connections: dict[str, _Connection] = {}
+        self._asking: set[str] = set()
+        self._bell = Bell()
+
+    async def serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Listen, report that to ``task_status``, and serve until a later epoch has begun."""
+        path = self._directory.socket_path(self.allocator.epoch)
+        try:
+            async with await anyio.create_unix_listener(path, mode=0o600) as listener:
+                task_status.started()
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._accept, listener)
+                    await self._divide()
+                    tasks.cancel_scope.cancel()
+        finally:
+            self._participant.stop_allocating(self.allocator)
+            path.unlink(missing_ok=True)
+            self._lock.release()
+
+    async def _accept(self, listener: SocketListener) -> None:
+        async with anyio.create_task_group() as tasks:
+            while True:
+                try:
+                    stream = await accept_stream(listener)
+                except OSError as error:  # no file descriptor is free
+                    log_event(logging.WARNING, "apf.fleet-refuses", error=str(error))
+                    await anyio.sleep(self._interval_s)
+                    continue
+                tasks.start_soon(self._serve_member, stream)
+
+    async def _serve_member(self, stream: ByteStream) -> None:
+        connection = _Connection(stream)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._read, connection, tasks.cancel_scope)
+                with suppress(TimeoutError, *GONE):
+                    await connection.send(self._timeout_s)
+                tasks.cancel_scope.cancel()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.aclose_forcefully(stream)
+        await self._note_gone(connection)
+
+    async def _read(self, connection: _Connection, scope: anyio.CancelScope) -> None:
+        reader = FrameReader(connection.stream)
+        try:
+            while True:
+                self._receive(await reader.read(), connection)
+        except InvalidValueError as error:
+            log_event(logging.WARNING, "apf.fleet-message-refused", member=connection.member, error=str(error))
+        except GONE:
+            pass
+        scope.cancel()
+
+    def _receive(self, data: bytes, connection: _Connection) -> None:
+        """Take a report."""
+        report = read_message(data)
+        if not isinstance(report, Report):
+            raise InvalidValueError("message", data[:80], "it must be a report")
+        connection.member = report.member
+        if report.epoch == self.allocator.epoch:
+            self._connections[report.member] = connection
+            self.allocator.receive(self._now(), report)
+            self._asking.add(report.member)
+            self._bell.ring()
+
+    async def _note_gone(self, connection: _Connection) -> None:
+        """Free the seats of a member whose connection has ended, if its process has ended, too."""
+        name = connection.member
+        if self._connections.get(name) is not connection:
+            return  # it never reported, or has connected again
+        del self._connections[name]
+        for pause_s in _LOOKS_S:
+            await anyio.sleep(pause_s)
+            if name in self._connections:
+                return
+            if not self._directory.is_alive(name):
+                self.allocator.leave(self._now(), name)
+                self._bell.ring()
+                return
+
+    async def _divide(self) -> None:
+        """Divide the seats after each report, and at each interval."""
+        allocator = self.allocator
+        while True:
+            await self._bell.wait(self._interval_s)
+            await anyio.lowlevel.checkpoint()  # reports that have arrived at the same time are taken together
+            self._bell.silence()
+            now = self._now()
+            if not self._directory.is_latest(allocator.epoch):
+                return
+            if allocator.is_learning(now):
+                allocator.expect(self._directory.live_members())
+            self._participant.count_members(allocator)
+            asking, self._asking = self._asking, set()
+            for name, grant in allocator.divide(now, asking).items():
+                connection = self._connections.get(name)
+                if connection is not None:
+                    connection.grant = grant
+                    connection.bell.ring()
+
+    def __repr__(self) -> str:
+        return f"<HostAllocator {self.allocator!r}>"

@@ -1,0 +1,160 @@
+"""The files by which the processes of one host find each other, and know which of them are alive.
+
+Each member holds a lock on a file of its own, and the allocator holds one on the file of its *epoch*. The kernel
+releases a lock when its process ends, however it ends, so a lock that can be taken belongs to a process that is gone.
+Process numbers aren't used: they are reused, and mean nothing in another container.
+
+A file appears under its final name only when it is locked. The allocator of a new epoch is the process whose file gets
+the next number; that number also fences its predecessor, which stops granting as soon as a later epoch exists. The file
+of the latest epoch stays when its allocator ends, so that no number is used twice.
+The socket of an epoch has the number in its name, so no two allocators ever listen at the same path.
+"""
+
+import fcntl
+import os
+import re
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+__all__ = ["FileLock", "HostDirectory"]
+
+_EPOCH: Final = re.compile(r"epoch-([0-9]{1,15})")
+_MEMBER: Final = re.compile(r"member-([0-9]+-[0-9a-f]+)")
+
+
+class FileLock:
+    """A locked file at ``path``; the lock ends with `release` or `remove`, or with the process."""
+
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self._descriptor = descriptor
+        self.path: Path = path
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """Close the file, also in a forked child, which would otherwise keep the lock when its parent ends."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def release(self) -> None:
+        """Release the lock; the file stays."""
+        self._forget()
+
+    def remove(self) -> None:
+        """Remove the file and release the lock."""
+        if self._descriptor >= 0:
+            self.path.unlink(missing_ok=True)
+            self._forget()
+
+    def __repr__(self) -> str:
+        return f"<FileLock of {self.path}>"
+
+
+class HostDirectory:
+    """The files of one fleet in ``directory``, which only its user may write to."""
+
+    __slots__ = ("directory",)
+
+    def __init__(self, directory: Path) -> None:
+        self.directory: Path = directory
+
+    # Members
+
+    def register(self) -> tuple[str, FileLock]:
+        """Return a new member's name, and its lock."""
+        name = f"{os.getpid()}-{secrets.token_hex(4)}"
+        lock = self._make(f"member-{name}")
+        assert lock is not None, "the name is new"
+        return name, lock
+
+    def live_members(self) -> set[str]:
+        """Return the members that are alive, and remove the files of the others."""
+        found = set()
+        for entry in os.scandir(self.directory):
+            named = _MEMBER.fullmatch(entry.name)
+            if named is not None and not self._remove_if_free(Path(entry.path)):
+                found.add(named[1])
+        return found
+
+    def is_alive(self, member: str) -> bool:
+        """Return whether the process of this member is alive."""
+        path = self.directory / f"member-{member}"
+        return path.exists() and not self._remove_if_free(path)
+
+    # Epochs
+
+    def latest_epoch(self) -> int:
+        """Return the number of the latest epoch; 0 if there was none."""
+        found = (_EPOCH.fullmatch(path.name) for path in self.directory.iterdir())
+        return max((int(named[1]) for named in found if named is not None), default=0)
+
+    def is_latest(self, epoch: int) -> bool:
+        """Return whether no later epoch has begun, and the file of this one is still there."""
+        directory = self.directory
+        return (directory / f"epoch-{epoch}").exists() and not (directory / f"epoch-{epoch + 1}").exists()
+
+    def is_held(self, epoch: int) -> bool:
+        """Return whether the allocator of this epoch is alive."""
+        return not _is_free(self.directory / f"epoch-{epoch}")
+
+    def begin_epoch(self, epoch: int) -> FileLock | None:
+        """Begin this epoch and remove the files of earlier ones; return None if another process has begun it."""
+        lock = self._make(f"epoch-{epoch}")
+        if lock is None:
+            return None
+        for path in self.directory.iterdir():
+            named = _EPOCH.fullmatch(path.name.removesuffix(".sock"))
+            if named is not None and int(named[1]) < epoch:
+                path.unlink(missing_ok=True)
+        return lock
+
+    def socket_path(self, epoch: int) -> Path:
+        """Return the path at which the allocator of this epoch listens."""
+        return self.directory / f"epoch-{epoch}.sock"
+
+    # Files
+
+    def _make(self, name: str) -> FileLock | None:
+        """Make a locked file; return None if there is a file of this ``name``."""
+        path = self.directory / name
+        unready = self.directory / f".{secrets.token_hex(8)}"
+        descriptor = os.open(unready, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.link(unready, path)  # unlike a rename, this doesn't replace a file
+        except FileExistsError:
+            os.close(descriptor)
+            return None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        finally:
+            unready.unlink(missing_ok=True)
+        return FileLock(descriptor, path)
+
+    @staticmethod
+    def _remove_if_free(path: Path) -> bool:
+        if not _is_free(path):
+            return False
+        path.unlink(missing_ok=True)
+        return True
+
+    def __repr__(self) -> str:
+        return f"<HostDirectory {self.directory}>"
+
+
+def _is_free(path: Path) -> bool:
+    """Return whether no process holds a lock on the file."""
+    with suppress(FileNotFoundError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            os.close(descriptor)
+    return True

@@ -1,0 +1,231 @@
+"""One process as a member of its fleet: it reports the demand of its levels, and applies the grants that it gets.
+
+A report is sent at each interval; while requests wait, at shorter intervals. It is sent at once when
+
+- a request begins to wait in a queue where none did, because the member has no free seat,
+- a grant has lowered the limit: its seats are free for others only when the member has confirmed that,
+- requests that ran beyond a lowered limit have ended,
+- the member has seats that it doesn't need, and another member needs some.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
+from apf_middleware.fairqueuing import Lending
+from apf_middleware.fairqueuing.sharing.grant import SeatGrant
+from apf_middleware.fleet.flow_labels import FlowLabels
+from apf_middleware.fleet.membership import UNKNOWN_CONFIGURATION, MemberConfiguration, Membership
+from apf_middleware.fleet.messages import Grant, Report
+from apf_middleware.runtime.fleet.usage import UsageReader
+from apf_middleware.runtime.log import log_event
+from apf_middleware.snapshots import FleetMemberSnapshot
+
+__all__ = ["FleetMember", "GrantTarget"]
+
+_SECOND: Final = 10**9
+_BUSY: Final = 5  # while requests wait, reports are this many times as frequent
+_GAP_NS: Final = 1_000_000  # between two reports that don't wait for the interval, for each
+_GAP_MEMBERS: Final = 8  # members, so that the reports of a large fleet don't keep the allocator busy
+
+
+def _ignore(news: Mapping[str, str], is_first: bool) -> None:  # noqa: FBT001 - a callback
+    """Do nothing with what others tell."""
+
+
+class GrantTarget(Protocol):
+    """The part of the controller that a member uses."""
+
+    def restrict(self, grant: SeatGrant, factors: Mapping[str, Mapping[int, int]]) -> None:
+        """Use at most the seats of ``grant``; set the ``factors`` of the weights of flows, by level."""
+        ...
+
+
+class FleetMember:
+    """The member ``membership`` with the seats of ``sharing``; ``target`` applies grants to them.
+
+    ``wake`` is set by the store: it makes the store exchange messages soon. ``configured`` returns the configuration in
+    force, and ``on_notices`` is called with what other members tell, and whether this was told before this member
+    joined. Reports name flows by ``labels``, if there are any. ``exchanges`` are the times from a report to its answer.
+    """
+
+    def __init__(
+        self,
+        membership: Membership,
+        sharing: Lending,
+        target: GrantTarget,
+        *,
+        now: Callable[[], int],
+        interval_ns: int,
+        configured: Callable[[], MemberConfiguration] = lambda: UNKNOWN_CONFIGURATION,
+        on_notices: Callable[[Mapping[str, str], bool], None] = _ignore,
+        labels: FlowLabels | None = None,
+    ) -> None:
+        self.membership: Membership = membership
+        self._configured = configured
+        self._on_notices = on_notices
+        self._labels = labels
+        self.wake: Callable[[], None] = _nothing
+        self._sharing = sharing
+        self._target = target
+        self._now = now
+        self._interval_ns = interval_ns
+        self.exchanges: Histogram = Histogram(DURATION_BOUNDS_NS)
+        self._fallback_ns = 0
+        self._began_at = now()
+        self._usage = UsageReader(sharing, now())
+        self._reported_at = now() - interval_ns
+        self._is_over = False
+        self._is_contended = False
+        self._keep = 0
+        self._was_outdated = False
+        self._asks = False
+        self._rows: Grant | None = None
+        self._factors: Mapping[str, Mapping[int, int]] = {}
+        target.restrict(membership.limit, self._factors)
+
+    # What the controller notes
+
+    def note_waiting(self, length: int) -> None:
+        """Note that a request has begun to wait, in a queue of this ``length``."""
+        if length == 1:  # requests of a flow that waits already can't be served earlier than its first one
+            self.wake()
+
+    def note_released(self) -> None:
+        """Note that seats have been given back."""
+        if self._is_over or (self._is_contended and not self._sharing.waiting):
+            self.wake()
+
+    # What the store exchanges
+
+    def report(self) -> Report:
+        """Return a report to be sent now."""
+        now, limit = self._now(), self.membership.limit
+        in_use = self._usage.in_use()
+        if self._is_over and in_use <= self.membership.seats(now):
+            # The levels' promises were suspended while more seats were in use than granted.
+            self._is_over = False
+            if now < limit.lease_until:
+                self._target.restrict(limit, self._factors)
+                in_use = self._usage.in_use()
+        if self._is_contended and not self._sharing.waiting and self.membership.lower(now, in_use + self._keep):
+            # another member can have these seats as soon as the allocator has this report
+            self._target.restrict(self.membership.limit, self._factors)
+        self._reported_at = now
+        usages = self._usage.read(now)
+        if self._labels is not None:
+            usages = self._labels.labelled(usages)
+        return self.membership.report(now, in_use, usages, self._configured(), asks=self._asks)
+
+    def receive(self, grant: Grant) -> None:
+        """Apply ``grant``, unless it is outdated."""
+        now = self._now()
+        membership = self.membership
+        before, fallback_ns, is_first = membership.seats(now), self.fallback_ns, membership.grant is None
+        if not membership.receive(now, grant):
+            return
+        self._fallback_ns = fallback_ns
+        self.exchanges.observe(membership.waited(now))
+        self._factors = {name: self._known(part.factors) for name, part in grant.levels.items() if part.factors}
+        self._target.restrict(self.membership.limit, self._factors)
+        self._is_contended, self._keep = grant.is_contended, grant.keep
+        self._is_over = self._usage.in_use() > grant.seats
+        if grant.seats < before and not self._is_over:
+            self.wake()
+        if grant.rows:
+            self._asks, self._rows = False, grant
+        if grant.board != membership.board.digest:
+            self._take_notices(grant, is_first=is_first)
+        self._note_configuration()
+
+    def _known(self, factors: Mapping[int, int]) -> Mapping[int, int]:
+        return factors if self._labels is None else self._labels.found(factors)
+
+    def _note_configuration(self) -> None:
+        """Log once that the seats are divided by another configuration."""
+        was_outdated, self._was_outdated = self._was_outdated, self.is_outdated
+        if self._was_outdated and not was_outdated:
+            log_event(logging.WARNING, "apf.fleet-configuration-differs", member=self.membership.member)
+
+    def _take_notices(self, grant: Grant, *, is_first: bool) -> None:
+        """Take what the allocator knows and this member doesn't, and let the next report tell what it lacks."""
+        board = self.membership.board
+        news = board.merge(grant.notices)
+        self.wake()
+        if news:
+            self._on_notices(news, is_first)
+
+    def tell(self, key: str, value: str) -> None:
+        """Tell all members something that replaces what was told under the same ``key``."""
+        self.membership.board.post(self.membership.member, key, value)
+        self.wake()
+
+    def ask(self) -> None:
+        """Ask the allocator about all members; `members` tells when it has answered."""
+        self._asks, self._rows = True, None
+        self.wake()
+
+    def members(self) -> tuple[FleetMemberSnapshot, ...]:
+        """Return all members, as the allocator has answered since they were asked about; none until then."""
+        found = self._rows
+        if found is None:
+            return ()
+        return tuple(
+            FleetMemberSnapshot(
+                row.member,
+                row.member == found.allocator,
+                row.seats,
+                row.in_use,
+                row.demand,
+                row.age_ns / _SECOND,
+                row.configuration != found.configuration,
+            )
+            for row in found.rows
+        )
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the seats are divided by another configuration than this member's."""
+        grant = self.membership.grant
+        return grant is not None and grant.configuration not in {"", self._configured().digest}
+
+    def give_up(self) -> bool:
+        """Give up all seats, the floor too, unless requests use some; return whether none is in use."""
+        if self.in_use:
+            return False
+        self._target.restrict(SeatGrant(0), {})
+        return True
+
+    # What metrics read
+
+    @property
+    def in_use(self) -> int:
+        """The seats in use at limited levels."""
+        return self._usage.in_use()
+
+    @property
+    def fallback_ns(self) -> int:
+        """The time for which the member had no lease."""
+        ended_at = self._began_at if self.membership.grant is None else self.membership.limit.lease_until
+        return self._fallback_ns + max(0, self._now() - ended_at)
+
+    # When the store exchanges
+
+    def pause_s(self) -> float:
+        """Return the time until the next regular report, in seconds."""
+        interval_ns = self._interval_ns // _BUSY if self._sharing.waiting else self._interval_ns
+        return max(0, self._reported_at + interval_ns - self._now()) / 10**9
+
+    def gap_s(self) -> float:
+        """Return the time for which the next report must wait, although the bell was rung, in seconds."""
+        grant = self.membership.grant
+        gap_ns = _GAP_NS * max(1, 0 if grant is None else grant.members // _GAP_MEMBERS)
+        return max(0, self._reported_at + min(gap_ns, self._interval_ns // _BUSY) - self._now()) / 10**9
+
+    def __repr__(self) -> str:
+        return f"<FleetMember {self.membership!r}>"
+
+
+def _nothing() -> None:
+    """Do nothing; this is the callback until a store sets another."""

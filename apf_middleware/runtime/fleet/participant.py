@@ -1,0 +1,139 @@
+"""This process in its fleet, whatever store carries the messages: as a member, and at times as the allocator."""
+
+import logging
+from collections.abc import Callable, Collection
+
+from apf_middleware.fleet.allocator import Allocator
+from apf_middleware.fleet.budget import Budget
+from apf_middleware.metrics.reading import FleetReading
+from apf_middleware.runtime.fleet.member import FleetMember
+from apf_middleware.runtime.fleet.timing import TURN_NS, FleetTiming
+from apf_middleware.runtime.log import log_event
+
+__all__ = ["Participant"]
+
+
+class Participant:
+    """The part of this process in the fleet ``name``.
+
+    ``join`` is called with the name of the member, and returns it; ``leave`` is called at the end. ``budget`` returns
+    the budget of the configuration in force, for the time in which this process allocates. Each of ``most_members``
+    has a ``floor`` of seats.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        timing: FleetTiming,
+        *,
+        join: Callable[[str], FleetMember],
+        leave: Callable[[], None],
+        budget: Callable[[], Budget],
+        now: Callable[[], int],
+        floor: int = 0,
+        most_members: int = 0,
+    ) -> None:
+        self.name: str = name
+        self.timing: FleetTiming = timing
+        self.now: Callable[[], int] = now
+        self.member: FleetMember | None = None
+        self.allocator: Allocator | None = None
+        self._join = join
+        self._leave = leave
+        self._budget = budget
+        self._floor = floor
+        self._most_members = most_members
+        self._has_begun = self._is_crowded = False
+        self._epochs = self._past_overshoot = 0
+
+    # As a member
+
+    def begin(self) -> None:
+        """Note that the server has begun to take part."""
+        self._has_begun = True
+
+    def join(self, member: str, wake: Callable[[], None]) -> FleetMember:
+        """Become the member of this name; it calls ``wake`` when it wants to exchange messages soon."""
+        self.member = joined = self._join(member)
+        joined.wake = wake
+        log_event(logging.INFO, "apf.fleet-joined", fleet=self.name, member=member)
+        return joined
+
+    def leave(self) -> bool:
+        """Take part no longer; return whether all seats are given up, because no request uses any."""
+        member, self.member = self.member, None
+        self._leave()
+        return member is None or member.give_up()
+
+    def warn_unless_begun(self) -> None:
+        """Log once that requests arrive although the server has never begun to take part."""
+        if not self._has_begun:
+            self._has_begun = True
+            self.fail("the server sends no lifespan messages, so this process gets no seats of its fleet")
+
+    def fail(self, error: object) -> None:
+        """Log that this process can't take part."""
+        log_event(logging.ERROR, "apf.fleet-failed", fleet=self.name, error=str(error))
+
+    # As the allocator
+
+    def allocate(self, epoch: int, expected: Collection[str] | None) -> Allocator:
+        """Return the allocator of this ``epoch``; ``expected`` may have grants of an earlier one (see `Allocator`)."""
+        timing = self.timing
+        self._epochs += 1
+        self.allocator = Allocator(
+            self._budget(),
+            epoch=epoch,
+            now=self.now(),
+            lease_ns=timing.lease_ns,
+            margin_ns=timing.margin_ns,
+            turn_ns=TURN_NS,
+            floor=self._floor,
+            most_members=self._most_members,
+            expected=expected,
+            member="" if self.member is None else self.member.membership.member,
+        )
+        log_event(logging.INFO, "apf.fleet-allocates", fleet=self.name, epoch=epoch)
+        return self.allocator
+
+    def count_members(self, allocator: Allocator) -> None:
+        """Warn if there are more members than the configuration says."""
+        members = len(allocator.accounts)
+        is_crowded = members > self._most_members > 0
+        if is_crowded and not self._is_crowded:
+            most = self._most_members
+            log_event(logging.WARNING, "apf.fleet-crowded", fleet=self.name, members=members, fallback_members=most)
+        self._is_crowded = is_crowded
+
+    def stop_allocating(self, allocator: Allocator) -> None:
+        """Note that the epoch of ``allocator`` has ended."""
+        self._past_overshoot += allocator.overshoot
+        if self.allocator is allocator:
+            self.allocator = None
+        log_event(logging.INFO, "apf.fleet-yields", fleet=self.name, epoch=allocator.epoch)
+
+    # What metrics read
+
+    def reading(self) -> FleetReading | None:
+        """Return the numbers for metrics; None before and after this process takes part."""
+        member, now = self.member, self.now()
+        if member is None:
+            return None
+        membership = member.membership
+        answered_at, grant = membership.answered_at, membership.grant
+        return FleetReading(
+            seats=self._budget().seats,
+            granted=membership.seats(now),
+            in_use=member.in_use,
+            members=0 if grant is None else grant.members,
+            exchanges=member.exchanges,
+            age_ns=None if answered_at is None else now - answered_at,
+            fallback_ns=member.fallback_ns,
+            is_allocator=self.allocator is not None,
+            epochs=self._epochs,
+            overshoot=self._past_overshoot + (0 if self.allocator is None else self.allocator.overshoot),
+            is_outdated=member.is_outdated,
+        )
+
+    def __repr__(self) -> str:
+        return f"<Participant in {self.name!r}: {self.member!r}{', allocator' if self.allocator is not None else ''}>"

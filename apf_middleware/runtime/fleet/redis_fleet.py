@@ -1,0 +1,157 @@
+"""The fleet of several hosts: its processes exchange messages through Redis, and one of them is the allocator.
+
+Each member sends reports, and waits for grants. A report is answered with what Redis knows of the allocator. If that
+isn't alive, the member tries to begin the next epoch, and one of them succeeds.
+
+Redis may be gone, slow, or restarted without data. No request gets an error for that: each member goes on with its
+grant until the lease ends, and then with its fallback seats.
+"""
+
+import asyncio
+import logging
+import random
+import secrets
+import socket
+from contextlib import suppress
+from os import getpid
+from typing import Final
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskGroup, TaskStatus
+
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fleet.messages import Grant, Leave, read_message, write
+from apf_middleware.runtime.fleet.bell import Bell
+from apf_middleware.runtime.fleet.member import FleetMember
+from apf_middleware.runtime.fleet.participant import Participant
+from apf_middleware.runtime.fleet.redis_address import RedisAddress
+from apf_middleware.runtime.fleet.redis_allocator import RedisAllocator
+from apf_middleware.runtime.fleet.redis_link import STORE_ERRORS, RedisLink
+from apf_middleware.runtime.log import log_event
+
+__all__ = ["RedisFleet"]
+
+_WAIT_S: Final = 1.0  # for a grant; a connection that has been lost is noticed after this time
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 0.4  # so that a member is back within a second after Redis
+
+
+class RedisFleet:
+    """Take part, as ``participant``, in the fleet whose keys begin with ``prefix`` at ``address``."""
+
+    def __init__(self, address: RedisAddress, prefix: str, participant: Participant) -> None:
+        RedisLink.check(address)
+        self.participant: Participant = participant
+        self._address = address
+        self._prefix = prefix
+        self._bell = Bell()
+        self._failures = 0
+        self._count = 0  # the latest number of reports that Redis has told
+
+    async def serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Take part until cancelled; while Redis fails, the process goes on with its fallback seats."""
+        participant = self.participant
+        participant.begin()
+        if not _is_asyncio():
+            participant.fail("a store in Redis needs asyncio")
+            task_status.started()
+            return
+        name = f"{socket.gethostname()}-{getpid()}-{secrets.token_hex(4)}"
+        link = RedisLink(self._address, self._prefix, name, participant.timing)
+        member = participant.join(name, self._bell.ring)
+        task_status.started()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._receive, link, member)
+                await self._send(link, member, tasks)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._leave(link, member)
+
+    async def _send(self, link: RedisLink, member: FleetMember, tasks: TaskGroup) -> None:
+        while True:
+            try:
+                await self._exchange(link, member, tasks)
+            except STORE_ERRORS as error:
+                self._note_failure(error)
+                await anyio.sleep(self._pause_s())
+                continue
+            self._note_success()
+            await self._bell.wait(member.pause_s())
+            await anyio.sleep(member.gap_s())
+
+    async def _exchange(self, link: RedisLink, member: FleetMember, tasks: TaskGroup) -> None:
+        """Send a report; begin an epoch if there is no allocator."""
+        membership = member.membership
+        known = membership.epoch
+        found = await link.send(known, write(member.report()))
+        own = self.participant.allocator
+        is_lost = found.owner == membership.member and (own is None or own.epoch != found.epoch)
+        if found.is_alive and found.epoch >= known and not is_lost:
+            membership.join(found.epoch)
+            self._count = found.count
+        else:
+            claim = await link.claim(known, self._count)
+            membership.join(claim.epoch)
+            if claim.is_mine:
+                allocator = RedisAllocator(claim, link, self.participant)
+                tasks.start_soon(self._allocate, allocator)
+        if membership.epoch != known:
+            self._bell.ring()  # the new allocator needs a report
+
+    async def _allocate(self, allocator: RedisAllocator) -> None:
+        try:
+            await allocator.serve()
+        except STORE_ERRORS as error:
+            self._note_failure(error)
+
+    async def _receive(self, link: RedisLink, member: FleetMember) -> None:
+        while True:
+            try:
+                data = await link.take_grant(_WAIT_S)
+                if data is not None:
+                    grant = read_message(data)
+                    if isinstance(grant, Grant):
+                        member.receive(grant)
+            except STORE_ERRORS as error:
+                self._note_failure(error)
+                await anyio.sleep(self._pause_s())
+            except InvalidValueError as error:
+                log_event(logging.WARNING, "apf.fleet-message-refused", error=str(error))
+
+    async def _leave(self, link: RedisLink, member: FleetMember) -> None:
+        if self.participant.leave():
+            with suppress(*STORE_ERRORS):
+                await link.leave(write(Leave(member.membership.member)))
+        with suppress(*STORE_ERRORS):
+            await link.aclose()
+
+    # Failures of the store
+
+    def _pause_s(self) -> float:
+        longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self._failures, 16))
+        return random.uniform(longest / 2, longest)  # noqa: S311 - not for security
+
+    def _note_failure(self, error: BaseException) -> None:
+        """Log the first of several failures."""
+        if not self._failures:
+            cause = str(error) or type(error).__name__
+            log_event(logging.WARNING, "apf.fleet-store-failed", fleet=self.participant.name, error=cause)
+        self._failures += 1
+
+    def _note_success(self) -> None:
+        if self._failures:
+            log_event(logging.INFO, "apf.fleet-store-answers", fleet=self.participant.name, failures=self._failures)
+            self._failures = 0
+
+    def __repr__(self) -> str:
+        return f"<RedisFleet at {self._address}: {self.participant!r}>"
+
+
+def _is_asyncio() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,118 @@
+"""The steps of a fleet's protocol that Redis runs as one: Lua scripts.
+
+The keys of a fleet are in one hash slot of a cluster:
+
+- ``state``: a hash with the latest ``epoch``, its ``owner``, the time ``until`` which the owner is thought to be alive,
+  the ``count`` of reports, which shows whether Redis has lost data, ``unsure`` if it has and the members' leases from
+  before may still hold, and ``m:MEMBER`` for each member that may have a grant; all in one key, so that Redis loses
+  nothing or everything if it evicts keys
+- ``reports``: a list of messages to the allocator
+- ``to:MEMBER``: a list with the latest grant of one member
+
+Time is that of Redis, in milliseconds. It only decides when another member may begin an epoch. Whatever the clock
+does, no seats depend on it: an allocator's grants are stored only as long as its epoch is the latest one.
+"""
+
+from typing import Final
+
+__all__ = ["CLAIM", "GRANT", "LEAVE", "RESIGN", "SEND"]
+
+_NOW: Final = """
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+"""
+
+# The time of an owner can't be later than now + patience, unless the clock has been set back. What isn't a number, or
+# is too large to be exact, is not ours.
+_STATE: Final = (
+    _NOW
+    + """
+local kept = redis.call('HMGET', KEYS[1], 'epoch', 'until', 'owner', 'count')
+local function number(value)
+  local found = tonumber(value or 0) or 0
+  return found >= 0 and found < 2^52 and found or 0
+end
+local epoch, ends, count = number(kept[1]), number(kept[2]), number(kept[4])
+local function is_alive(patience) return ends > now and ends <= now + patience end
+"""
+)
+
+# Register a member, and append its report, if that is for an allocator that lives. KEYS: state, reports. ARGV: member,
+# report, its epoch, patience, the most reports, how long to keep keys. Returns the epoch, whether its allocator is
+# alive, its owner, and the count.
+SEND: Final = (
+    _STATE
+    + """
+redis.call('HSET', KEYS[1], 'm:' .. ARGV[1], '')
+count = redis.call('HINCRBY', KEYS[1], 'count', 1)
+redis.call('PEXPIRE', KEYS[1], ARGV[6])
+local alive = is_alive(tonumber(ARGV[4]))
+if alive and epoch == tonumber(ARGV[3]) then
+  redis.call('RPUSH', KEYS[2], ARGV[2])
+  redis.call('LTRIM', KEYS[2], -ARGV[5], -1)
+  redis.call('PEXPIRE', KEYS[2], ARGV[6])
+end
+return {epoch, alive and 1 or 0, kept[3] or '', count}
+"""
+)
+
+# Begin an epoch, unless the allocator of the latest one is alive and isn't the caller. KEYS: state, reports. ARGV:
+# member, the latest epoch and count that it knows, patience. Returns the latest epoch, whether the caller has begun it,
+# whether Redis has lost nothing, and the members.
+CLAIM: Final = (
+    _STATE
+    + """
+local known = tonumber(ARGV[2])
+if epoch >= known and is_alive(tonumber(ARGV[4])) and kept[3] ~= ARGV[1] then return {epoch, 0, 0, {}} end
+local is_sure = redis.call('HEXISTS', KEYS[1], 'unsure') == 0
+local intact = is_sure and epoch > 0 and epoch >= known and count >= tonumber(ARGV[3])
+if not intact then redis.call('HSET', KEYS[1], 'unsure', 1) end
+epoch = math.max(epoch, known) + 1
+redis.call('HSET', KEYS[1], 'epoch', epoch, 'owner', ARGV[1], 'until', now + ARGV[4], 'count', count + 1)
+redis.call('DEL', KEYS[2])
+local members = {}
+for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+  if field:sub(1, 2) == 'm:' then members[#members + 1] = field:sub(3) end
+end
+return {epoch, 1, intact and 1 or 0, members}
+"""
+)
+
+# Store grants, if the epoch is the latest one, and forget members whose leases have ended, if no reports wait.
+# KEYS: state, reports, and a list for each grant. ARGV: epoch, owner, patience, how long to keep a grant, whether all
+# members that may have grants are known now, the number of members to forget, these members, the grants. Returns
+# whether the epoch is the latest one.
+GRANT: Final = (
+    _NOW
+    + """
+local kept = redis.call('HMGET', KEYS[1], 'epoch', 'owner')
+if kept[1] ~= ARGV[1] or kept[2] ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], 'until', now + ARGV[3])
+if ARGV[5] == '1' then redis.call('HDEL', KEYS[1], 'unsure') end
+local forgotten = tonumber(ARGV[6])
+if redis.call('LLEN', KEYS[2]) == 0 then
+  for i = 7, 6 + forgotten do redis.call('HDEL', KEYS[1], 'm:' .. ARGV[i]) end
+end
+for i = 3, #KEYS do
+  redis.call('DEL', KEYS[i])
+  redis.call('RPUSH', KEYS[i], ARGV[forgotten + 4 + i])
+  redis.call('PEXPIRE', KEYS[i], ARGV[4])
+end
+return 1
+"""
+)
+
+# Forget a member that has ended, and tell the allocator. KEYS: state, reports, its grants. ARGV: member, message, how
+# long to keep keys.
+LEAVE: Final = """
+redis.call('HDEL', KEYS[1], 'm:' .. ARGV[1])
+redis.call('DEL', KEYS[3])
+redis.call('RPUSH', KEYS[2], ARGV[2])
+redis.call('PEXPIRE', KEYS[2], ARGV[3])
+"""
+
+# Let another member begin an epoch at once. KEYS: state. ARGV: epoch, owner.
+RESIGN: Final = """
+local kept = redis.call('HMGET', KEYS[1], 'epoch', 'owner')
+if kept[1] == ARGV[1] and kept[2] == ARGV[2] then redis.call('HSET', KEYS[1], 'until', 0) end
+"""

@@ -1,0 +1,104 @@
+"""Connections of Unix sockets that are read by the event loop itself.
+
+Under asyncio, anyio registers a Unix socket with the event loop anew for each read, which takes longer than the rest of
+a short exchange, and a wait that is cancelled just when it is over makes the event loop log an InvalidStateError. The
+event loop's own streams have neither.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+from anyio.abc import ByteStream, SocketAttribute, SocketListener
+
+__all__ = ["LoopStream", "accept_stream", "connect_stream"]
+
+
+class LoopStream(ByteStream):
+    """A connection that asyncio reads and writes, as a stream of anyio."""
+
+    def __init__(self, raw: socket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._raw = raw
+        self._reader = reader
+        self._writer = writer
+        writer.transport.set_write_buffer_limits(0)  # so that what has been sent isn't lost by closing
+
+    @property
+    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
+        return {SocketAttribute.raw_socket: lambda: self._raw}
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        """Return the next bytes; raise EndOfStream if the peer has closed the connection."""
+        part = await self._reader.read(max_bytes)
+        if not part:
+            raise anyio.EndOfStream
+        return part
+
+    async def send(self, item: bytes) -> None:
+        """Pass all of ``item`` to the operating system, and wait while the peer doesn't read."""
+        self._writer.write(item)
+        await self._writer.drain()
+
+    async def send_eof(self) -> None:
+        """Send no more."""
+        self._writer.write_eof()
+
+    async def aclose(self) -> None:
+        """Close the connection at once."""
+        self._writer.transport.abort()
+        await anyio.lowlevel.checkpoint()
+
+
+async def connect_stream(path: Path) -> ByteStream:
+    """Connect to the socket at ``path``."""
+    stream = await anyio.connect_unix(path)
+    return await _loop_stream(stream.extra(SocketAttribute.raw_socket)) if _is_asyncio() else stream  # noqa: S610
+
+
+async def accept_stream(listener: SocketListener) -> ByteStream:
+    """Return the next connection; raise OSError if there is no file descriptor for it."""
+    if not _is_asyncio():
+        try:
+            return await listener.accept()
+        except anyio.BrokenResourceError as error:
+            raise OSError(str(error.__cause__)) from error
+    listening = listener.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
+    while True:
+        try:
+            raw, _ = listening.accept()
+        except BlockingIOError:
+            await _readable(listening)
+        else:
+            return await _loop_stream(raw)
+
+
+async def _readable(listening: socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(listening, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(listening)
+
+
+async def _loop_stream(raw: socket) -> LoopStream:
+    """Return the connection ``raw``, which nothing has been read from."""
+    raw.setblocking(False)  # noqa: FBT003 - it takes no keyword
+    try:
+        return LoopStream(raw, *await asyncio.open_unix_connection(sock=raw))
+    except BaseException:
+        raw.close()
+        raise
+
+
+def _is_asyncio() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,96 @@
+"""Predict how long a request will wait that has just joined its queue.
+
+The wait is the work ahead in the request's own queue, divided by the seats that this queue gets (see `QueueDrain`), and
+the time until the level's next seats come free. What waits in other queues matters only through the share of the own
+one: a flow with nothing ahead isn't kept waiting by the backlog of another flow.
+
+The work of a request is its width times the learned duration of its route. A prediction takes constant time, and so
+does each request that joins or leaves a queue. Nothing is predicted before a duration is known.
+"""
+
+from typing import TYPE_CHECKING
+
+from apf_middleware.estimation import LearnedCosts
+from apf_middleware.fairqueuing.level_drains import LevelDrains
+from apf_middleware.runtime.admission import Admission
+
+if TYPE_CHECKING:
+    from apf_middleware.runtime.level import LevelRuntime
+
+__all__ = ["WaitPrediction"]
+
+
+class WaitPrediction:
+    """Predict waits from the ``costs`` of routes and from all requests that begin and end to wait."""
+
+    __slots__ = ("_costs", "_joined", "_levels")
+
+    def __init__(self, costs: LearnedCosts) -> None:
+        self._costs = costs
+        self._levels: dict[LevelRuntime, LevelDrains] = {}
+        self._joined: dict[Admission, tuple[int, int]] = {}  # the work, and the part that counts as ahead of others
+
+    def predict(self, now: int, admission: Admission) -> int | None:
+        """Return the wait of a request that is the newest of its queue and hasn't joined; None if it is unknown."""
+        runtime, queue = admission.destination.runtime, admission.queue
+        level = self._levels.get(runtime)
+        typical_ns = self._duration_ns(admission) if level is None or not level.typical_ns else level.typical_ns
+        if queue is None or not typical_ns:
+            return None
+        shared = runtime.shared
+        seats = max(shared.queueset.seats_in_use, shared.limits.min)
+        drain = None if level is None else level.drains.get(queue)
+        if not seats:
+            return None
+        if level is None or drain is None:  # it has no work ahead
+            others = 0 if level is None else len(level.drains)
+            return _next_seat_ns(typical_ns, seats, others, admission.width)
+        fair = seats * drain.weight / level.weights
+        ahead_ns = drain.wait_ns(drain.seats(now, fair, queue.seats_in_use, typical_ns))
+        if ahead_ns is None:
+            return None
+        return ahead_ns + _next_seat_ns(typical_ns, seats, len(level.drains) - 1, admission.width)
+
+    def join(self, now: int, admission: Admission, *, counts: bool) -> None:
+        """Note that a request begins to wait; unless it ``counts``, it isn't ahead of later ones."""
+        queue = admission.queue
+        assert queue is not None, "a waiting request has a queue"
+        runtime = admission.destination.runtime
+        level = self._levels.get(runtime)
+        if level is None:
+            level = self._levels[runtime] = LevelDrains()
+        duration_ns = self._duration_ns(admission)
+        if duration_ns:
+            level.learn(duration_ns)
+        work = admission.width * (duration_ns or level.typical_ns)
+        ahead = work if counts else 0
+        level.open(now, queue).join(ahead)
+        self._joined[admission] = work, ahead
+
+    def leave(self, now: int, admission: Admission, *, is_seated: bool) -> None:
+        """Note that a request doesn't wait any more; ignore one that never joined."""
+        joined, queue, runtime = self._joined.pop(admission, None), admission.queue, admission.destination.runtime
+        if joined is None or queue is None:
+            return
+        level = self._levels[runtime]
+        drain = level.drains[queue]
+        work, ahead = joined
+        drain.leave(ahead)
+        if is_seated:
+            drain.serve(now, work)
+        if not drain.waiting:
+            level.close(queue)
+            if not level.drains and runtime.shared.is_over:
+                del self._levels[runtime]  # a level that has been deleted
+
+    def _duration_ns(self, admission: Admission) -> int:
+        known = self._costs.guess(admission.destination.route)
+        return 0 if known is None else int(known.duration_ns)
+
+    def __repr__(self) -> str:
+        return f"<WaitPrediction: {len(self._joined)} requests wait>"
+
+
+def _next_seat_ns(typical_ns: int, seats: int, others: int, width: int) -> int:
+    """Return the time until ``width`` of the level's ``seats`` come free, if half of ``others`` come first."""
+    return int(typical_ns * (width + others / 2) / seats)

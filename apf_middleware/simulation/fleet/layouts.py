@@ -1,0 +1,70 @@
+"""Layouts of the processes that serve a scenario: one big server, a static split of its seats, or a fleet."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from apf_middleware.config import Configuration
+from apf_middleware.config.fleet import FleetSettings
+from apf_middleware.config.scenario import Scenario
+from apf_middleware.exceptions import InvalidValueError
+
+__all__ = ["LAYOUTS", "layout", "of_members"]
+
+_Layout = tuple[Scenario, Configuration]
+
+
+def _one_server(scenario: Scenario, configuration: Configuration) -> _Layout:
+    members = None if scenario.members is None else replace(scenario.members, count=1, events=())
+    return replace(scenario, members=members), _without_fleet(configuration)
+
+
+def _split(scenario: Scenario, configuration: Configuration) -> _Layout:
+    """Return members without a fleet; the simulation gives each its part of the seats."""
+    count = _count(scenario)
+    seats = configuration.server.total
+    backend = replace(scenario.backend, places=scenario.backend.places or seats)
+    server = replace(configuration.server, seats=max(1, seats // count), fleet=None)
+    assert scenario.members is not None, "they have been counted"
+    members = replace(scenario.members, events=())
+    return replace(scenario, backend=backend, members=members), replace(configuration, server=server)
+
+
+def _fleet(scenario: Scenario, configuration: Configuration) -> _Layout:
+    _count(scenario)
+    server = configuration.server
+    if server.fleet is not None:
+        return scenario, configuration
+    return scenario, replace(configuration, server=replace(server, fleet=FleetSettings()))
+
+
+def _count(scenario: Scenario) -> int:
+    if scenario.members is None:
+        raise InvalidValueError("members", None, "a comparison of fleets needs them", "Write members in the scenario")
+    return scenario.members.count
+
+
+def _without_fleet(configuration: Configuration) -> Configuration:
+    return replace(configuration, server=replace(configuration.server, fleet=None))
+
+
+LAYOUTS: Final[Mapping[str, Callable[[Scenario, Configuration], _Layout]]] = {
+    "one-server": _one_server,
+    "split": _split,
+    "fleet": _fleet,
+}
+"""Layouts by name: one process with all seats; members with equal parts of the seats; members that share the seats."""
+
+
+def layout(name: str, scenario: Scenario, configuration: Configuration) -> _Layout:
+    """Return the scenario and the configuration in the layout of this name."""
+    return LAYOUTS[name](scenario, configuration)
+
+
+def of_members(scenario: Scenario, configuration: Configuration) -> Configuration:
+    """Return the configuration of each process: without members, one server has all the seats of its fleet."""
+    members = scenario.members
+    if members is not None and members.events and configuration.server.fleet is None:
+        rule, hint = "events happen to a fleet, and the server has none", "Write fleet in the Server document"
+        raise InvalidValueError("members.events", members.events[0].type, rule, hint)
+    return _without_fleet(configuration) if members is None else configuration

@@ -1,0 +1,1 @@
+"""Several hosts, one budget of seats: see README.md."""

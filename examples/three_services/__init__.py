@@ -1,0 +1,1 @@
+"""Three services that pass deadlines and criticality on: see README.md."""

@@ -1,0 +1,37 @@
+"""A service that is slow (``/slow``), and one that asks another service how much time is left (``/ask``)."""
+
+import asyncio
+import os
+
+import httpx
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from apf_middleware import APFMiddleware
+from apf_middleware.adapters.deadlines import DeadlineHeaders
+from apf_middleware.config import load
+
+__all__ = ["app"]
+
+
+async def slow(request: Request) -> Response:
+    await asyncio.sleep(3)
+    return PlainTextResponse("done")
+
+
+async def left(request: Request) -> Response:
+    return JSONResponse(request.scope["apf"].remaining)
+
+
+async def ask(request: Request) -> Response:
+    """Take a part of the time, and ask the service of this address, which may ask another one."""
+    await asyncio.sleep(0.1)
+    async with httpx.AsyncClient(event_hooks={"request": [DeadlineHeaders().tell_async]}, trust_env=False) as client:
+        answer = await client.get(request.query_params["of"])
+    return JSONResponse([request.scope["apf"].remaining, answer.json()])
+
+
+app = Starlette(routes=[Route("/slow", slow), Route("/left", left), Route("/ask", ask)])
+app = APFMiddleware(app, load(os.environ["DEADLINE_CONFIG"]))  # type: ignore[assignment]

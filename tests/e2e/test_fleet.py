@@ -1,0 +1,123 @@
+"""Four real workers share ten seats of a backend that counts who is in flight, while some of them are killed."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.e2e.fleet_load import SEATS, Backend, Load, backend_and_environment, loaded, until
+from tests.support.servers import Server, serve
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@contextlib.asynccontextmanager
+async def fleet(folder: Path, patience_s: int = 10) -> AsyncIterator[tuple[Server, Backend, Load]]:
+    """Run four workers under load; a worker that doesn't answer uvicorn for ``patience_s`` is replaced."""
+    folder.chmod(0o700)  # noqa: ASYNC240
+    settings = f"{{name: shop, directory: {folder}, lease: 2s}}"
+    async with backend_and_environment(folder, settings) as (backend, variables):
+        options = "--workers", "4", "--timeout-worker-healthcheck", str(patience_s)
+        variables["APF_RUNTIME_DIR"] = str(folder)  # for the command line
+        start = serve("tests.e2e.fleet_member:app", *options, environment=variables, ready="/metrics")
+        server = await asyncio.to_thread(start.__enter__)
+        try:
+            # Connections are kept, so workers that start later would get none.
+            await until(lambda: len(members_of(folder)) == 4)
+            async with loaded([server.url]) as load:
+                yield server, backend, load
+        finally:
+            await asyncio.to_thread(start.__exit__, None, None, None)
+
+
+def allocator_of(folder: Path) -> int:
+    """Return the process that holds the lock of the latest epoch."""
+    path = max(
+        (path for path in (folder / "fleet-shop").glob("epoch-*") if path.suffix != ".sock"),
+        key=lambda one: int(one.name.partition("-")[2]),
+    )
+    inode = path.stat().st_ino
+    for line in Path("/proc/locks").read_text().splitlines():
+        fields = line.split()
+        if fields[5].endswith(f":{inode}"):
+            return int(fields[4])
+    raise AssertionError(f"nobody holds {path}")
+
+
+def members_of(folder: Path) -> set[int]:
+    return {int(path.name.split("-")[1]) for path in (folder / "fleet-shop").glob("member-*")}
+
+
+async def quiet(load: Load) -> None:
+    """Wait until no request has ended for a while."""
+    async with asyncio.timeout(30):
+        done = -1
+        while load.statuses[200] != done:
+            done = load.statuses[200]
+            await asyncio.sleep(0.5)
+
+
+async def test_the_budget_holds_while_workers_and_the_allocator_are_killed(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as (_, backend, load):
+        await until(lambda: load.statuses[200] > 300 and backend.in_flight == SEATS)
+        assert len(members_of(tmp_path)) == 4
+        for is_allocator in (True, False):
+            allocator = allocator_of(tmp_path)
+            victim = allocator if is_allocator else min(members_of(tmp_path) - {allocator})
+            done, broken = backend.finished, load.broken
+            os.kill(victim, signal.SIGKILL)
+            await until(lambda: backend.finished > done + 300 and backend.in_flight == SEATS)  # noqa: B023
+            await until(lambda: len(members_of(tmp_path) - {victim}) == 4)  # noqa: B023 - uvicorn starts another one
+            assert load.broken - broken <= 30
+        assert backend.most == SEATS
+        assert load.statuses.keys() == {200}
+
+
+async def test_a_stopped_worker_loses_its_seats_and_returns(tmp_path: Path) -> None:
+    """Its requests are in flight at the backend while it is stopped, so the seats that others get are beyond these."""
+    async with fleet(tmp_path, patience_s=100) as (_, backend, load):
+        await until(lambda: load.statuses[200] > 300)
+        # Which workers accept the connections is random, so the busiest one is stopped.
+        others = members_of(tmp_path) - {allocator_of(tmp_path)}
+        victim = max(others, key=lambda worker: load.workers[str(worker)])
+        os.kill(victim, signal.SIGSTOP)
+        try:
+            await asyncio.sleep(2.5)  # longer than the lease
+            done = backend.finished
+            await until(lambda: backend.finished > done + 200)
+        finally:
+            os.kill(victim, signal.SIGCONT)
+        served = load.workers[str(victim)]
+        await until(lambda: load.workers[str(victim)] > served + 20)
+        # Requests that had their seats when the worker was stopped may call the backend when it goes on; the other
+        # three workers had at least one seat each then.
+        assert backend.most <= SEATS + SEATS - 3
+        assert load.statuses.keys() == {200}
+        assert min(load.served.values()) > 0
+
+
+async def test_the_command_line_shows_all_members_and_operates_all(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as (_, _, load):
+        await until(lambda: load.statuses[200] > 100)
+        command = [sys.executable, "-m", "apf_middleware", "queue"]
+        environment = {**os.environ, "APF_RUNTIME_DIR": str(tmp_path)}
+        top = await anyio.run_process([*command, "top", "--fleet", "-n", "0.1"], env=environment)
+        text = top.stdout.decode()
+        assert text.count("allocator") == 1, text
+        assert all(str(process) in text for process in members_of(tmp_path))
+        await anyio.run_process([*command, "operate", "web", "--action", "pause"], env=environment)
+        await quiet(load)
+        done = load.statuses[200]
+        await anyio.run_process([*command, "operate", "web", "--action", "open"], env=environment)
+        await until(lambda: load.statuses[200] > done + 100)

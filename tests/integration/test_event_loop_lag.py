@@ -1,0 +1,84 @@
+"""The lag of real event loops: asyncio, uvloop and trio."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+import uvloop
+
+from apf_middleware.runtime.event_loop_lag import EventLoopLag
+
+MS = 10**6
+SECOND = 10**9
+Run = Callable[[Callable[[], Awaitable[Any]]], Any]
+
+LOOPS: dict[str, tuple[Run, Callable[[float], Awaitable[None]]]] = {
+    "asyncio": (lambda main: asyncio.run(main()), asyncio.sleep),  # type: ignore[arg-type]
+    "uvloop": (lambda main: uvloop.run(main()), asyncio.sleep),  # type: ignore[arg-type]
+    "trio": (trio.run, trio.sleep),
+}
+
+
+def meter() -> EventLoopLag:
+    return EventLoopLag(time.monotonic_ns, is_busy=lambda: True, on_rest=lambda: None)
+
+
+def block(duration_ns: int) -> None:
+    end = time.monotonic_ns() + duration_ns
+    while time.monotonic_ns() < end:
+        pass
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_that_blocks_is_late(name: str) -> None:
+    run, sleep = LOOPS[name]
+    lag = meter()
+
+    async def main() -> None:
+        lag.begin()
+        end = time.monotonic_ns() + 2 * SECOND
+        while time.monotonic_ns() < end:
+            block(30 * MS)
+            await sleep(0.001)
+
+    run(main)
+
+    assert lag.probes >= 5
+    assert lag.quantile(0.99) > 15 * MS
+    assert lag.window.share_above(2 * MS) > 0.5
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_another_loop_is_measured_anew(name: str) -> None:
+    run, sleep = LOOPS[name]
+    lag = meter()
+
+    async def main() -> None:
+        lag.begin()
+        await sleep(0.65)
+
+    for _ in range(2):
+        before = lag.probes
+        run(main)
+        assert lag.probes > before
+        lag.begin()  # without a loop, nothing is scheduled
+        time.sleep(0.02)
+    assert lag.window.count_above(SECOND) == 0
+
+
+def test_an_idle_loop_is_hardly_woken() -> None:
+    lag = meter()
+
+    async def main() -> float:
+        lag.begin()
+        begin = time.process_time()
+        await asyncio.sleep(1.5)
+        return time.process_time() - begin
+
+    used = asyncio.run(main())
+
+    assert lag.probes <= 8 or lag.window.count_above(2 * MS)  # a machine that is busy with other things is late
+    assert used < 0.02 * lag.probes / 10

@@ -1,0 +1,167 @@
+"""Members on one host meet, share one budget, and replace an allocator that has gone."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+
+import anyio
+import pytest
+
+from apf_middleware.asgi.fleet import fleet_directory
+from apf_middleware.config.fleet import FleetSettings
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.runtime.fleet.frames import framed
+from apf_middleware.runtime.fleet.host_directory import HostDirectory
+from tests.support.fleet_members import SEATS, FleetProcess, running, until, waits
+
+pytestmark = pytest.mark.anyio
+
+
+class Member(FleetProcess):
+    """A member that meets the others in ``directory``."""
+
+    def __init__(self, directory: Path, more: str = "") -> None:
+        super().__init__(f"directory: {directory}, interval: 50ms, lease: 600ms{more}")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o700)
+    return tmp_path
+
+
+async def test_one_member_gets_all_seats_that_it_needs(directory: Path) -> None:
+    member = Member(directory)
+    assert member.arrive("early").is_waiting, "it begins with nothing"
+    async with running(member):
+        admissions = [member.arrive("a") for _ in range(SEATS + 3)]
+        await until(lambda: member.in_use == SEATS, member)
+        assert waits(admissions) == 4
+    assert member.controller.member is None
+
+
+async def test_two_members_divide_the_seats_by_their_demand(directory: Path) -> None:
+    one, two = Member(directory), Member(directory)
+    async with running(one, two):
+        first = [one.arrive("a") for _ in range(20)]
+        await until(lambda: one.in_use == SEATS, one, two)
+        for _ in range(20):
+            two.arrive("b")
+        for admission in first[:SEATS]:
+            one.controller.release(admission)
+        for _ in range(20):
+            running_now = [admission for admission in first if admission.is_seated]
+            for admission in running_now:
+                one.controller.release(admission)
+            await anyio.sleep(0.01)
+        await until(lambda: two.in_use == SEATS, one, two)
+
+
+async def test_seats_that_one_member_has_to_spare_go_to_the_other(directory: Path) -> None:
+    one, two = Member(directory), Member(directory)
+    async with running(one, two):
+        await until(lambda: one.seats >= 1 and two.seats >= 1, one, two)
+        admissions = [two.arrive("b") for _ in range(SEATS - 1)]
+        await until(lambda: not waits(admissions), one, two)
+        assert one.arrive("a").is_seated, "each member keeps a seat"
+
+
+async def test_a_member_that_leaves_gives_its_seats_back_at_once(directory: Path) -> None:
+    one, two = Member(directory), Member(directory)
+    async with running(one, two):
+        first = [one.arrive("a") for _ in range(SEATS)]
+        await until(lambda: one.in_use >= SEATS - 1, one, two)
+        one.scope.cancel()
+        for admission in first:
+            one.controller.leave(admission)
+        second = [two.arrive("b") for _ in range(SEATS)]
+        await until(lambda: not waits(second), two)
+
+
+async def test_another_member_takes_over_when_the_allocator_has_gone(directory: Path) -> None:
+    one, two = Member(directory), Member(directory)
+    async with running(one):
+        await until(lambda: one.seats >= 1, one)
+        assert one.fleet.participant.allocator is not None
+        async with running(two):
+            await until(lambda: two.seats >= 1, one, two)
+            one.scope.cancel()
+            admissions = [two.arrive("b") for _ in range(SEATS)]
+            await until(lambda: not waits(admissions), two)
+            assert two.fleet.participant.allocator is not None
+            assert two.fleet.participant.allocator.epoch >= 2
+
+
+async def test_an_allocator_that_doesn_t_answer_is_replaced(directory: Path) -> None:
+    """It is alive and holds its lock, but its event loop is blocked, for example."""
+    silent = HostDirectory(fleet_directory(FleetSettings(name="shop", directory=str(directory))))
+    silent.directory.mkdir(mode=0o700)
+    lock = silent.begin_epoch(1)
+    assert lock is not None
+    member = Member(directory)
+    async with await anyio.create_unix_listener(silent.socket_path(1)), running(member):
+        admission = member.arrive("a")
+        await until(lambda: admission.is_seated, member)
+    assert silent.latest_epoch() == 2
+    lock.release()
+
+
+async def test_a_member_without_an_allocator_has_its_floor_and_then_returns(directory: Path) -> None:
+    one, two = (
+        Member(directory, ", fallback: {members: 4, share: 0.5}"),
+        Member(directory, ", fallback: {members: 4, share: 0.5}"),
+    )
+    assert [one.arrive("a").is_seated for _ in range(2)] == [True, False]
+    async with running(one, two):
+        await until(lambda: one.in_use == 2, one, two)
+
+
+@pytest.mark.parametrize("sent", [framed(b"nonsense"), framed(b'{"v": 99}'), b"\xff\xff\xff\xff", b"\x00", b""])
+async def test_a_peer_that_sends_nonsense_harms_nobody(directory: Path, sent: bytes) -> None:
+    member = Member(directory)
+    async with running(member):
+        await until(lambda: member.seats >= 1, member)
+        path = fleet_directory(FleetSettings(name="shop", directory=str(directory))) / "epoch-1.sock"
+        async with await anyio.connect_unix(path) as stream:
+            await stream.send(sent or b" ")
+        admissions = [member.arrive("a") for _ in range(SEATS)]
+        await until(lambda: not waits(admissions), member)
+
+
+@pytest.mark.parametrize(
+    ("configured", "environment", "expected"),
+    [
+        ("/run/shop", {}, "/run/shop/fleet-app"),
+        ("", {"XDG_RUNTIME_DIR": "/run/user/7"}, "/run/user/7/apf/fleet-app"),
+        ("/run/shop", {"APF_RUNTIME_DIR": "/elsewhere"}, "/elsewhere/fleet-app"),
+    ],
+)
+async def test_the_place_where_members_meet(configured: str, environment: Mapping[str, str], expected: str) -> None:
+    assert str(fleet_directory(FleetSettings(directory=configured), environment)) == expected
+
+
+async def test_a_directory_that_others_can_change_is_refused(directory: Path) -> None:
+    directory.chmod(0o777)  # noqa: ASYNC240
+    with pytest.raises(InvalidValueError, match="other users must not have write access"):
+        Member(directory)
+
+
+async def test_a_server_without_lifespan_is_told_why_it_has_no_seats(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    member = Member(directory)
+    for _ in range(3):
+        member.fleet.participant.warn_unless_begun()
+    [record] = caplog.records
+    assert "the server sends no lifespan messages" in record.getMessage()
+    async with running(member):
+        await until(lambda: member.seats >= 1, member)
+        member.fleet.participant.warn_unless_begun()
+    assert sum("lifespan" in record.getMessage() for record in caplog.records) == 1
+
+
+async def test_without_posix_locks_only_redis_is_a_store(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apf_middleware.asgi.fleet.os", SimpleNamespace(name="nt"))
+    with pytest.raises(InvalidValueError, match="Give the URL of a Redis server"):
+        Member(directory)
+    FleetProcess("store: 'redis://127.0.0.1'")

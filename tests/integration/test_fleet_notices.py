@@ -1,0 +1,239 @@
+"""What operators change at one member of a fleet reaches the others, and those that join later."""
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from apf_middleware.asgi.admin.dumps import dump_fleet
+from apf_middleware.asgi.admin.formatting import Formatter
+from apf_middleware.asgi.reload import ConfigurationOrigin
+from apf_middleware.asgi.service import Service
+from apf_middleware.config import load
+from apf_middleware.exceptions import QueueConflictError, QueueNotFoundError
+from apf_middleware.gates import Gates
+
+pytestmark = pytest.mark.anyio
+
+CONFIGURATION = """
+apiVersion: apf/v1
+kind: Server
+spec:
+  seats: {seats}
+  defaults: none
+  fleet: {{name: shop, directory: {directory}, interval: 50ms, lease: 10s}}
+  gates: [{{name: pool, capacity: 3}}]
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {{name: web}}
+spec: {{shares: 10, gates: [pool]}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {{name: batch}}
+spec: {{shares: 5}}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: all}}
+spec: {{level: web, rules: [{{httpRules: [{{}}]}}]}}
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    tmp_path.chmod(0o700)
+    return tmp_path
+
+
+def service(directory: Path, seats: int = 8) -> Service:
+    """Return a server with files of its own."""
+    path = directory / f"{seats}-{len(list(directory.glob('*.yaml')))}.yaml"
+    path.write_text(CONFIGURATION.format(seats=seats, directory=directory))
+    return Service(load(path), origin=ConfigurationOrigin((path,)))
+
+
+@asynccontextmanager
+async def running(*services: Service) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as tasks:
+        for one in services:
+            assert one.fleet is not None
+            await tasks.start(one.fleet.serve)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(30):
+        while not condition():  # noqa: ASYNC110 - several servers
+            await anyio.sleep(0.005)
+
+
+def has_answer(one: Service) -> bool:
+    reading = None if one.fleet is None else one.fleet.participant.reading()
+    return reading is not None and reading.members == 3
+
+
+def state(one: Service, queue: str) -> str:
+    level = one.controller.configuration.levels.get(queue)
+    return "deleted" if level is None else level.state
+
+
+async def test_queues_are_operated_everywhere(directory: Path) -> None:
+    one, two = service(directory), service(directory)
+    async with running(one, two):
+        one.queues.operate("batch", "pause")
+        await until(lambda: state(two, "batch") == "paused")
+        two.queues.operate("batch", "close")
+        await until(lambda: state(one, "batch") == "closed")
+        late = service(directory)
+        async with running(late):
+            await until(lambda: state(late, "batch") == "closed")
+            late.queues.operate("batch", "open")
+            await until(lambda: state(one, "batch") == state(two, "batch") == "open")
+
+
+async def test_queues_are_created_changed_and_deleted_everywhere(directory: Path) -> None:
+    one, two = service(directory), service(directory)
+    async with running(one, two):
+        one.queues.create("night", weight=3, max=2)
+        await until(lambda: state(two, "night") == "open")
+        two.queues.update("night", weight=9)
+        await until(lambda: one.controller.configuration.levels["night"].shares.shares == 9)
+        one.queues.delete("night", cascade=True)
+        await until(lambda: state(two, "night") == "deleted")
+
+
+async def test_an_operator_who_asks_all_members_succeeds_although_they_tell_each_other(directory: Path) -> None:
+    one, two = service(directory), service(directory)
+    async with running(one, two):
+        one.queues.create("night", weight=3)
+        await until(lambda: state(two, "night") == "open")
+        assert two.queues.create("night", weight=3).weight == 3
+        with pytest.raises(QueueConflictError, match="there is a queue of this name already"):
+            two.queues.create("night", weight=3)
+        await until(lambda: "night" in one.queues._followed)
+        with pytest.raises(QueueConflictError, match="another member of the fleet has created it otherwise"):
+            one.queues.create("night", weight=4)
+        two.queues.delete("night", cascade=True)
+        await until(lambda: state(one, "night") == "deleted")
+        one.queues.delete("night")
+        with pytest.raises(QueueNotFoundError):
+            two.queues.delete("night")
+
+
+async def test_the_allocator_may_change(directory: Path) -> None:
+    one, two = service(directory), service(directory)
+    async with running(two):
+        async with running(one):
+            one.queues.operate("batch", "close")
+            await until(lambda: state(two, "batch") == "closed")
+        late = service(directory)
+        async with running(late):
+            await until(lambda: state(late, "batch") == "closed")
+
+
+async def test_gates_are_operated_everywhere(directory: Path) -> None:
+    one, two = service(directory), service(directory)
+
+    def is_open(server: Service) -> bool:
+        assert server.controller.gates is not None
+        return next(gate for gate in server.controller.gates.list() if gate.gate == "pool").state != "held"
+
+    async with running(one, two):
+        one.notices.tell_gate("pool", None, is_open=False)
+        await until(lambda: not is_open(two))
+        late = service(directory)
+        async with running(late):
+            await until(lambda: not is_open(late))
+            late.notices.tell_gate("pool", None, is_open=True)
+            await until(lambda: is_open(two))
+            late.notices.tell_gate("pool", 3600.0, is_open=False)
+            await until(lambda: not is_open(two))
+            later = service(directory)
+            async with running(later):
+                await until(lambda: later.fleet is not None and bool(later.fleet.participant.reading()))
+                await anyio.sleep(0.2)
+                assert is_open(later), "nobody knows how much of the time is left"
+
+
+async def test_a_reload_reaches_all_and_the_newest_configuration_divides_the_seats(directory: Path) -> None:
+    one, two = service(directory), service(directory)
+    files = sorted(directory.glob("*.yaml"))  # noqa: ASYNC240 - before the servers run
+    async with running(one, two):
+        for path in files:
+            path.write_text(CONFIGURATION.format(seats=20, directory=directory))
+        assert await one.reload()
+        await until(lambda: two.configuration.server.seats == 20)
+        fleets = [server.fleet.participant for server in (one, two) if server.fleet is not None]
+        await until(lambda: [one.allocator.budget.seats for one in fleets if one.allocator is not None] == [20])
+
+
+async def test_members_with_an_older_configuration_are_warned(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = service(directory)
+    async with running(one):
+        await anyio.sleep(0.1)
+        two = service(directory, 30)
+        async with running(two):
+            assert one.fleet is not None
+            member = one.fleet.participant.member
+            assert member is not None
+            await until(lambda: member.is_outdated)
+            await until(lambda: "apf.fleet-configuration-differs" in {getattr(r, "event", "") for r in caplog.records})
+        await until(lambda: not member.is_outdated)
+
+
+async def test_a_change_that_is_not_possible_elsewhere_is_logged_there(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    one, two = service(directory), service(directory)
+    async with running(one, two):
+        for key in ("queue:batch", "gate:none", "unknown"):
+            assert one.fleet is not None
+            assert one.fleet.participant.member is not None
+            one.fleet.participant.member.tell(key, '{"level": {"kind": "Nonsense"}, "seconds": null, "open": true}')
+        one.queues.operate("web", "pause")
+        await until(lambda: state(two, "web") == "paused")
+    refused = [record for record in caplog.records if getattr(record, "event", "") == "apf.fleet-notice-refused"]
+    assert {record.apf["key"] for record in refused} == {"queue:batch", "gate:none"}  # type: ignore[attr-defined]
+
+
+async def test_the_dump_shows_all_members_whichever_is_asked(directory: Path) -> None:
+    one, two, three = service(directory), service(directory), service(directory, 30)
+    async with running(one, two, three):
+        await until(
+            lambda: all(s.fleet and (r := s.fleet.participant.reading()) and r.members for s in (one, two, three))
+        )
+        found = [json.loads(await dump_fleet(server, Formatter(0), {}, as_json=True)) for server in (one, two, three)]
+        assert [answer["seats"] for answer in found] == [8, 8, 30], "each server's own configuration"
+        for answer in found:
+            members = answer["members"]
+            assert len({member["member"] for member in members}) == 3
+            assert [member["is_allocator"] for member in members].count(True) == 1
+            assert [member["is_outdated"] for member in members].count(True) == 2
+            assert all(member["age"] < 10 for member in members)
+        text = (await dump_fleet(one, Formatter(0), {}, as_json=False)).decode()
+        assert text.splitlines()[0].split(",")[0] == "MemberName"
+        assert len(text.splitlines()) == 4
+
+
+async def test_the_dump_of_a_server_without_a_fleet_or_an_answer_is_empty(directory: Path) -> None:
+    path = directory / "alone.yaml"
+    path.write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 5}\n")
+    assert json.loads(await dump_fleet(Service(load(path)), Formatter(0), {}, as_json=True))["members"] == []
+    assert json.loads(await dump_fleet(service(directory), Formatter(0), {}, as_json=True))["members"] == []
+
+
+def test_without_a_fleet_nobody_is_told(directory: Path) -> None:
+    alone = service(directory)
+    alone.queues.operate("batch", "close")
+    assert state(alone, "batch") == "closed"
+    assert isinstance(alone.controller.gates, Gates)

@@ -1,0 +1,132 @@
+"""What balancers learn: the header of responses and rejections, the document, and the readiness probe."""
+
+import base64
+import json
+
+import anyio
+import httpx
+import pytest
+
+from apf_middleware.asgi import APFMiddleware
+from apf_middleware.config import Configuration
+from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, settle
+
+pytestmark = pytest.mark.anyio
+
+SECOND = 10**9
+TEXT = "loadReports: {header: text, forEverybody: true, path: /load}"
+READY = "readiness: {levels: [crowd], after: 2s, recover: 5s}"
+
+
+def reporting(*settings: str, length: int = 1) -> Configuration:
+    return configuration(seats=2, length=length, queues=1, server=f"{ALL_HEADERS}, {', '.join(settings)}")
+
+
+def pairs(header: str) -> dict[str, float]:
+    form, _, text = header.partition(" ")
+    assert form == "TEXT"
+    return {name: float(value) for name, value in (pair.split("=") for pair in text.split(","))}
+
+
+def move_clock(app: APFMiddleware, seconds: float) -> None:
+    clock = app.service.controller.now
+    app.service.controller.now = app.service.now = lambda: clock() + round(seconds * SECOND)
+
+
+async def ask(app: APFMiddleware, path: str, method: str = "GET", peer: str = "127.0.0.1") -> httpx.Response:
+    transport = httpx.ASGITransport(app, client=(peer, 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        return await client.request(method, path)
+
+
+async def test_responses_and_rejections_have_the_load() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, reporting(TEXT))
+        holders = [await protected.holder(f"/hold{number}") for number in range(2)]
+        waiting = protected.request("/waiting")
+        await settle()
+        move_clock(protected.middleware, 10)
+        rejected = protected.request("/rejected")
+        await rejected.end()
+
+        assert rejected.status == 429
+        found = pairs(rejected.headers["endpoint-load-metrics"])
+        assert found["application_utilization"] == pytest.approx(1.5, abs=0.01), "two have seats and one waits"
+        assert found["named_metrics.apf.crowd.utilization"] == pytest.approx(1.5, abs=0.01)
+        assert found["rps_fractional"] == pytest.approx(0.2, abs=0.01)
+        for number in range(2):
+            protected.finish(f"/hold{number}")
+        for exchange in (*holders, waiting):
+            await exchange.end()
+            assert exchange.headers["endpoint-load-metrics"].startswith("TEXT ")
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_only_trusted_proxies_get_the_header_by_default() -> None:
+    async with anyio.create_task_group() as tasks:
+        config = reporting("loadReports: {}", "trustedProxies: {networks: [10.0.0.0/8]}")
+        app = ProtectedApp(tasks, config).middleware
+        assert "endpoint-load-metrics-bin" not in (await ask(app, "/")).headers
+        answer = await ask(app, "/", peer="10.1.2.3")
+        base64.b64decode(answer.headers["endpoint-load-metrics-bin"], validate=True)
+        assert (await ask(app, "/load")).text == "/load", "there is no document unless it has a path"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_document() -> None:
+    async with anyio.create_task_group() as tasks:
+        app = ProtectedApp(tasks, reporting("loadReports: {header: null, path: /load}")).middleware
+        assert "endpoint-load-metrics" not in (await ask(app, "/")).headers
+        move_clock(app, 1)
+        answer = await ask(app, "/load")
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.json()["rps_fractional"] == pytest.approx(1, abs=0.1)
+        assert (await ask(app, "/load", "HEAD")).content == b""
+        assert (await ask(app, "/load", "POST")).text == "/load", "the app's own"
+        assert (await ask(app, "/load/more")).text == "/load/more"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_server_that_rejects_for_some_time_is_not_ready() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, reporting(READY))
+        app = protected.middleware
+        assert (await ask(app, "/readyz")).json() == {"ready": True, "closing": False, "rejecting": {}}
+        held = [await protected.holder(f"/hold{number}") for number in range(2)]
+        held.append(protected.request("/waiting"))
+        statuses = []
+        for _ in range(4):
+            await settle()
+            await protected.request("/rejected").end()
+            statuses.append((await ask(app, "/readyz")).status_code)
+            move_clock(app, 1)
+        assert statuses == [200, 200, 503, 503]
+        answer = (await ask(app, "/readyz")).json()
+        assert answer["ready"] is False
+        assert answer["rejecting"]["crowd"] == pytest.approx(4, abs=0.2)
+        move_clock(app, 5)
+        assert (await ask(app, "/readyz")).status_code == 200
+        for number in range(2):
+            protected.finish(f"/hold{number}")
+        for exchange in held:
+            await exchange.end()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_server_that_shuts_down_is_not_ready() -> None:
+    async with anyio.create_task_group() as tasks:
+        app = ProtectedApp(tasks, reporting(READY)).middleware
+        app.service.controller.close()
+        answer = await ask(app, "/readyz")
+        assert answer.status_code == 503
+        assert json.loads(answer.content)["closing"] is True
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_without_settings_the_paths_are_the_app_s() -> None:
+    async with anyio.create_task_group() as tasks:
+        app = ProtectedApp(tasks).middleware
+        assert (await ask(app, "/readyz")).text == "/readyz"
+        assert app.app is app._app
+        assert app.service.load_reports is None

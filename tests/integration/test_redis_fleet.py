@@ -1,0 +1,364 @@
+"""Members meet at a real Redis, share one budget, and bear a Redis that is gone, slow, or has lost everything."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+from redis.asyncio import Redis as Client
+from redis.exceptions import RedisError
+
+from apf_middleware.config.fleet import FleetSettings
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.runtime.fleet.redis_address import resolve_labels
+from tests.support import databases
+from tests.support.databases import Redis
+from tests.support.examples import seeds
+from tests.support.fleet_members import SEATS, FleetProcess, running, until, waits
+from tests.support.prerequisites import require_program
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from apf_middleware.runtime import Admission
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+
+LEASE_S = 1.0
+STATE = "apf:{shop}:state"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def server() -> Iterator[Redis]:
+    require_program(databases.redis_program(), "redis-server")
+    with databases.redis() as server:
+        yield server
+
+
+@pytest.fixture
+async def client(server: Redis) -> AsyncIterator[Client]:
+    async with Client.from_url(server.url) as client:
+        yield client
+
+
+class Member(FleetProcess):
+    """A member that meets the others at ``server``."""
+
+    def __init__(self, server: Redis, more: str = "") -> None:
+        super().__init__(f"store: '{server.url}', interval: 50ms, lease: {LEASE_S}s{more}")
+
+    @property
+    def epoch(self) -> int:
+        """The epoch in which it allocates; 0 if it doesn't."""
+        allocator = self.fleet.participant.allocator
+        return 0 if allocator is None else allocator.epoch
+
+    @property
+    def distrusts(self) -> bool:
+        """Whether it allocated with seats of members unknown to it when it began; the time now doesn't matter."""
+        allocator = self.fleet.participant.allocator
+        assert allocator is not None
+        return allocator.is_learning(0)
+
+
+async def test_the_first_member_gets_all_seats_when_no_former_lease_can_hold(server: Redis) -> None:
+    member = Member(server)
+    async with running(member):
+        began = asyncio.get_running_loop().time()
+        admissions = [member.arrive("a") for _ in range(SEATS + 3)]
+        await until(lambda: member.in_use == SEATS, member)
+        assert asyncio.get_running_loop().time() - began >= LEASE_S
+        assert waits(admissions) == 3
+    assert member.controller.member is None
+
+
+async def test_two_members_divide_the_seats_by_their_demand(server: Redis) -> None:
+    one, two = Member(server), Member(server)
+    async with running(one, two):
+        first = [one.arrive("a") for _ in range(40)]
+        await until(lambda: one.in_use == SEATS, one, two)
+        for _ in range(20):
+            two.arrive("b")
+        await until(lambda: one.seats == SEATS // 2, one, two)
+        assert not two.in_use, "the requests of the other member still run"
+        for admission in [admission for admission in first if admission.is_seated][: SEATS // 2]:
+            one.controller.release(admission)
+        await until(lambda: one.in_use == two.in_use == SEATS // 2, one, two)
+        assert sorted((one.epoch, two.epoch)) == [0, 1]
+
+
+async def test_a_fleet_that_begins_again_waits_for_no_lease(server: Redis, client: Client) -> None:
+    """All members have left, and Redis knows that."""
+    one = Member(server)
+    async with running(one):
+        admission = one.arrive("a")
+        await until(lambda: admission.is_seated, one)
+        one.controller.release(admission)
+    assert not [field for field in await client.hkeys(STATE) if str(field).startswith("b'm:")]
+    two = Member(server)
+    async with running(two):
+        await until(lambda: two.seats >= 1, two)
+        assert two.epoch == 2
+        assert not two.distrusts
+
+
+async def test_a_member_that_leaves_gives_its_seats_back_at_once(server: Redis) -> None:
+    one, two = Member(server), Member(server)
+    async with running(one, two):
+        first = [one.arrive("a") for _ in range(SEATS)]
+        await until(lambda: one.in_use >= SEATS - 1, one, two)
+        one.scope.cancel()
+        for admission in first:
+            one.controller.leave(admission)
+        second = [two.arrive("b") for _ in range(SEATS)]
+        await until(lambda: not waits(second), two)
+    assert not one.arrive("late").is_seated
+
+
+async def test_a_member_that_leaves_with_requests_keeps_its_seats_for_a_lease(server: Redis) -> None:
+    one, two = Member(server), Member(server)
+    async with running(one, two):
+        first = [one.arrive("a") for _ in range(2)]
+        await until(lambda: one.in_use == 2, one, two)
+        one.scope.cancel()
+        began = asyncio.get_running_loop().time()
+        second = [two.arrive("b") for _ in range(SEATS)]
+        while asyncio.get_running_loop().time() < began + LEASE_S * 0.9:
+            assert two.in_use <= SEATS - 2
+            await asyncio.sleep(0.005)
+        await until(lambda: not waits(second), two)
+        assert [admission.is_seated for admission in first] == [True, True]
+
+
+async def test_another_member_takes_over_when_the_allocator_has_gone(server: Redis, client: Client) -> None:
+    one, two = Member(server), Member(server)
+    async with running(one, two):
+        admissions = [two.arrive("b") for _ in range(SEATS)]
+        await until(lambda: two.in_use >= SEATS - 1, one, two)
+        owner = await client.hget(STATE, "owner")
+        await client.hset(STATE, "owner", "somebody that has been killed")
+        await until(lambda: max(one.epoch, two.epoch) == 2, one, two)
+        assert await client.hget(STATE, "owner") != b"somebody that has been killed"
+        assert owner is not None
+        for admission in admissions:
+            two.controller.leave(admission)
+        admissions = [one.arrive("a") for _ in range(SEATS)]
+        await until(lambda: one.in_use == SEATS, one, two)
+
+
+async def test_no_grant_of_an_allocator_is_stored_after_another_epoch_has_begun(server: Redis, client: Client) -> None:
+    one = Member(server)
+    async with running(one):
+        await until(lambda: one.seats >= 1, one)
+        await client.hset(STATE, "epoch", 7)
+        await until(lambda: one.epoch == 8, one)
+        assert one.fleet.participant.member is not None
+        assert one.fleet.participant.member.membership.epoch == 8
+
+
+async def test_a_redis_without_its_data_is_not_trusted_for_a_lease(server: Redis, client: Client) -> None:
+    """An unknown member may have seats, so only those that members report to have can move."""
+    one, two = Member(server), Member(server)
+    async with running(one, two):
+        held = [one.arrive("a") for _ in range(SEATS - 1)]
+        await until(lambda: not waits(held), one, two)
+        await client.flushall()
+        await until(lambda: max(one.epoch, two.epoch) == 2, one, two)
+        # The former allocator may not know yet that it is none.
+        assert (one if one.epoch == 2 else two).distrusts
+        for admission in held:
+            one.controller.release(admission)
+        moved = [two.arrive("b") for _ in range(SEATS)]
+        await until(lambda: two.in_use >= SEATS - 1, one, two)
+        await until(lambda: not waits(moved), one, two)
+
+
+async def test_members_of_a_redis_that_doesn_t_answer_keep_their_seats_for_a_lease(
+    server: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    fallback = ", fallback: {members: 2, share: 0.5}"
+    one, two = Member(server, fallback), Member(server, fallback)
+    async with running(one, two):
+        await until(lambda: one.seats >= 3 and two.seats >= 3, one, two)
+        server.pause()
+        try:
+            await until(lambda: one.seats == two.seats == SEATS // 4, one, two)
+            assert one.arrive("a").is_seated, "its fallback seats need no leave"
+        finally:
+            server.resume()
+        began = asyncio.get_running_loop().time()
+        await until(lambda: one.seats > SEATS // 4 and two.seats > SEATS // 4, one, two)
+        print("back after", asyncio.get_running_loop().time() - began)
+    events = [getattr(record, "event", "") for record in caplog.records]
+    assert events.count("apf.fleet-store-failed") <= 2
+    assert "apf.fleet-store-answers" in events
+
+
+async def test_members_bear_a_redis_that_is_restarted_empty(server: Redis) -> None:
+    one = Member(server)
+    async with running(one):
+        await until(lambda: one.seats >= 1, one)
+        server.stop()
+        held = [one.arrive("a") for _ in range(SEATS)]
+        await asyncio.sleep(0.1)
+        with databases.redis(server.port):
+            await until(lambda: not waits(held) and one.epoch > 1, one)
+
+
+@pytest.mark.parametrize("nonsense", [b"", b"nonsense", b'{"v": 99}', b'{"v": 1, "end": 7}', b'{"v": 1}'])
+async def test_nonsense_in_redis_harms_nobody(server: Redis, client: Client, nonsense: bytes) -> None:
+    member = Member(server)
+    async with running(member):
+        await until(lambda: member.seats >= 1, member)
+        assert member.fleet.participant.member is not None
+        name = member.fleet.participant.member.membership.member
+        await client.rpush("apf:{shop}:reports", nonsense)
+        await client.rpush("apf:{shop}:to:" + name, nonsense)
+        admissions = [member.arrive("a") for _ in range(SEATS)]
+        await until(lambda: not waits(admissions), member)
+
+
+async def test_redis_learns_labels_of_flows_and_members_find_these_again(server: Redis, client: Client) -> None:
+    one, two = Member(server), Member(server)
+    commands: list[str] = []
+    flow = sum(b"elephant")
+    async with client.monitor() as monitor, running(one, two), anyio.create_task_group() as tasks:
+
+        async def watch() -> None:
+            async for command in monitor.listen():
+                commands.append(command["command"])  # noqa: PERF401 - there is no end
+
+        tasks.start_soon(watch)
+        for member in (one, two):
+            for name in ("elephant", "elephant", "elephant", "mouse"):
+                for _ in range(SEATS):
+                    member.arrive(name)
+
+        def factors(member: Member) -> Mapping[int, int]:
+            return member.controller.levels["web"].factors
+
+        await until(lambda: flow in factors(one) and flow in factors(two), one, two)
+        tasks.cancel_scope.cancel()
+    text = "".join(commands)
+    label = resolve_labels(FleetSettings(server.url, "shop"), {}).label(flow)
+    assert str(label) in text
+    assert f"[{flow}," not in text
+    assert f",{flow}," not in text
+
+
+async def test_a_redis_that_refuses_commands_is_an_outage(server: Redis, client: Client) -> None:
+    await client.set(STATE, "not a hash")
+    member = Member(server)
+    async with running(member):
+        assert member.arrive("a").is_waiting
+        await asyncio.sleep(0.2)
+        await client.delete(STATE)
+        await until(lambda: member.seats >= 1, member)
+
+
+class Disturber:
+    """Does to a Redis what operators, other programs and failures may do."""
+
+    def __init__(self, server: Redis, client: Client, random: Random) -> None:
+        self.server = server
+        self.client = client
+        self.random = random
+        self.ways: list[Callable[[], Awaitable[object]]] = [
+            client.flushall,
+            client.script_flush,
+            partial(client.execute_command, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"),
+            self.delete,
+            self.overwrite,
+            self.change,
+            self.stop,
+        ]
+
+    async def disturb(self) -> None:
+        with contextlib.suppress(RedisError):
+            await self.random.choice(self.ways)()
+
+    async def key(self) -> str:
+        keys = [key for key in await self.client.keys("*") if isinstance(key, bytes)]
+        return self.random.choice(sorted(["other", *(key.decode() for key in keys)]))
+
+    async def delete(self) -> None:
+        await self.client.delete(await self.key())
+
+    async def overwrite(self) -> None:
+        await self.client.set(await self.key(), "nonsense")
+
+    async def change(self) -> None:
+        field, value = self.random.choice(["epoch", "until", "owner"]), self.random.choice(["0", "99", "x", "1e300"])
+        await self.client.hset(STATE, field, value)
+
+    async def stop(self) -> None:
+        self.server.pause()
+        await asyncio.sleep(self.random.choice([0.05, 0.4]))
+        self.server.resume()
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+async def test_the_budget_holds_whatever_happens_to_redis(server: Redis, client: Client, seed: int) -> None:
+    random = Random(seed)
+    disturber = Disturber(server, client, random)
+    members = [Member(server) for _ in range(3)]
+    admissions: list[tuple[Member, Admission]] = []
+    async with running(*members):
+        for _ in range(80):
+            await disturber.disturb()
+            for member in members:
+                admissions += ((member, member.arrive(random.choice("abc"))) for _ in range(random.randrange(4)))
+            for member, admission in random.sample(admissions, len(admissions) // 2):
+                if admission.is_seated:
+                    member.controller.release(admission)
+                    admissions.remove((member, admission))
+            assert sum(member.seats for member in members) <= SEATS
+            assert sum(member.in_use for member in members) <= SEATS
+            await asyncio.sleep(0.03)
+        await client.flushall()
+        for member, admission in admissions:
+            member.controller.leave(admission)
+        last = [member.arrive("d") for member in members for _ in range(SEATS)]
+        await until(lambda: waits(last) == 2 * SEATS, *members)
+
+
+async def test_a_password_comes_from_a_file_and_may_change(server: Redis, client: Client, tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("wrong\n")
+    await client.config_set("requirepass", "first")
+    member = Member(server, f", redis: {{passwordFile: {secret}}}")
+    async with running(member):
+        await asyncio.sleep(0.2)
+        assert not member.seats
+        secret.write_text("first\n")
+        await until(lambda: member.seats >= 1, member)
+
+
+async def test_an_address_that_redis_py_can_t_use_is_refused() -> None:
+    with pytest.raises(InvalidValueError, match="store"):
+        FleetProcess("store: 'redis://127.0.0.1/nonsense?colour=blue'")
+
+
+async def test_members_meet_in_a_cluster_whichever_node_they_know() -> None:
+    require_program(databases.redis_program(), "redis-server")
+    with databases.redis_cluster() as nodes:
+        members = [
+            FleetProcess(f"store: 'redis+cluster://127.0.0.1:{node.port}', interval: 50ms, lease: {LEASE_S}s")
+            for node in nodes
+        ]
+        async with running(*members):
+            admissions = [member.arrive("a") for member in members for _ in range(SEATS)]
+            await until(lambda: waits(admissions) == SEATS, *members)
+            assert sum(member.in_use for member in members) == SEATS

@@ -1,0 +1,216 @@
+"""Each step of the protocol, in a real Redis."""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from redis.asyncio import Redis as Client
+
+from apf_middleware.runtime.fleet.redis_address import RedisAddress
+from apf_middleware.runtime.fleet.redis_link import AllocatorState, RedisLink
+from apf_middleware.runtime.fleet.timing import FleetTiming
+from tests.support import databases
+from tests.support.databases import Redis
+from tests.support.prerequisites import require_program
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+TIMING = FleetTiming(10**9, 50 * 10**9)  # an allocator is thought to be alive for ten seconds
+PREFIX = "test:{shop}:"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Redis]:
+    require_program(databases.redis_program(), "redis-server")
+    with databases.redis() as server:
+        yield server
+
+
+@pytest.fixture
+async def client(server: Redis) -> AsyncIterator[Client]:
+    async with Client.from_url(server.url) as client:
+        await client.flushall()
+        yield client
+
+
+@pytest.fixture
+async def one(server: Redis, client: Client) -> AsyncIterator[RedisLink]:
+    link = RedisLink(RedisAddress(server.url), PREFIX, "one", TIMING)
+    yield link
+    await link.aclose()
+
+
+@pytest.fixture
+async def two(server: Redis) -> AsyncIterator[RedisLink]:
+    link = RedisLink(RedisAddress(server.url), PREFIX, "two", TIMING)
+    yield link
+    await link.aclose()
+
+
+async def members(client: Client) -> set[str]:
+    fields = await client.hkeys(PREFIX + "state")
+    return {field.decode()[2:] for field in fields if isinstance(field, bytes) and field.startswith(b"m:")}
+
+
+async def test_without_an_allocator_a_report_only_registers_its_member(one: RedisLink, client: Client) -> None:
+    assert await one.send(0, b"report") == AllocatorState(0, is_alive=False, owner="", count=1)
+    assert await members(client) == {"one"}
+    assert await client.keys("*") == [PREFIX.encode() + b"state"]
+
+
+async def test_one_member_begins_an_epoch(one: RedisLink, two: RedisLink) -> None:
+    first = await one.claim(0, 0)
+    assert (first.epoch, first.is_mine, first.expected) == (1, True, None), "Redis may have lost its data"
+    other = await two.claim(0, 0)
+    assert (other.epoch, other.is_mine) == (1, False)
+    assert await two.send(1, b"report") == AllocatorState(1, is_alive=True, owner="one", count=2)
+    assert await one.take_reports(1) == [b"report"]
+
+
+async def test_the_first_epoch_of_a_fleet_trusts_nobody_although_members_are_known(
+    one: RedisLink, two: RedisLink
+) -> None:
+    """Members may have registered just after Redis has lost an earlier epoch."""
+    await one.send(0, b"report")
+    claim = await two.claim(0, 0)
+    assert (claim.epoch, claim.expected) == (1, None)
+
+
+async def test_after_a_loss_of_data_nobody_is_trusted_until_an_allocator_is_sure(
+    one: RedisLink, two: RedisLink
+) -> None:
+    await one.claim(0, 0)
+    await one.grant(1, {}, is_sure=False)
+    await one.resign(1)
+    claim = await two.claim(1, 1)
+    assert (claim.epoch, claim.expected) == (2, None), "members from before the loss may still have leases"
+    await two.grant(2, {}, is_sure=True)
+    await two.resign(2)
+    assert (await one.claim(2, 2)).expected == set()
+
+
+async def test_the_next_allocator_expects_all_members(one: RedisLink, two: RedisLink) -> None:
+    await one.claim(0, 0)
+    await one.grant(1, {}, is_sure=True)
+    count = (await two.send(1, b"report")).count
+    await one.send(1, b"report")
+    await one.resign(1)
+    claim = await two.claim(1, count)
+    assert (claim.epoch, claim.is_mine, claim.expected) == (2, True, {"one", "two"})
+    await one.resign(1)
+    assert (await one.send(1, b"late")).is_alive, "only the owner of the latest epoch can resign"
+
+
+@pytest.mark.parametrize(("epoch", "count"), [(1, 99), (7, 0)])
+async def test_a_redis_that_has_gone_back_in_time_is_not_trusted(
+    one: RedisLink, two: RedisLink, epoch: int, count: int
+) -> None:
+    """It counts fewer reports, or knows only an earlier epoch, than a member has seen."""
+    await one.claim(0, 0)
+    await two.send(1, b"report")
+    await one.resign(1)
+    claim = await two.claim(epoch, count)
+    assert (claim.epoch, claim.is_mine, claim.expected) == (epoch + 1, True, None)
+
+
+async def test_a_member_that_knows_a_later_epoch_replaces_a_living_allocator(one: RedisLink, two: RedisLink) -> None:
+    await one.claim(0, 0)
+    claim = await two.claim(4, 0)
+    assert (claim.epoch, claim.is_mine) == (5, True)
+
+
+async def test_an_owner_that_doesn_t_know_of_its_epoch_begins_another(one: RedisLink) -> None:
+    """The answer to its claim was lost."""
+    await one.claim(0, 0)
+    claim = await one.claim(0, 0)
+    assert (claim.epoch, claim.is_mine) == (2, True)
+
+
+async def test_reports_for_another_epoch_are_not_kept(one: RedisLink, two: RedisLink, client: Client) -> None:
+    await one.claim(0, 0)
+    await two.send(0, b"early")
+    await two.send(1, b"report")
+    await one.claim(1, 0)
+    assert not await client.exists(PREFIX + "reports"), "the new allocator needs new reports"
+
+
+async def test_only_the_latest_grant_is_kept(one: RedisLink, two: RedisLink) -> None:
+    await one.claim(0, 0)
+    assert await one.grant(1, {"two": b"first"}, is_sure=True)
+    assert await one.grant(1, {"two": b"second", "one": b"own"}, is_sure=True)
+    assert await two.take_grant(1) == b"second"
+    assert await two.take_grant(0.01) is None
+    assert await one.take_grant(1) == b"own"
+
+
+async def test_no_grant_is_stored_after_another_epoch_has_begun(one: RedisLink, two: RedisLink) -> None:
+    await one.claim(0, 0)
+    await one.resign(1)
+    await two.claim(1, 0)
+    assert not await one.grant(1, {"two": b"late"}, is_sure=True)
+    assert not await one.grant(2, {"two": b"of another's epoch"}, is_sure=True)
+    assert await two.take_grant(0.01) is None
+
+
+async def test_an_allocator_is_alive_as_long_as_it_grants(one: RedisLink, two: RedisLink, client: Client) -> None:
+    await one.claim(0, 0)
+    await client.hset(PREFIX + "state", "until", 0)
+    assert not (await two.send(1, b"report")).is_alive
+    assert await one.grant(1, {}, is_sure=True)
+    assert (await two.send(1, b"report")).is_alive
+
+
+async def test_a_clock_that_is_set_back_doesn_t_keep_a_dead_allocator_alive(
+    one: RedisLink, two: RedisLink, client: Client
+) -> None:
+    await one.claim(0, 0)
+    await client.hincrby(PREFIX + "state", "until", 3_600_000)
+    assert not (await two.send(1, b"report")).is_alive
+    assert (await two.claim(1, 0)).is_mine
+
+
+async def test_more_grants_than_one_script_can_store(one: RedisLink, client: Client) -> None:
+    await one.claim(0, 0)
+    grants = {f"m{number}": str(number).encode() for number in range(2500)}
+    assert await one.grant(1, grants, is_sure=True)
+    assert await client.lrange(PREFIX + "to:m2499", 0, -1) == [b"2499"]
+    assert len(await client.keys(PREFIX + "to:*")) == 2500
+
+
+async def test_members_are_forgotten_unless_reports_wait(one: RedisLink, two: RedisLink, client: Client) -> None:
+    await one.claim(0, 0)
+    await two.send(1, b"report")
+    assert await one.grant(1, {}, {"two"}, is_sure=True)
+    assert await members(client) == {"two"}, "the report may be from this member"
+    await one.take_reports(1)
+    assert await one.grant(1, {"x": b"grant"}, {"two"}, is_sure=True)
+    assert not await members(client)
+    assert await client.lrange(PREFIX + "to:x", 0, -1) == [b"grant"]
+
+
+async def test_a_member_that_leaves_is_forgotten_and_tells_the_allocator(
+    one: RedisLink, two: RedisLink, client: Client
+) -> None:
+    await one.claim(0, 0)
+    await two.send(1, b"report")
+    await one.grant(1, {"two": b"grant"}, is_sure=True)
+    await two.leave(b"end")
+    assert await one.take_reports(1) == [b"report", b"end"]
+    assert not await members(client)
+    assert not await client.exists(PREFIX + "to:two")
+
+
+async def test_all_keys_are_in_one_slot_and_end_some_day(one: RedisLink, client: Client) -> None:
+    await one.send(0, b"report")
+    await one.claim(0, 0)
+    await one.send(1, b"report")
+    await one.grant(1, {"one": b"grant"}, is_sure=True)
+    keys = [key.decode() for key in await client.keys("*") if isinstance(key, bytes)]
+    assert len(keys) == 3
+    assert {key.partition("}")[0] for key in keys} == {"test:{shop"}
+    for key in keys:
+        assert await client.pttl(key) > 0

@@ -1,0 +1,227 @@
+"""Requests with deadlines: none waits past its deadline, none runs after it, and the app knows what is left."""
+
+import time
+
+import anyio
+import anyio.lowlevel
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from apf_middleware.adapters.deadlines import DeadlineHeaders
+from apf_middleware.asgi import APFMiddleware, telemetry
+from apf_middleware.asgi.request_deadlines import build_deadlines
+from apf_middleware.config import Configuration, load_text
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.runtime.waiting import wait_in_scope
+from tests.support.asgi_exchange import Exchange
+from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, problem
+
+pytestmark = pytest.mark.anyio
+
+
+def with_deadlines(settings: str = "", *, wait: str = "10s", seats: int = 1) -> Configuration:
+    return configuration(seats=seats, wait=wait, server=f"{ALL_HEADERS}, deadlines: {{{settings}}}")
+
+
+@pytest.fixture(params=["each in its own way", "the plain way"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "the plain way":
+        monkeypatch.setattr(telemetry, "wait_for_seat", wait_in_scope)
+    return str(request.param)
+
+
+def ask(protected: ProtectedApp, path: str, **headers: str) -> Exchange:
+    exchange = protected.open(path)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    exchange.scope["headers"] += [(name.encode(), value.encode()) for name, value in named.items()]
+    return exchange.body().start()
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize(("limit", "wait"), [("60m", "10s"), ("11m", "10s"), ("500m", "510ms")])
+async def test_a_wait_ends_at_the_deadline(limit: str, wait: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, with_deadlines(wait=wait))
+        holder = await protected.holder()
+        hurried, patient = ask(protected, "/hurried", grpc_timeout=limit), protected.request("/patient")
+        began = time.monotonic()
+        await hurried.end()
+
+        assert time.monotonic() - began >= int(limit[:-1]) / 1000 - 0.012, "the margin is 10 ms"
+        assert hurried.status == 504
+        assert problem(hurried)["reason"] == "deadline"
+        assert protected.waiting == 1
+        protected.finish()
+        await patient.end()
+        await holder.end()
+        assert protected.started == ["/hold", "/patient"]
+        assert protected.is_idle()
+
+
+async def test_the_wait_limit_of_the_level_can_t_be_extended() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, with_deadlines(wait="30ms"))
+        holder = await protected.holder()
+        patient = ask(protected, "/patient", grpc_timeout="1H")
+        await patient.end()
+        assert (patient.status, problem(patient)["reason"]) == (429, "time-out")
+        protected.finish()
+        await holder.end()
+
+
+async def test_a_request_that_is_late_on_arrival_is_not_run() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, with_deadlines())
+        for limit, status in (("10m", 504), ("0m", 504), ("10S", 200), ("soon", 200)):
+            exchange = ask(protected, f"/{limit}", grpc_timeout=limit)
+            await exchange.end()
+            assert exchange.status == status
+        exchange = ask(protected, "/health", grpc_timeout="0m")
+        await exchange.end()
+        assert exchange.status == 200, "exempt"
+        assert protected.started == ["/10S", "/soon", "/health"]
+        counters = protected.middleware.service.controller.levels["crowd"].schema_counters["everybody"]
+        assert counters.rejected[Reason.DEADLINE] == 2
+        assert protected.is_idle()
+
+
+@pytest.mark.parametrize(("mode", "status"), [("on", 429), ("shadow", 504)])
+async def test_a_request_that_can_t_be_in_time(mode: str, status: int) -> None:
+    """Its route takes some milliseconds, so ten requests ahead of it take longer than it has."""
+    async with anyio.create_task_group() as tasks:
+        config = configuration(length=50, queues=1, server=f'{ALL_HEADERS}, deadlines: {{prediction: "{mode}"}}')
+        protected = ProtectedApp(tasks, config)
+        service = protected.middleware.service
+        for _ in range(10):
+            service.controller.costs.observe("GET /wait", 20_000_000, 1)
+        holder = await protected.holder("/wait")
+        waiting = [protected.request("/wait") for _ in range(10)]
+        await anyio.lowlevel.checkpoint()
+        late = ask(protected, "/wait", grpc_timeout="60m")
+        idle = ask(protected, "/health", grpc_timeout="60m")
+        await late.end()
+        await idle.end()
+
+        assert late.status == status
+        assert problem(late)["reason"] == "deadline"
+        assert idle.status == 200, "exempt"
+        assert service.controller.late_arrivals is not None
+        assert service.controller.late_arrivals.outcomes["crowd", "late"] == 1
+        assert service.reading().predictions["crowd"].outcomes["rejected"] == (mode == "on")
+        protected.finish("/wait")
+        for exchange in (holder, *waiting):
+            await exchange.end()
+        assert protected.is_idle()
+
+
+async def test_a_request_that_gets_its_seat_too_late_is_not_run() -> None:
+    """The event loop was blocked when its deadline came, and the seat came free before that was noticed."""
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, with_deadlines())
+        holder = await protected.holder()
+        late = ask(protected, "/late", grpc_timeout="60m")
+        await anyio.sleep(0.01)
+        protected.finish()
+        service = protected.middleware.service
+        admission = service.controller.levels["crowd"].shared.queueset
+        assert admission.waiting == 1
+        clock, service.controller.now = service.controller.now, lambda: clock() + 10**8
+        await late.end()
+        await holder.end()
+
+        assert late.status == 504
+        assert problem(late)["reason"] == "deadline"
+        assert service.deadlines is not None
+        assert service.deadlines.late == {"crowd": 1}
+        assert protected.started == ["/hold"]
+        assert protected.is_idle()
+
+
+LEVEL_DEADLINE = """
+apiVersion: apf/v1
+kind: Server
+spec: {seats: 1, defaults: none}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: web}
+spec: {shares: 10, deadline: 10s}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: all}
+spec: {level: web, rules: [{httpRules: [{}]}]}
+"""
+
+
+async def remaining(request: Request) -> JSONResponse:
+    admission = request.scope["apf"]
+    left = admission.remaining
+    until = None if admission.deadline is None else admission.deadline - time.monotonic()
+    return JSONResponse({"left": left, "until": until, "headers": DeadlineHeaders().headers()})
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize(
+    ("text", "headers", "least", "most"),
+    [
+        (LEVEL_DEADLINE, {}, 9, 10),
+        (LEVEL_DEADLINE, {"grpc-timeout": "1S"}, 9, 10),  # not read
+        (LEVEL_DEADLINE.replace("defaults", "deadlines: {}, defaults"), {"grpc-timeout": "5S"}, 4, 4.99),
+        (LEVEL_DEADLINE.replace("defaults", "deadlines: {}, defaults"), {"grpc-timeout": "50S"}, 9, 10),
+        (LEVEL_DEADLINE.replace("defaults", "deadlines: {headers: {x-s: seconds}, margin: 1s}, defaults"),
+         {"x-s": "6", "grpc-timeout": "2S"}, 4, 5),
+        (LEVEL_DEADLINE.replace("defaults", "deadlines: {query: timeout}, defaults"), {}, 2, 2.99),
+    ],
+)  # fmt: skip
+async def test_the_app_knows_what_is_left_and_passes_it_on(
+    text: str, headers: dict[str, str], least: float, most: float
+) -> None:
+    app = APFMiddleware(Starlette(routes=[Route("/", remaining)]), load_text(text))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        found = (await client.get("/?timeout=3s", headers=headers)).json()
+    assert least <= found["left"] <= most
+    assert found["until"] == pytest.approx(found["left"], abs=0.5)
+    assert int(found["headers"]["grpc-timeout"].rstrip("mu")) > 0
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_without_deadlines_there_is_none() -> None:
+    text = LEVEL_DEADLINE.replace(", deadline: 10s", "")
+    app = APFMiddleware(Starlette(routes=[Route("/", remaining)]), load_text(text))
+    assert app.service.deadlines is None
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        found = (await client.get("/", headers={"grpc-timeout": "1S"})).json()
+    assert found == {"left": None, "until": None, "headers": {}}
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_passed_in_front_ends_counts_if_they_are_trusted() -> None:
+    settings = "deadlines: {}, trustedProxies: {networks: [127.0.0.1/32]}, defaults"
+    app = APFMiddleware(
+        Starlette(routes=[Route("/", remaining)]), load_text(LEVEL_DEADLINE.replace("defaults", settings))
+    )
+    headers = {"grpc-timeout": "9S", "x-request-start": f"t={time.time() - 5}"}
+    found = []
+    for peer in ("127.0.0.1", "127.0.0.2"):
+        transport = httpx.ASGITransport(app, client=(peer, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+            found.append((await client.get("/", headers=headers)).json()["left"])
+    assert found[0] <= 4
+    assert found[1] > 8
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_counters_go_on_after_a_reload() -> None:
+    app = APFMiddleware(Starlette(), load_text(LEVEL_DEADLINE.replace("defaults", "deadlines: {}, defaults")))
+    before = app.service.deadlines
+    assert before is not None
+    before.reader.invalid["grpc-timeout"] += 1
+    before.late["web"] += 2
+    after = build_deadlines(app.service.configuration, app.service.chain, app.service.controller.costs, before)
+    assert after is not None
+    assert (after.reader.invalid, after.late) == ({"grpc-timeout": 1}, {"web": 2})

@@ -1,0 +1,80 @@
+"""Headroom at any time: short requests always pass, and long ones have their part of the seats, and all when alone."""
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from apf_middleware.fairqueuing.headroom import Headroom
+from tests.support.examples import examples
+
+MS = 10**6
+SECOND = 10**9
+
+_pauses = st.sampled_from((0, MS, 10 * MS, SECOND, 5 * SECOND, 100 * SECOND))
+_limits = st.sampled_from((1, 2, 3, 10, 57))
+_steps = st.lists(
+    st.tuples(st.sampled_from(("short", "long", "wide", "end", "limit")), _pauses, _limits, st.integers(0, 10)),
+    max_size=80,
+)
+
+
+@dataclass
+class World:
+    headroom: Headroom
+    limit: int = 10
+    now: int = 0
+    short_at: int | None = None
+    running: list[int] = field(default_factory=list)  # widths of long requests
+
+    def ask(self, width: int) -> None:
+        used, limit = sum(self.running), self.limit
+        assert self.headroom.used == used
+        kept = self.headroom.kept(self.now, limit)
+        # rounded up, as long as a seat is left
+        assert 0 <= kept <= min(limit * self.headroom.percent / 100 + 1, limit - 1)
+        if self.short_at is None or self.now - self.short_at > 60 * SECOND:
+            assert kept == 0
+        elif self.now - self.short_at <= SECOND and limit > 1:
+            assert kept >= 1
+        if self.headroom.admits(self.now, width, limit):
+            assert not used or used + width <= limit - kept
+            self.headroom.take(width)
+            self.running.append(width)
+        else:
+            # work-conserving: only what is kept, or what isn't there, is refused
+            assert used
+            assert used + width > limit - kept
+            assert used + width > limit * (1 - self.headroom.percent / 100) - 1
+
+
+@examples(200)
+@given(_steps, st.integers(1, 90))
+def test_long_requests_have_their_part(steps: list[tuple[str, int, int, int]], percent: int) -> None:
+    world = World(Headroom(percent))
+    for kind, pause, number, which in steps:
+        world.now += pause
+        if kind == "short":
+            world.headroom.note_short(world.now)
+            world.headroom.observe(5 * MS, 1)
+            world.short_at = world.now
+        elif kind == "limit":
+            world.limit = number
+        elif kind == "end" and world.running:
+            width = world.running.pop(which % len(world.running))
+            world.headroom.observe(500 * MS, width)
+            world.headroom.give_back(width)
+        elif kind != "end":
+            world.ask(1 if kind == "long" else number)
+
+
+@examples(200)
+@given(st.lists(st.tuples(st.integers(1, 10**12), st.integers(1, 50)), min_size=20, max_size=60))
+def test_the_typical_duration_is_among_the_durations_and_never_short(durations: list[tuple[int, int]]) -> None:
+    headroom = Headroom(20)
+    for duration, width in durations:
+        headroom.observe(duration, width)
+
+    assert min(duration for duration, _ in durations) * 0.999 - 1 <= headroom.typical_ns
+    assert headroom.typical_ns <= max(duration for duration, _ in durations) * 1.001
+    assert not headroom.is_short(headroom.typical_ns)

@@ -1,0 +1,180 @@
+"""A member of a fleet never begins a request beyond the seats of its grant, whatever its levels are promised."""
+
+import random
+
+import pytest
+
+from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Reason, Ticket, TicketState, Work
+from apf_middleware.fairqueuing.sharing.grant import LEASED_FOR_EVER, LevelGrant, SeatGrant
+from apf_middleware.fairqueuing.sharing.level import SharedLevel
+from tests.support.examples import seeds
+
+pytestmark = pytest.mark.timeout(600)
+
+Wanted = dict[str, tuple[QueueSetSettings, LevelLimits]]
+
+
+class World:
+    """A sharing under random arrivals, ends, hang-ups, reloads and grants."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.now = 0
+        self.fleet_seats = self.random.randint(1, 12)
+        # A request that is wider than its level's max takes more seats than that, so wide worlds have no maxes.
+        self.is_wide = self.random.random() < 0.5
+        self.lending = Lending(self.fleet_seats, *self.draw_levels(), may_rest=self.random.random() < 0.7)
+        self.tickets: list[tuple[SharedLevel, Ticket]] = []
+        self.begun = 0
+
+    def draw_levels(self) -> tuple[Wanted]:
+        wanted: Wanted = {}
+        for name in self.random.sample("abcd", self.random.randint(1, 4)):
+            least = 0 if self.is_wide else self.random.randint(0, 2)
+            nominal = least + self.random.randint(0, 3)
+            limits = LevelLimits(nominal, least, nominal + (20 if self.is_wide else self.random.choice((0, 2, 20))))
+            kind = self.random.choice(("queue", "queue", "queue", "reject", "exempt"))
+            if kind == "exempt":
+                wanted[name] = QueueSetSettings.without_limit(nominal), limits
+            elif kind == "reject":
+                wanted[name] = QueueSetSettings.without_queues(nominal), limits
+            else:
+                wanted[name] = QueueSetSettings(nominal, 2, 1, 50, backfill=self.random.choice((0, 2))), limits
+        return (wanted,)
+
+    @property
+    def used(self) -> int:
+        """The seats of limited levels in use."""
+        levels = [*self.lending.levels.values(), *self.lending.draining]
+        return sum(one.queueset.seats_in_use + (one.alone is not None) for one in levels if not one.exempt)
+
+    @property
+    def granted(self) -> int:
+        """The seats that may be used now; after the lease, those of the fallback."""
+        grant = self.lending.grant
+        assert grant is not None
+        return grant.seats if self.now < grant.lease_until else grant.fallback
+
+    def draw_grant(self) -> SeatGrant:
+        seats = self.random.randint(0, self.fleet_seats)
+        rest, levels = seats, {}
+        for name in self.lending.levels:
+            least = self.random.randint(0, rest)
+            rest -= least
+            levels[name] = LevelGrant(self.random.randint(0, 3000), least)
+        lease_until = self.random.choice((self.now + 5, self.now + 50, LEASED_FOR_EVER))
+        return SeatGrant(seats, lease_until, self.random.randint(0, 2), levels)
+
+    def step(self) -> None:
+        self.now += self.random.choice((0, 0, 1, 7))
+        choice = self.random.random()
+        if choice < 0.4:
+            level = self.random.choice(list(self.lending.levels.values()))
+            width = min(self.random.choice((1, 1, 2, 5)) if self.is_wide else 1, self.fleet_seats)
+            linger_ns = self.random.choice((0, 0, 3))
+            work = Work(width, self.random.choice((0, width)) if linger_ns else 0, linger_ns)
+            ticket = Ticket("flow", self.random.randint(0, 3), work)
+            self.tickets.append((level, ticket))
+            self.lending.arrive(self.now, level, ticket)
+        elif choice < 0.7 and (running := [one for one in self.tickets if one[1].is_seated]):
+            level, ticket = self.random.choice(running)
+            self.lending.release(self.now, level, ticket)
+        elif choice < 0.8 and (waiting := [one for one in self.tickets if one[1].is_waiting]):
+            level, ticket = self.random.choice(waiting)
+            self.lending.abandon(self.now, level, ticket, Reason.TIME_OUT)
+        elif choice < 0.9:
+            self.lending.restrict(self.now, self.draw_grant())
+        elif choice < 0.92:
+            self.lending.reconfigure(self.now, self.fleet_seats, *self.draw_levels())
+        elif choice < 0.94:
+            caps = {name: self.random.randint(1, 4) for name in "abcd" if self.random.random() < 0.5}
+            self.lending.cap(self.now, caps, self.random.choice((0, 3)))
+        else:
+            self.lending.tick(self.now)
+
+
+def occupies(ticket: Ticket) -> bool:
+    return ticket.state in {TicketState.SEATED, TicketState.LINGERING}
+
+
+@pytest.mark.parametrize("seed", seeds(200))
+def test_no_request_begins_beyond_the_grant(seed: int) -> None:
+    world = World(seed)
+    world.lending.restrict(0, world.draw_grant())
+    begun = 0
+    for _ in range(300):
+        before = world.lending.grant
+        assert before is not None
+        world.step()
+        now_begun = sum(not level.exempt and hasattr(ticket, "seated_at") for level, ticket in world.tickets)
+        if now_begun > begun:
+            # a step may seat requests with the former grant, or with its fallback, before it adopts another
+            allowed = max(before.seats, world.granted, before.fallback if world.now >= before.lease_until else 0)
+            assert world.used <= allowed, f"{world.used} seats used of {allowed}"
+        begun = now_begun
+        if not world.is_wide:  # while seats are saved up for a wide request, time alone can change which level is first
+            world.lending.check()
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_without_a_grant_all_seats_are_available_again(seed: int) -> None:
+    world = World(seed)
+    world.lending.restrict(0, SeatGrant(0))
+    for _ in range(100):
+        world.step()
+    world.lending.restrict(world.now, None)
+
+    assert world.lending.ledger.total >= world.fleet_seats
+    assert world.lending.next_event_at() is None or world.lending.alone_until < LEASED_FOR_EVER
+    world.lending.check()
+
+
+def level_of(nominal: int, most: int) -> tuple[QueueSetSettings, LevelLimits]:
+    return QueueSetSettings(nominal, 1, 1, 1000), LevelLimits(nominal, 0, most)
+
+
+@pytest.mark.parametrize(("weights", "expected"), [((3072, 1024), 3.0), ((1024, 1024), 1.0), ((300, 1000), 0.3)])
+def test_the_weights_of_a_grant_divide_its_seats(weights: tuple[int, int], expected: float) -> None:
+    """Both levels have the same shares of the fleet's seats, but not the same parts of this member's seats."""
+    lending = Lending(8, {"a": level_of(4, 8), "b": level_of(4, 8)})
+    lending.restrict(0, SeatGrant(3, levels={name: LevelGrant(one) for name, one in zip("ab", weights, strict=True)}))
+    served = dict.fromkeys("ab", 0)
+    running: list[tuple[SharedLevel, Ticket]] = []
+
+    def arrive(now: int, level: SharedLevel) -> None:
+        running.extend((level, ticket) for ticket in lending.arrive(now, level, Ticket(level.name, 0, Work())))
+
+    for level in lending.levels.values():
+        for _ in range(10):
+            arrive(0, level)
+    for turn in range(1, 3000):
+        now = turn * 10**6
+        level, ticket = running.pop(0)
+        served[level.name] += 1
+        seated = lending.release(now, level, ticket)
+        running.extend((lending.levels[one.flow], one) for one in seated)
+        arrive(now, level)
+    assert served["a"] / served["b"] == pytest.approx(expected, rel=0.02)
+
+
+def test_the_configured_weights_return_with_the_last_grant() -> None:
+    lending = Lending(8, {"a": level_of(4, 8), "b": level_of(2, 8)})
+    lending.restrict(0, SeatGrant(3, levels={"a": LevelGrant(7, 1), "b": LevelGrant(9)}))
+    assert [level.weight for level in lending.levels.values()] == [7, 9]
+    lending.restrict(0, None)
+    assert [level.weight for level in lending.levels.values()] == [4, 2]
+
+
+def test_a_lease_ends_before_the_next_request_begins() -> None:
+    lending = Lending(8, {"a": level_of(8, 8)})
+    lending.restrict(0, SeatGrant(2, lease_until=100, fallback=1, levels={"a": LevelGrant(1, 2)}))
+    level = lending.levels["a"]
+    first, second, third = (Ticket("flow", 0, Work()) for _ in range(3))
+    lending.arrive(99, level, first)
+    assert lending.next_event_at() == 100
+    lending.arrive(100, level, second)
+    assert (first.is_seated, second.is_waiting) == (True, True)
+    assert lending.grant == SeatGrant(1, fallback=1)
+    lending.arrive(101, level, third)
+    lending.release(102, level, first)
+    assert (second.is_seated, third.is_waiting) == (True, True)

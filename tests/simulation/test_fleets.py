@@ -1,0 +1,117 @@
+"""Fleets in virtual time, with the code of production: fair as one big server, and never more than the budget."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from apf_middleware.config.scenario import load_scenario
+from apf_middleware.simulation import Result, simulate
+from apf_middleware.simulation.fleet import LAYOUTS, layout
+from apf_middleware.simulation.fleet.comparison import compare_layouts
+from benchmarks.fleet_scale import Balancing, measure
+from tests.support.fleet_scenarios import fleet_scenario
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "scenarios" / "fleets" / "one-budget.yaml"
+SECOND = 10**9
+
+
+@pytest.mark.parametrize(
+    ("members", "balancing", "most"),
+    [(1, "random", 0.02), (1, "sticky", 0.02), (10, "random", 0.08), (10, "round-robin", 0.08), (10, "sticky", 0.08)],
+)
+def test_a_fleet_is_nearly_one_big_server(members: int, balancing: Balancing, most: float) -> None:
+    """Ten members with two seats each are the hardest: each of their shares is a fraction of a seat."""
+    row = measure(members, balancing, seconds=10)
+
+    assert row["most_in_use"] == row["seats"]
+    assert row["utilisation"] >= 0.95
+    assert row["deviation"] <= most
+
+
+def test_a_hundred_members_are_nearly_one_big_server() -> None:
+    row = measure(100, seconds=2)
+
+    assert row["most_in_use"] == row["seats"] == 200
+    assert row["utilisation"] >= 0.95
+    assert row["deviation"] <= 0.05
+
+
+def test_one_member_is_one_server_except_at_its_start() -> None:
+    """Below its capacity, a server forgets its start as soon as it has been idle once."""
+    tenants = """\
+  - {name: a, arrivals: {type: poisson, rate: 150}, service: {type: exponential, mean: 40ms}}
+  - {name: b, arrivals: {type: bursts, rate: 200, on: 1s, off: 1s}, service: {type: exponential, mean: 40ms}}
+"""
+    given = fleet_scenario("  duration: 30s\n  warmUp: 5s\n  members: 1\n", tenants=tenants)
+    alone, fleet = (simulate(*layout(name, *given)) for name in ("one-server", "fleet"))
+
+    assert alone.requests > 5_000
+    assert fleet.requests == alone.requests
+    for one, other in zip(fleet.tenants, alone.tenants, strict=True):
+        assert one.served == other.served
+        assert one.seats == pytest.approx(other.seats, rel=0.002)
+        assert one.mean_ms == pytest.approx(other.mean_ms, rel=0.02)
+    assert fleet.level("all").seats == pytest.approx(alone.level("all").seats, rel=0.002)
+
+
+def seats_over_time(result: Result) -> list[float]:
+    place = [level.name for level in result.levels].index("all")
+    return [window.seats[place] for window in result.windows]
+
+
+def test_shares_converge_within_five_intervals_after_a_change() -> None:
+    """A second flow begins, at other members than the first: after five intervals both have their fair shares."""
+    tenants = """\
+  - {name: first, arrivals: {type: closed, connections: 100}, service: 10ms}
+  - {name: second, begin: 5s, arrivals: {type: closed, connections: 100}, service: 10ms}
+"""
+    spec = "  duration: 8s\n  warmUp: 6250ms\n  members: 8\n  balancing: sticky\n"
+    result = simulate(*fleet_scenario(spec, tenants=tenants))
+    first, second = result.tenants
+
+    assert first.seats == pytest.approx(10, rel=0.05)
+    assert second.seats == pytest.approx(10, rel=0.05)
+    assert result.fleet is not None
+    assert sorted(member.seats > 1 for member in result.fleet.members) == [*[False] * 6, True, True]
+
+
+@pytest.mark.parametrize("store", ["name: shop", 'store: "redis://r/0", lease: 2s'])
+def test_no_failure_makes_a_fleet_exceed_its_budget(store: str) -> None:
+    events = """[{type: crash, at: 3s, duration: 1s, members: [0, 4]}, {type: allocator-crash, at: 5s},
+      {type: partition, at: 6s, duration: 1s, members: [1]}, {type: allocator-crash, at: 6500ms}]"""
+    spec = f"  duration: 12s\n  warmUp: 1s\n  members: {{count: 6, loss: 0.02, events: {events}}}\n"
+    result = simulate(*fleet_scenario(spec, fleet=store))
+
+    assert result.fleet is not None
+    assert result.fleet.epochs == 3
+    assert result.fleet.lost > 10
+    assert result.fleet.most_in_use == 20
+    assert result.fleet.excess_seat_s == 0
+    assert min(seats_over_time(result)[-4:]) > 19, "it has recovered"
+
+
+def test_requests_that_outlive_a_lease_are_counted_as_excess() -> None:
+    tenants = "  - {name: slow, arrivals: {type: closed, connections: 60}, service: 4s}\n"
+    events = "[{type: partition, at: 2s, duration: 6s, members: [0, 1]}]"
+    spec = f"  duration: 10s\n  members: {{count: 4, events: {events}}}\n"
+    result = simulate(*fleet_scenario(spec, fleet="name: shop, interval: 200ms, lease: 1s", tenants=tenants))
+
+    assert result.fleet is not None
+    assert 20 < result.fleet.most_in_use <= 30, "at most the last grants of the two members"
+    assert result.fleet.excess_seat_s > 0
+
+
+def test_the_example_shows_why_seats_should_be_shared() -> None:
+    scenario, configuration = load_scenario(EXAMPLE)
+    short = replace(scenario, duration_ns=6 * SECOND)
+    one, split, fleet = compare_layouts(
+        [simulate(*layout(name, short, configuration), name=name) for name in LAYOUTS],
+    )
+
+    assert one.goodput > 0.98
+    assert split.goodput < 0.55
+    assert split.deviation > 0.5
+    assert fleet.goodput > 0.97
+    assert fleet.deviation < 0.05
+    assert fleet.most_in_use == 20

@@ -1,0 +1,37 @@
+"""Scenarios with a fleet: heavy flows that want more than there is, and one that doesn't."""
+
+from apf_middleware.config import Configuration
+from apf_middleware.config.scenario import Scenario, read_scenario_text
+
+__all__ = ["FLEET_TENANTS", "fleet_scenario"]
+
+FLEET_TENANTS = """\
+  - {name: elephant, arrivals: {type: closed, connections: 100}, service: {type: uniform, least: 20ms, most: 60ms}}
+  - {name: second, arrivals: {type: closed, connections: 40}, service: {type: uniform, least: 20ms, most: 60ms}}
+  - {name: mouse, arrivals: {type: poisson, rate: 20}, service: 40ms}
+"""
+
+_LEVEL = """\
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: all}
+spec: {shares: 100, waitLimit: 1h, queuing: {queues: exact, queueLengthLimit: 100000}}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: all}
+spec: {level: all, distinguisher: {source: user}, rules: [{httpRules: [{}]}]}
+"""
+
+
+def fleet_scenario(
+    spec: str = "", *, seats: int = 20, fleet: str = "name: shop", tenants: str = FLEET_TENANTS
+) -> tuple[Scenario, Configuration]:
+    """Return a scenario of ten seconds in front of a fleet with one level."""
+    head = "apiVersion: apf/v1\nkind: Scenario\nmetadata: {name: shared}\nspec:\n"
+    if "duration" not in spec:
+        head += "  duration: 10s\n  warmUp: 2s\n"
+    server = f"---\napiVersion: apf/v1\nkind: Server\nspec:\n  seats: {seats}\n  defaults: none\n"
+    server += "  requestTimeout: 1h\n" + (f"  fleet: {{{fleet}}}\n" if fleet else "")
+    return read_scenario_text(f"{head}  backend: {{exponent: 0}}\n{spec}  tenants:\n{tenants}{server}{_LEVEL}").unwrap()

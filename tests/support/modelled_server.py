@@ -1,0 +1,59 @@
+"""A server by formula: what a controller of the total of seats would see, in steps of 50 ms, without an event loop."""
+
+from collections.abc import Callable
+from random import Random
+
+from apf_middleware.adaptive import AdaptiveTotal, RequestOutcome
+
+__all__ = ["STEP_NS", "ModelledServer", "sharing"]
+
+STEP_NS = 50_000_000
+
+Slowdown = Callable[[float], float]
+"""From the requests in service to how many times as long as alone each of them takes."""
+
+
+def sharing(capacity: float) -> Slowdown:
+    """Return the slowdown of processor sharing."""
+    return lambda running: max(1.0, running / capacity)
+
+
+class ModelledServer:
+    """Runs as many of ``demand`` requests as the controller allows; ``routes`` are names and durations in seconds."""
+
+    def __init__(self, total: AdaptiveTotal, slowdown: Slowdown, demand: int = 1000, seed: int = 1) -> None:
+        self.total = total
+        self.slowdown = slowdown
+        self.demand = demand
+        self.routes: list[tuple[str, float]] = [("all", 0.05)]
+        self.outcome = RequestOutcome.SUCCESS
+        self.failing = 0.0  # the part of requests that end with ``outcome``
+        self.lag = 0
+        self.now = 0
+        self.limits: list[int] = []
+        self.reasons: list[str] = []
+        self._random = Random(seed)
+        self._owed = 0.0
+
+    def run(self, seconds: float) -> list[int]:
+        """Go on for so long; return the limits of this time, one for each step."""
+        begin = len(self.limits)
+        for _ in range(round(seconds * 1e9 / STEP_NS)):
+            self._step()
+        return self.limits[begin:]
+
+    def _step(self) -> None:
+        self.now += STEP_NS
+        running = min(self.demand, self.total.limit)
+        slowdown = self.slowdown(running)
+        mean = sum(duration for _, duration in self.routes) / len(self.routes) * slowdown
+        self._owed += running * STEP_NS / 1e9 / mean
+        while self._owed >= 1:
+            self._owed -= 1
+            route, duration = self._random.choice(self.routes)
+            taken = round(1e9 * duration * slowdown * self._random.lognormvariate(-0.125, 0.5))
+            outcome = self.outcome if self._random.random() < self.failing else RequestOutcome.SUCCESS
+            self.total.observe(self.now, route, 1, taken, outcome)
+        self.total.note(self.now, running, self.demand - running, self.lag)
+        self.limits.append(self.total.decide(self.now))
+        self.reasons.append(self.total.reason)

@@ -1,0 +1,136 @@
+"""The controller of the total of seats, before servers that are formulas."""
+
+from statistics import fmean
+
+import pytest
+
+from apf_middleware.adaptive import AdaptiveSettings, AdaptiveTotal, LimitReason, RequestOutcome
+from tests.support.modelled_server import ModelledServer, sharing
+
+
+def server(capacity: float = 40, start: int = 20, ceiling: int = 400, **settings: int) -> ModelledServer:
+    return ModelledServer(AdaptiveTotal(AdaptiveSettings(1, ceiling, start, **settings)), sharing(capacity))
+
+
+def test_it_begins_with_the_start_or_with_the_floor() -> None:
+    assert AdaptiveTotal(AdaptiveSettings(5, 9, 7)).limit == 7
+    assert AdaptiveTotal(AdaptiveSettings(5, 9)).limit == 5
+
+
+@pytest.mark.parametrize("start", [1, 20, 200])
+def test_it_finds_the_capacity(start: int) -> None:
+    found = server(start=start)
+    found.run(30)
+
+    assert 36 <= fmean(found.run(30)) <= 50
+
+
+@pytest.mark.parametrize(("before", "after", "seconds"), [(40, 10, 10), (40, 80, 10), (10, 40, 10)])
+def test_it_follows_the_capacity(before: int, after: int, seconds: int) -> None:
+    found = server(before)
+    found.run(30)
+    found.slowdown = sharing(after)
+    found.run(seconds)
+
+    assert 0.85 * after <= fmean(found.run(20)) <= 1.25 * after
+
+
+def test_longer_requests_are_no_congestion() -> None:
+    found = server()
+    found.run(30)
+    found.routes = [("all", 0.2)]
+    found.run(5)
+
+    assert fmean(found.run(30)) >= 36
+
+
+def test_another_mix_of_routes_is_no_congestion() -> None:
+    found = server()
+    found.routes = [("fast", 0.005)] * 9 + [("slow", 0.5)]
+    found.run(30)
+    found.routes = [("fast", 0.005), ("slow", 0.5)]
+    found.run(2)
+
+    assert min(found.run(20)) >= 30
+
+
+def test_it_does_not_grow_while_nobody_waits() -> None:
+    found = server()
+    found.demand = 15
+    limits = found.run(120)
+
+    assert set(limits) == {20}
+    assert found.total.reason is LimitReason.UNUSED
+
+
+def test_it_does_not_grow_without_requests() -> None:
+    found = server()
+    found.demand = 0
+
+    assert set(found.run(60)) == {20}
+    assert found.total.reason is LimitReason.SAMPLES
+
+
+def test_fast_errors_never_make_it_grow() -> None:
+    found = server()
+    found.run(30)
+    found.failing, found.outcome = 0.9, RequestOutcome.ERROR
+    begin = len(found.reasons)
+    found.run(20)
+
+    assert LimitReason.GREW not in found.reasons[begin:]
+    assert found.total.reason is LimitReason.FAILURES
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [(RequestOutcome.REFUSED, LimitReason.REFUSED), (RequestOutcome.TIMED_OUT, LimitReason.TIMED_OUT)],
+)
+def test_refusals_and_time_outs_cut_it(outcome: RequestOutcome, reason: LimitReason) -> None:
+    found = server()
+    found.run(30)
+    before = found.total.limit
+    found.failing, found.outcome = 0.2, outcome
+    limits = found.run(5)
+
+    assert limits[-1] <= 0.6 * before
+    assert reason in found.reasons
+    assert min(limits) >= 1
+
+
+def test_a_late_event_loop_cuts_it_and_it_comes_back() -> None:
+    found = server(lag_target_ns=2_000_000)
+    found.run(30)
+    before = found.total.limit
+    found.lag = 1_000_000
+    found.run(2)
+    assert LimitReason.LAG not in found.reasons
+
+    found.lag = 3_000_000
+    assert found.run(5)[-1] <= 0.6 * before
+    assert LimitReason.LAG in found.reasons
+
+    found.lag = 0
+    found.run(15)
+    assert fmean(found.run(10)) >= 36
+
+
+def test_it_stays_within_its_bounds() -> None:
+    found = ModelledServer(AdaptiveTotal(AdaptiveSettings(10, 15, 12)), sharing(40))
+    assert max(found.run(20)) == 15
+
+    found.slowdown = sharing(1)
+    found.run(20)
+    assert min(found.run(30)) == 10
+
+
+def test_each_decision_has_a_reason() -> None:
+    found = server()
+    found.run(60)
+
+    assert {LimitReason.GREW, LimitReason.TRY_UP, LimitReason.NO_GAIN, LimitReason.NEEDED} <= set(found.reasons)
+    assert repr(found.total) == f"<AdaptiveTotal: {found.total.limit} seats, {found.total.reason}>"
+
+
+def test_the_same_input_has_the_same_result() -> None:
+    assert server().run(30) == server().run(30)

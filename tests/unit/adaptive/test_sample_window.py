@@ -1,0 +1,107 @@
+"""What a window of time collects."""
+
+from math import log
+
+import pytest
+
+from apf_middleware.adaptive import RequestOutcome
+from apf_middleware.adaptive.sample_window import SampleWindow
+
+MS = 10**6
+
+
+def observe(window: SampleWindow, now: int, durations: list[int], route: str = "all") -> None:
+    for duration in durations:
+        window.observe(now, route, duration, RequestOutcome.SUCCESS)
+
+
+@pytest.fixture
+def learnt() -> SampleWindow:
+    """Return a window that begins at 1 s, for which a route takes 10 ms and another 100 ms."""
+    window = SampleWindow(0)
+    observe(window, 500 * MS, [10 * MS] * 20)
+    observe(window, 500 * MS, [100 * MS] * 20, "slow")
+    window.restart(1000 * MS, 0.0, learns=True)
+    return window
+
+
+def test_routes_that_are_not_known_have_no_vote() -> None:
+    window = SampleWindow(0)
+    observe(window, 500 * MS, [10 * MS] * 20)
+
+    assert (window.samples, window.unknown) == (0, 20)
+    assert window.summary(500 * MS).succeeded == 20
+
+
+def test_the_mix_of_routes_does_not_move_the_level(learnt: SampleWindow) -> None:
+    observe(learnt, 1500 * MS, [20 * MS] * 10)
+    fast = learnt.summary(1500 * MS).level
+    observe(learnt, 1500 * MS, [200 * MS] * 90, "slow")
+
+    assert fast == pytest.approx(log(2))
+    assert learnt.summary(1500 * MS).level == pytest.approx(log(2))
+    assert learnt.summary(1500 * MS).spread == pytest.approx(0, abs=1e-6)
+
+
+def test_requests_that_started_before_the_window_do_not_count(learnt: SampleWindow) -> None:
+    observe(learnt, 1300 * MS, [301 * MS])
+    assert learnt.samples == 0
+    observe(learnt, 1300 * MS, [300 * MS])
+    assert learnt.samples == 1
+
+
+def test_nothing_counts_while_only_short_requests_can_have_ended(learnt: SampleWindow) -> None:
+    settled = 1000 * MS + round(3 * learnt.duration_ns)
+    observe(learnt, settled - 10 * MS, [10 * MS])
+    assert learnt.samples == 0
+    observe(learnt, settled + 10 * MS, [10 * MS])
+    assert learnt.samples == 1
+
+
+def test_an_outlier_counts_as_e_times_the_usual(learnt: SampleWindow) -> None:
+    observe(learnt, 9000 * MS, [10 * MS] * 99 + [5000 * MS])
+
+    assert learnt.summary(9000 * MS).level == pytest.approx(0.01)
+
+
+def test_many_long_requests_are_no_outliers(learnt: SampleWindow) -> None:
+    observe(learnt, 9000 * MS, [10 * MS] * 70 + [1000 * MS] * 30)
+
+    assert learnt.summary(9000 * MS).level == pytest.approx(0.3 * log(100))
+
+
+def test_errors_and_refusals_have_no_duration(learnt: SampleWindow) -> None:
+    for outcome in RequestOutcome:
+        learnt.observe(1500 * MS, "all", 10 * MS, outcome)
+    seen = learnt.summary(1500 * MS)
+
+    assert (seen.samples, seen.succeeded, seen.failed, seen.timed_out, seen.refused) == (2, 1, 1, 1, 1)
+    assert learnt.troubles == 3
+
+
+def test_states_are_weighted_by_time(learnt: SampleWindow) -> None:
+    learnt.note(1000 * MS, 4, 0)
+    learnt.note(1300 * MS, 8, 3)
+    learnt.note(1400 * MS, 8, 3, is_late=True)
+    seen = learnt.summary(1500 * MS)
+
+    assert seen.in_use == pytest.approx((0.3 * 4 + 0.2 * 8) / 0.5)
+    assert seen.pressed == pytest.approx(0.4)
+    assert seen.lagged == pytest.approx(0.2)
+
+
+def test_the_next_window_keeps_what_is_known_of_routes(learnt: SampleWindow) -> None:
+    observe(learnt, 1500 * MS, [30 * MS] * 10)
+    learnt.restart(2000 * MS, 0.0, learns=False)
+
+    assert learnt.samples == 0
+    assert learnt.routes["all"].seconds == pytest.approx(0.01)
+    assert learnt.summary(2500 * MS).in_use == 0
+
+
+def test_there_are_at_most_a_thousand_routes(learnt: SampleWindow) -> None:
+    for number in range(3000):
+        observe(learnt, 1500 * MS, [10 * MS], f"route {number}")
+
+    assert len(learnt.routes) == 1000
+    assert "all" not in learnt.routes

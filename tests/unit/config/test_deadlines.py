@@ -1,0 +1,51 @@
+"""The settings of deadlines: their defaults and their rules."""
+
+import pytest
+
+from apf_middleware.config import ConfigurationError, load_text
+from apf_middleware.config.deadlines import USUAL_HEADERS, DeadlineSettings
+from apf_middleware.config.emit import emit
+
+
+def deadlines(spec: str) -> DeadlineSettings | None:
+    return load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {{deadlines: {spec}}}\n").server.deadlines
+
+
+def test_without_deadlines_there_are_none() -> None:
+    assert load_text("apiVersion: apf/v1\nkind: Server\nspec: {}\n").server.deadlines is None
+
+
+def test_empty_deadlines_have_the_defaults() -> None:
+    settings = deadlines("{}")
+
+    assert settings == DeadlineSettings(USUAL_HEADERS, ("x-request-start", "x-queue-start"), "", 10 * 10**6)
+
+
+def test_headers_replace_the_usual_ones() -> None:
+    settings = deadlines("{headers: {x-left: seconds}, started: [], query: timeout, margin: 5ms}")
+
+    assert settings == DeadlineSettings({"x-left": "seconds"}, (), "timeout", 5 * 10**6)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("{headers: {X-Left: seconds}}", "headers.X-Left is 'seconds', but its name must be a header's, in lower case"),
+        ("{headers: {'x left': seconds}}", "its name must be a header's, in lower case"),
+        ("{headers: {x-left: hours}}", "x-left"),
+        ("{headers: {x-queue-start: seconds}}", "but it is in started, too"),
+        ("{query: 'a b'}", "query is 'a b', but it must be the name of a query parameter"),
+        ("{margin: soon}", "margin is 'soon', but it must be a duration"),
+        ("{header: x}", "there is no such key"),
+    ],
+)
+def test_wrong_settings_are_reported(spec: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        deadlines(spec)
+    assert said in str(caught.value)
+
+
+def test_what_is_written_is_read_again() -> None:
+    text = "apiVersion: apf/v1\nkind: Server\nspec: {deadlines: {headers: {x-left: seconds}, margin: 0s}}\n"
+    configuration = load_text(text)
+    assert load_text(emit(configuration)) == configuration

@@ -1,0 +1,51 @@
+"""The settings of load reports and readiness: their defaults and their rules."""
+
+import pytest
+
+from apf_middleware.config import ConfigurationError, load_text
+from apf_middleware.config.emit import emit
+from apf_middleware.config.load_reports import LoadReportSettings, ReadinessSettings
+from apf_middleware.config.server import ServerSettings
+
+SECOND = 10**9
+LEVEL = "---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: web}\nspec: {shares: 10}\n"
+
+
+def server(spec: str) -> ServerSettings:
+    return load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {spec}\n{LEVEL}").server
+
+
+def test_without_them_there_are_none() -> None:
+    assert (server("{}").load_reports, server("{}").readiness) == (None, None)
+
+
+def test_defaults() -> None:
+    assert server("{loadReports: {}}").load_reports == LoadReportSettings("binary", for_everybody=False, path="")
+    assert server("{readiness: {levels: [web]}}").readiness == ReadinessSettings(
+        ("web",), "/readyz", 2 * SECOND, 10 * SECOND
+    )
+
+
+def test_what_is_written_is_read_again() -> None:
+    spec = "{loadReports: {header: null, path: /load}, readiness: {levels: [web], after: 0s}}"
+    configuration = load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {spec}\n{LEVEL}")
+
+    assert load_text(emit(configuration)) == configuration
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("{loadReports: {header: xml}}", "spec.loadReports.header is 'xml'"),
+        ("{loadReports: {path: load}}", "spec.loadReports.path is 'load', but it must be one path that begins with /"),
+        ("{readiness: {}}", "levels"),
+        ("{readiness: {levels: []}}", "spec.readiness.levels is [], but there must be at least one"),
+        ("{readiness: {levels: [web], path: 'a?b'}}", "spec.readiness.path is 'a?b', but it must be one path"),
+        ("{readiness: {levels: [web, none]}}", "spec.readiness.levels[1] is 'none', but there is no such level"),
+        ("{readiness: {levels: [exempt]}}", "but it must be a level that isn't exempt"),
+    ],
+)
+def test_wrong_settings_are_reported(spec: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        server(spec)
+    assert said in str(caught.value)

@@ -1,0 +1,443 @@
+"""The allocator grants only what is free, and what each member should have."""
+
+from collections.abc import Collection
+
+import pytest
+
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
+from apf_middleware.fleet.allocator import Allocator
+from apf_middleware.fleet.budget import Budget
+from apf_middleware.fleet.membership import Membership
+from apf_middleware.fleet.messages import FlowTable, LevelUsage, Report
+
+LEASE, MARGIN, TURN = 1000, 100, 50
+
+
+class Fleet:
+    """An allocator with members, whose messages arrive at once."""
+
+    def __init__(
+        self, seats: int = 10, *, floor: int = 0, most_members: int = 0, expected: Collection[str] | None = ()
+    ) -> None:
+        self.now = 0
+        self.allocator = Allocator(
+            Budget(seats, {"web": SeatDemand(1, 0)}),
+            epoch=1,
+            now=0,
+            lease_ns=LEASE,
+            margin_ns=MARGIN,
+            turn_ns=TURN,
+            floor=floor,
+            most_members=most_members,
+            expected=expected,
+        )
+        self.members: dict[str, Membership] = {}
+        self.in_use: dict[str, int] = {}
+
+    def report(self, name: str, wanted: int = 0, in_use: int | None = None) -> None:
+        """Let a member report that one flow of its own wants this number of seats."""
+        member = self.members.get(name)
+        if member is None:
+            member = self.members[name] = Membership(name, lease_ns=LEASE)
+            member.join(1)
+        used = min(wanted, member.seats(self.now)) if in_use is None else in_use
+        flows = FlowTable.of({sum(name.encode()): wanted} if wanted else {})
+        self.allocator.receive(self.now, member.report(self.now, used, {"web": LevelUsage(used, 0, 0, flows)}))
+
+    def divide(self, *asking: str) -> dict[str, int]:
+        """Send grants, and return the seats in them, and those of the members that ask."""
+        grants = self.allocator.divide(self.now, asking)
+        for name, grant in grants.items():
+            self.members[name].receive(self.now, grant)
+        return {name: self.members[name].seats(self.now) for name in {**grants, **dict.fromkeys(asking)}}
+
+    def exchange(self, **wanted: int) -> dict[str, int]:
+        for name, one in wanted.items():
+            self.report(name, one)
+        return self.divide(*wanted)
+
+    def seats(self) -> dict[str, int]:
+        return {name: member.seats(self.now) for name, member in self.members.items()}
+
+
+def test_a_single_member_gets_all_that_it_wants() -> None:
+    fleet = Fleet()
+    assert fleet.exchange(a=30) == {"a": 10}
+    assert fleet.allocator.shares.is_contended
+
+
+def test_a_decrease_is_granted_at_once_and_an_increase_when_it_is_confirmed() -> None:
+    fleet = Fleet()
+    fleet.exchange(a=30)
+    assert fleet.exchange(b=30) == {"a": 5, "b": 0}
+    assert fleet.divide("b") == {"b": 0}, "a hasn't confirmed"
+    fleet.report("a", 30, in_use=8)
+    assert fleet.divide("b")["b"] == 2, "eight requests still run"
+    fleet.report("a", 30, in_use=5)
+    assert fleet.divide("b")["b"] == 5
+    assert fleet.allocator.debt == 10
+
+
+def test_without_contention_members_keep_their_seats() -> None:
+    fleet = Fleet(20)
+    fleet.exchange(a=3, b=3)
+    fleet.exchange(a=3, b=3)
+    before = fleet.seats()
+    fleet.now += 10 * TURN
+    for wanted in (1, 2, 3):
+        assert fleet.exchange(a=wanted, b=3) == before
+    assert not fleet.allocator.shares.is_contended
+
+
+def test_a_member_that_needs_more_gets_it_from_the_seats_that_were_kept() -> None:
+    fleet = Fleet(20)
+    fleet.exchange(a=1, b=1)
+    fleet.exchange(a=1, b=1)
+    before = fleet.seats()
+    assert sum(before.values()) < 20
+    assert fleet.exchange(a=before["a"] + 1)["a"] > before["a"]
+
+
+def test_a_silent_member_loses_its_seats_after_its_lease_and_the_margin() -> None:
+    fleet = Fleet()
+    fleet.exchange(a=30)
+    fleet.exchange(b=30)
+    fleet.now = LEASE + MARGIN - 1
+    assert fleet.exchange(b=30)["b"] == 0
+    assert fleet.members["a"].seats(fleet.now) == 0, "its lease has ended before"
+    fleet.now += 1
+    assert fleet.exchange(b=30) == {"b": 10}
+
+
+def test_grants_to_a_silent_member_don_t_extend_its_lease() -> None:
+    fleet = Fleet()
+    fleet.exchange(a=30)
+    for _ in range(30):
+        fleet.now += LEASE // 10
+        fleet.exchange(b=30)
+        fleet.exchange(b=1)
+    assert "a" not in fleet.allocator.accounts
+
+
+def test_the_seats_of_a_member_that_leaves_are_free_at_once() -> None:
+    fleet = Fleet()
+    fleet.exchange(a=30)
+    fleet.exchange(b=30)
+    fleet.allocator.leave(fleet.now, "a")
+    fleet.allocator.leave(fleet.now, "unknown")
+    assert fleet.exchange(b=30) == {"b": 10}
+
+
+@pytest.mark.parametrize("expected", [None, ("a", "b"), ("a", "z")])
+def test_a_new_allocator_grants_nothing_while_unknown_members_may_have_seats(expected: Collection[str] | None) -> None:
+    fleet = Fleet(expected=expected)
+    assert fleet.exchange(a=30) == {"a": 0}
+    fleet.now = LEASE + MARGIN - 1
+    assert fleet.exchange(a=30) == {"a": 0}
+    assert fleet.allocator.is_learning(fleet.now)
+    fleet.now += 1
+    assert not fleet.allocator.is_learning(fleet.now)
+    assert fleet.exchange(a=30) == {"a": 10}
+
+
+def test_a_new_allocator_grants_as_soon_as_all_expected_members_have_reported() -> None:
+    fleet = Fleet(expected=("a", "b", "c"))
+    assert fleet.exchange(a=30, b=30) == {"a": 0, "b": 0}
+    fleet.allocator.expect(("a", "b"))  # c has ended
+    assert fleet.exchange(a=30, b=30) == {"a": 5, "b": 5}
+
+
+def test_members_keep_what_an_earlier_allocator_has_granted() -> None:
+    fleet = Fleet(expected=("a", "b"))
+    member = fleet.members["a"] = Membership("a", lease_ns=LEASE)
+    member.report(0, 0, {})
+    member.join(0)
+    earlier = Fleet()
+    earlier.members["a"] = member
+    member.join(1)
+    earlier.exchange(a=6)
+    assert member.seats(0) >= 6
+    fleet.report("a", 30, in_use=member.seats(0))
+    assert fleet.allocator.debt == member.seats(0)
+    fleet.report("b", 30)
+    fleet.divide("a", "b")
+    assert fleet.allocator.debt <= 10
+
+
+def test_floors_are_set_aside_for_members_that_are_not_known() -> None:
+    fleet = Fleet(20, floor=2, most_members=4)
+    assert fleet.allocator.debt == 8
+    assert fleet.exchange(a=30) == {"a": 14}
+    assert fleet.allocator.debt == 20
+    fleet.report("b", 30, in_use=2)
+    assert fleet.divide("b") == {"a": 8, "b": 2}
+
+
+def test_no_grant_is_below_the_floor() -> None:
+    fleet = Fleet(10, floor=2, most_members=3)
+    for _ in range(10):
+        fleet.exchange(a=30, b=0, c=0)
+    assert fleet.seats() == {"a": 6, "b": 2, "c": 2}
+
+
+def test_seats_beyond_the_budget_are_measured() -> None:
+    fleet = Fleet()
+    fleet.exchange(a=30)
+    fleet.report("b", 4, in_use=4)  # requests that have outlived the lease of this member
+    assert fleet.allocator.debt == 14
+    fleet.now += 7
+    fleet.report("b", 0, in_use=0)
+    assert fleet.allocator.overshoot == 4 * 7
+    fleet.now += 100
+    fleet.divide()
+    assert fleet.allocator.overshoot == 4 * 7
+
+
+def test_the_parts_of_levels_promise_no_more_than_the_seats() -> None:
+    fleet = Fleet(10)
+    fleet.allocator.budget = Budget(10, {"web": SeatDemand(1, 0, 6), "b": SeatDemand(1, 0, 4)})
+    fleet.report("a", 30)
+    [grant] = fleet.allocator.divide(0, {"a"}).values()
+    assert sum(part.least for part in grant.levels.values()) <= grant.seats
+    assert grant.levels["web"].least >= 5
+    assert grant.levels["web"].weight >= 5 * 1024
+    assert grant.members == 1
+
+
+def test_nothing_is_granted_while_requests_that_outlived_a_lease_exceed_the_budget() -> None:
+    """Not even seats that they use: the member would begin other requests before the others have ended theirs."""
+    fleet = Fleet()
+    fleet.exchange(b=30)
+    fleet.report("a", 30, in_use=10)  # it was silent for longer than its lease
+    assert fleet.divide("a", "b") == {"a": 0, "b": 5}
+    fleet.report("b", 30, in_use=9)
+    fleet.report("a", 30, in_use=2)
+    assert fleet.divide("a")["a"] == 0, "eleven requests run"
+    fleet.report("b", 30, in_use=7)
+    assert fleet.divide("a")["a"] == 3, "now one seat is free, and two are its own"
+
+
+def test_a_smaller_budget_is_kept_by_decreases() -> None:
+    fleet = Fleet(20)
+    fleet.exchange(a=30, b=30)
+    fleet.allocator.budget = Budget(9, {"web": SeatDemand(1, 0)})
+    granted = fleet.divide()
+    assert sum(granted.values()) == 9
+    assert fleet.allocator.debt == 20
+    fleet.exchange(a=30, b=30)
+    assert sum(fleet.seats().values()) == fleet.allocator.debt == 9
+
+
+def test_reports_to_another_epoch_are_ignored() -> None:
+    """Their member still obeys another allocator, which may raise its limit."""
+    fleet = Fleet(expected=("a",))
+    fleet.allocator.receive(0, Report("a", 1, 0, 0, 3, 3))
+    fleet.allocator.receive(0, Report("b", 1, 2, 0, 0, 0))
+    assert not fleet.allocator.accounts
+    assert fleet.allocator.is_learning(0)
+
+
+def test_while_it_learns_an_allocator_moves_only_seats_that_members_have_reported() -> None:
+    """Of 10 seats, a had 6 by an earlier allocator, and a member that hasn't reported yet may have the other 4."""
+    fleet = Fleet(expected=None)
+    fleet.allocator.receive(0, Report("a", 1, 1, 0, 6, 2))
+    fleet.report("b", 30)
+    assert {name: grant.seats for name, grant in fleet.allocator.divide(0, ()).items()} == {"a": 0}
+    fleet.allocator.receive(0, Report("a", 2, 1, 1, 0, 2))
+    assert fleet.divide("b") == {"b": 4}, "two requests of a run"
+    fleet.allocator.receive(0, Report("a", 3, 1, 1, 0, 0))
+    assert fleet.divide("b") == {"b": 6}
+    fleet.allocator.leave(0, "a")
+    assert fleet.divide("b") == {"b": 6}
+    fleet.report("c", 30)
+    assert fleet.divide("c") == {"b": 5, "c": 0}
+    fleet.now = LEASE + MARGIN
+    assert fleet.exchange(c=30) == {"c": 10}, "the lease of b has ended"
+
+
+def test_promises_shrink_with_the_seats_that_a_member_gets() -> None:
+    """Two levels with mins of 4 seats: a member with one seat can't promise it to one of them."""
+    fleet = Fleet(8)
+    fleet.allocator.budget = Budget(8, {"one": SeatDemand(1, 0, 4), "two": SeatDemand(1, 0, 4)})
+    flows = {name: LevelUsage(0, 0, 0, FlowTable.of({1: 30})) for name in ("one", "two")}
+    for name in ("a", "b"):
+        seats = 4 if name == "a" else 0
+        fleet.allocator.receive(0, Report(name, 1, 1, 0, seats, seats, levels=flows))
+    fleet.allocator.receive(0, Report("c", 1, 1, 0, 4, 4))
+    grants = fleet.allocator.divide(0, ("a", "b"))
+    assert {name: (grant.seats, *(part.least for part in grant.levels.values())) for name, grant in grants.items()} == {
+        "a": (4, 2, 2),
+        "b": (0, 0, 0),
+        "c": (0,),
+    }
+    fleet.allocator.receive(0, Report("c", 2, 1, 1, 0, 3))
+    grants = fleet.allocator.divide(0, ("b",))
+    assert [grants["b"].seats, *(part.least for part in grants["b"].levels.values())] == [1, 0, 0]
+
+
+def test_without_contention_seats_are_divided_anew_from_time_to_time() -> None:
+    fleet = Fleet(20)
+    fleet.exchange(a=8, b=1)
+    fleet.exchange(a=8, b=1)
+    before = fleet.seats()
+    fleet.exchange(a=1, b=1)
+    fleet.now += 19 * TURN
+    assert fleet.exchange(a=1, b=1) == before
+    fleet.now += TURN
+    fleet.exchange(a=1, b=1)
+    assert fleet.seats()["a"] < before["a"]
+
+
+def test_a_member_that_was_answered_a_short_time_ago_gets_no_answer_that_changes_nothing() -> None:
+    fleet = Fleet()
+    fleet.report("a", 30)
+    assert fleet.allocator.divide(0, {"a"})["a"].seats == 10
+    fleet.allocator.receive(0, Report("a", 2, 1, 1, 10, 10))
+    assert not fleet.allocator.divide(TURN // 2 - 1, {"a"})
+    assert fleet.allocator.divide(TURN // 2, {"a"})["a"].seats == 10
+    fleet.report("b", 30)
+    assert set(fleet.allocator.divide(TURN // 2, {"b"})) == {"a", "b"}, "the first answer, and a decrease"
+
+
+def test_seats_that_a_member_has_given_back_are_free_at_once() -> None:
+    fleet = Fleet()
+    fleet.exchange(a=30)
+    fleet.report("b", 5)
+    fleet.divide()
+    fleet.report("a", 30)
+    fleet.divide()
+    assert fleet.seats() == {"a": 5, "b": 5}
+    assert fleet.members["b"].lower(0, 1)
+    fleet.report("b", 1)
+    fleet.report("a", 30)
+    assert fleet.divide() == {"a": 9}
+    assert fleet.exchange(b=1) == {"b": 1}
+    assert fleet.allocator.debt == 10
+
+
+def test_the_next_free_seats_go_to_the_member_with_the_smallest_part_of_its_target() -> None:
+    fleet = Fleet(12)
+    fleet.exchange(a=30)
+    fleet.report("b", 30)
+    fleet.report("c", 30)
+    fleet.divide()
+    fleet.report("a", 30, in_use=9)
+    fleet.divide()
+    assert fleet.seats() == {"a": 4, "b": 3, "c": 0}
+    fleet.report("a", 30, in_use=8)
+    fleet.divide()
+    assert fleet.seats() == {"a": 4, "b": 3, "c": 1}
+
+
+def test_a_late_report_doesn_t_extend_the_lease_of_a_silent_member() -> None:
+    fleet = Fleet()
+    fleet.report("a", 3)
+    late = fleet.members["a"].report(0, 0, {})
+    fleet.report("a", 3)
+    fleet.now = LEASE
+    fleet.allocator.receive(fleet.now, late)
+    fleet.now = LEASE + MARGIN
+    fleet.divide()
+    assert not fleet.allocator.accounts
+
+
+def test_a_member_that_has_left_is_not_waited_for() -> None:
+    fleet = Fleet(expected=("a", "b"))
+    fleet.report("a", 30)
+    fleet.allocator.leave(0, "b")
+    assert not fleet.allocator.is_learning(0)
+    assert fleet.divide("a") == {"a": 10}
+
+
+def test_a_member_that_waits_for_seats_is_promised_none_of_them() -> None:
+    fleet = Fleet(10)
+    fleet.allocator.budget = Budget(10, {"web": SeatDemand(1, 0, 8)})
+    fleet.exchange(a=30)
+    fleet.report("b", 30)
+    grant = fleet.allocator.divide(0, {"b"})["b"]
+    assert (grant.seats, grant.levels["web"].least) == (0, 0)
+    assert grant.levels["web"].weight == 5 * 1024
+
+
+def test_a_wide_request_gets_its_seats_after_a_turn() -> None:
+    fleet = Fleet(8)
+    fleet.exchange(a=30, b=30)
+    for _ in range(4):
+        fleet.report("a", 30)
+        flows = FlowTable.of({7: 30})
+        fleet.allocator.receive(fleet.now, fleet.members["b"].report(fleet.now, 0, {"web": LevelUsage(0, 0, 6, flows)}))
+        fleet.divide("a", "b")
+        fleet.now += TURN
+    assert fleet.seats()["b"] == 6
+
+
+def configured(fleet: Fleet, member: str, name: str, age: int, seats: int | None = None, *, number: int = 1) -> None:
+    """Let a member report that it has had the configuration ``name`` for this time."""
+    budget = None if seats is None else Budget(seats, {"web": SeatDemand(1, 0)})
+    flows = {"web": LevelUsage(0, 0, 0, FlowTable.of({1: 99}))}
+    fleet.allocator.receive(fleet.now, Report(member, number, 1, 0, 0, 0, name, flows, age, budget))
+
+
+def test_the_newest_configuration_divides_the_seats() -> None:
+    """The one that no member has had for long; that another member has had it for longer makes it older."""
+    fleet = Fleet(7)
+    fleet.now = 10_000
+    configured(fleet, "a", "old", 9_000, 10)
+    assert fleet.allocator.divide(fleet.now, {"a"})["a"].configuration == "old"
+    assert fleet.allocator.budget.seats == 10
+    configured(fleet, "b", "new", 50, 20)
+    fleet.now += 10
+    configured(fleet, "c", "old", 5)  # has been restarted with the old files
+    grants = fleet.allocator.divide(fleet.now, {"a", "b", "c"})
+    assert {grant.configuration for grant in grants.values()} == {"new"}
+    assert fleet.allocator.budget.seats == 20
+
+
+def test_a_configuration_is_used_as_soon_as_its_budget_is_known() -> None:
+    fleet = Fleet(7)
+    fleet.now = 10_000
+    configured(fleet, "a", "old", 9_000, 10)
+    configured(fleet, "b", "new", 50)
+    assert fleet.allocator.divide(fleet.now, {"a"})["a"].configuration == "old"
+    configured(fleet, "b", "new", 60, 20, number=2)
+    assert fleet.allocator.divide(fleet.now, {"b"})["b"].configuration == "new"
+
+
+def test_a_configuration_that_no_member_has_any_more_is_forgotten() -> None:
+    fleet = Fleet(7)
+    fleet.now = 10_000
+    configured(fleet, "a", "old", 9_000, 10)
+    configured(fleet, "b", "new", 50, 20)
+    fleet.allocator.divide(fleet.now, ())
+    fleet.allocator.leave(fleet.now, "b")
+    fleet.allocator.divide(fleet.now, ())
+    assert (fleet.allocator.configuration, fleet.allocator.budget.seats) == ("old", 10)
+
+
+def test_what_one_member_tells_reaches_the_others_and_newcomers() -> None:
+    fleet = Fleet()
+    for name in ("a", "b"):
+        fleet.exchange(**{name: 1})
+    fleet.members["a"].board.post("a", "queue:x", "closed")
+    fleet.report("a", 1)
+    grants = fleet.allocator.divide(fleet.now + TURN, ())
+    assert set(grants) == {"b"}, "the other one knows it"
+    assert grants["b"].notices.keys() == {"queue:x"}
+    fleet.members["b"].receive(fleet.now, grants["b"])
+    fleet.members["b"].board.merge(grants["b"].notices)
+    fleet.report("b", 1)
+    assert not fleet.allocator.divide(fleet.now + 2 * TURN, ())
+    fleet.report("c", 1)
+    assert fleet.allocator.divide(fleet.now + 2 * TURN, ())["c"].notices.keys() == {"queue:x"}
+
+
+def test_a_new_allocator_learns_what_members_have_told() -> None:
+    first, second = Fleet(), Fleet()
+    first.exchange(a=1)
+    member = first.members["a"]
+    member.board.post("a", "queue:x", "closed")
+    second.members["a"] = member
+    second.report("a", 1)
+    second.divide("a")
+    second.report("a", 1)
+    assert second.allocator.board.digest == member.board.digest

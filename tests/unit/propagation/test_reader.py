@@ -1,0 +1,80 @@
+"""The time that a request leaves: the shortest of its limits, less what has passed in front ends."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from apf_middleware.propagation.reader import DeadlineReader
+
+MS = 10**6
+SECOND = 10**9
+NOW = 1_800_000_000 * SECOND
+LIMITS = {"grpc-timeout": "grpc", "x-limit": "milliseconds"}
+
+
+def reader(query: str = "") -> DeadlineReader:
+    return DeadlineReader(LIMITS, ["x-request-start", "x-queue-start"], query, lambda: NOW)  # type: ignore[arg-type]
+
+
+def left(*headers: tuple[bytes, bytes], query: bytes = b"", from_proxy: bool = True) -> int | None:
+    return reader("timeout").read(headers, query, from_proxy=from_proxy)
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ([], None),
+        ([(b"accept", b"1S")], None),
+        ([(b"grpc-timeout", b"1S")], SECOND),
+        ([(b"grpc-timeout", b"1S"), (b"x-limit", b"200")], 200 * MS),
+        ([(b"x-limit", b"200"), (b"grpc-timeout", b"1S"), (b"x-limit", b"300")], 200 * MS),
+        ([(b"x-limit", b"0")], None),
+        ([(b"x-limit", b"0"), (b"grpc-timeout", b"1S")], SECOND),
+        ([(b"x-request-start", b"1799999999")], None),
+        ([(b"x-request-start", b"1799999999"), (b"grpc-timeout", b"3S")], 2 * SECOND),
+        (
+            [(b"x-request-start", b"1799999999"), (b"grpc-timeout", b"3S"), (b"x-queue-start", b"1799999995")],
+            -2 * SECOND,
+        ),
+        ([(b"grpc-timeout", b"99999999H")], None),
+    ],
+)
+def test_what_is_left(headers: Sequence[tuple[bytes, bytes]], expected: int | None) -> None:
+    assert left(*headers) == expected
+
+
+def test_only_proxies_are_believed_when_they_have_received_a_request() -> None:
+    headers = (b"x-request-start", b"1799999999"), (b"grpc-timeout", b"3S")
+
+    assert left(*headers, from_proxy=False) == 3 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (b"timeout=1m30s", 90 * SECOND),
+        (b"a=b&timeout=2s&timeout=1s", 2 * SECOND),
+        (b"timeout=0s", None),
+        (b"timeout=", None),
+        (b"timeouts=1s", None),
+        (b"x=timeout", None),
+        (b"&" * 200 + b"timeout=1s", None),
+        (b"timeout=5", None),
+        (b"timeout=%FF", None),
+    ],
+)
+def test_a_limit_in_the_query(query: bytes, expected: int | None) -> None:
+    assert left(query=query) == expected
+
+
+def test_the_query_is_only_read_if_a_parameter_has_been_named() -> None:
+    assert reader().read([], b"timeout=1s&=2s", from_proxy=False) is None
+
+
+def test_values_that_can_t_be_read_are_ignored_and_counted() -> None:
+    one = reader("timeout")
+    headers = [(b"grpc-timeout", b"soon"), (b"x-limit", b"100"), (b"x-request-start", b"noon")]
+
+    assert one.read(headers, b"timeout=late", from_proxy=True) == 100 * MS
+    assert one.read(headers, b"", from_proxy=True) == 100 * MS
+    assert one.invalid == {"grpc-timeout": 2, "x-request-start": 2, "timeout": 1}

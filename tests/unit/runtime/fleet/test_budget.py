@@ -1,0 +1,42 @@
+"""The budget of a fleet has the claims of the configuration's levels."""
+
+from apf_middleware.config import load_text
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
+from apf_middleware.runtime.fleet.budget import derive_budget
+
+CONFIGURATION = """
+apiVersion: apf/v1
+kind: Server
+spec: {seats: 20, defaults: none, fleet: {}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: web}
+spec: {shares: 30, minSeats: 4, maxSeats: 12, priority: 3}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: batch}
+spec: {shares: 10}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: all}
+spec: {level: web, rules: [{httpRules: [{}]}]}
+"""
+
+
+def test_claims_are_the_limits_of_the_whole_fleet() -> None:
+    budget = derive_budget(load_text(CONFIGURATION))
+
+    assert budget.seats == 20
+    assert budget.claims["web"] == SeatDemand(30, 0, 4, 12)
+    assert budget.claims["batch"].most is None
+    assert budget.priorities["web"] == 3
+
+
+def test_exempt_levels_have_no_claim() -> None:
+    configuration = load_text(CONFIGURATION)
+
+    assert "exempt" in configuration.levels
+    assert "exempt" not in derive_budget(configuration).claims

@@ -1,0 +1,170 @@
+"""A member reports in time, and applies what it is granted."""
+
+from collections.abc import Mapping
+
+from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Ticket, Work
+from apf_middleware.fairqueuing.sharing.grant import SeatGrant
+from apf_middleware.fleet.membership import Membership
+from apf_middleware.fleet.messages import Grant, LevelPart
+from apf_middleware.runtime.fleet.member import FleetMember
+
+MS = 10**6
+SECOND = 10**9
+
+
+class World:
+    """A member with one level, whose clock the test sets; ``woken`` counts the calls for an exchange."""
+
+    def __init__(self, floor: int = 0) -> None:
+        self.time = 0
+        self.woken = 0
+        self.factors: Mapping[str, Mapping[int, int]] = {}
+        self.lending = Lending(8, {"web": (QueueSetSettings(8, 4, 1, 100), LevelLimits(8, 4, 8))})
+        membership = Membership("m", lease_ns=SECOND, floor=floor)
+        self.member = FleetMember(membership, self.lending, self, now=lambda: self.time, interval_ns=100 * MS)
+        self.member.wake = self.wake
+        self.sequence = 0
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def restrict(self, grant: SeatGrant, factors: Mapping[str, Mapping[int, int]]) -> None:
+        self.factors = factors
+        self.lending.restrict(self.time, grant)
+
+    def arrive(self) -> Ticket:
+        ticket = Ticket("flow", 7, Work())
+        self.lending.arrive(self.time, self.lending.levels["web"], ticket)
+        if ticket.is_waiting and ticket.queue is not None:
+            self.member.note_waiting(ticket.queue.length)
+        return ticket
+
+    def release(self, ticket: Ticket) -> None:
+        self.lending.release(self.time, self.lending.levels["web"], ticket)
+        self.member.note_released()
+
+    def grant(self, seats: int, *, least: int = 0, is_contended: bool = False, report: int = 0, keep: int = 0) -> None:
+        self.sequence += 1
+        parts = {"web": LevelPart(1024, least, {7: 9})}
+        number = report or self.member.report().number
+        self.member.receive(Grant(0, self.sequence, number, seats, 2, keep, is_contended, parts))
+
+
+def test_a_member_begins_with_its_floor() -> None:
+    world = World(floor=1)
+
+    assert [world.arrive().is_seated for _ in range(3)] == [True, False, False]
+    assert world.member.report().seats == 1
+
+
+def test_a_grant_is_applied_with_its_factors() -> None:
+    world = World()
+    world.grant(3, least=2)
+
+    assert [world.arrive().is_seated for _ in range(4)] == [True, True, True, False]
+    assert world.factors == {"web": {7: 9}}
+    assert world.lending.levels["web"].least == 2
+
+
+def test_the_first_request_that_waits_in_a_queue_wakes_the_exchange() -> None:
+    world = World()
+    world.grant(1)
+    world.arrive()
+    assert world.woken == 0
+    world.arrive()
+    world.arrive()
+    assert world.woken == 1
+
+
+def test_a_lower_grant_is_confirmed_at_once() -> None:
+    world = World()
+    world.grant(5)
+    world.grant(3)
+    assert world.woken == 1
+    assert world.member.report().seats == 3
+    world.grant(4)
+    assert world.woken == 1
+
+
+def test_seats_beyond_a_lower_grant_are_reported_as_they_come_free() -> None:
+    world = World()
+    world.grant(4)
+    tickets = [world.arrive() for _ in range(4)]
+    world.grant(2, least=1)
+    assert world.woken == 0, "nothing is free yet"
+    assert world.lending.levels["web"].least == 0, "nothing is promised while more seats are in use than granted"
+    world.release(tickets[0])
+    assert world.woken == 1
+    report = world.member.report()
+    assert (report.seats, report.in_use) == (2, 3)
+    world.release(tickets[1])
+    assert world.woken == 2
+    assert world.member.report().in_use == 2
+    assert world.lending.levels["web"].least == 1, "the promise holds again"
+    world.release(tickets[2])
+    assert world.woken == 2, "it isn't beyond its grant any more"
+
+
+def test_in_a_contended_fleet_a_free_seat_is_reported() -> None:
+    world = World()
+    world.grant(2, is_contended=True)
+    first, second, third = (world.arrive() for _ in range(3))
+    woken = world.woken
+    world.release(first)
+    assert third.is_seated
+    assert world.woken == woken + 1, "no request waits any more"
+    world.grant(2, is_contended=False)
+    woken = world.woken
+    world.release(second)
+    assert world.woken == woken
+
+
+def test_in_a_contended_fleet_a_member_gives_seats_back_before_it_reports() -> None:
+    world = World()
+    world.grant(4, least=3, keep=1, is_contended=True)
+    tickets = [world.arrive() for _ in range(3)]
+    assert world.member.report().seats == 4, "it may keep one seat"
+    world.release(tickets[0])
+    world.release(tickets[1])
+    report = world.member.report()
+    assert (report.seats, report.in_use) == (2, 1)
+    assert [world.arrive().is_seated for _ in range(2)] == [True, False]
+    assert world.member.report().seats == 2, "a request waits"
+    world.grant(4, least=3, keep=1, is_contended=False)
+    world.release(tickets[2])
+    assert world.member.report().seats == 4
+
+
+def test_reports_are_more_frequent_while_requests_wait() -> None:
+    world = World()
+    world.grant(1)
+    assert world.member.pause_s() == 0.1
+    world.arrive()
+    world.arrive()
+    assert world.member.pause_s() == 0.02
+    world.time = 15 * MS
+    assert world.member.pause_s() == 0.005
+    world.time = 50 * MS
+    assert world.member.pause_s() == 0
+    assert world.member.gap_s() == 0
+    world.member.report()
+    assert world.member.gap_s() == 0.001
+
+
+def test_outdated_grants_change_nothing() -> None:
+    world = World()
+    world.grant(4)
+    number = world.member.report().number
+    world.time = 2 * SECOND
+    world.grant(8, report=number)
+    assert world.member.report().seats == 0
+    assert not world.arrive().is_seated
+
+
+def test_members_of_large_fleets_report_less_often() -> None:
+    world = World()
+    for members, gap_s in ((1, 0.001), (15, 0.001), (40, 0.005), (1000, 0.02)):
+        world.sequence += 1
+        number = world.member.report().number
+        world.member.receive(Grant(0, world.sequence, number, 2, members))
+        assert world.member.gap_s() == gap_s

@@ -1,0 +1,147 @@
+"""The demand that a report states is that of the levels."""
+
+from apf_middleware.classification import Classification
+from apf_middleware.config import load_text
+from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, SharedLevel, Ticket, Work
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
+from apf_middleware.fleet.messages import MOST_FLOWS, FlowTable, LevelUsage
+from apf_middleware.runtime import Admission, Controller
+from apf_middleware.runtime.fleet.usage import UsageReader
+from tests.support.named_queues import NullAlarm
+
+SECOND = 10**9
+
+
+def lending(seats: int = 4, exact: int = 0, queues: int = 8) -> Lending:
+    web = QueueSetSettings(seats, queues, 1, 1000, exact=exact)
+    wanted = {
+        "web": (web, LevelLimits(seats, 0, seats)),
+        "exempt": (QueueSetSettings.without_limit(0), LevelLimits(0, 0, 0)),
+    }
+    return Lending(seats, wanted)
+
+
+def arrive(
+    sharing: Lending, level: SharedLevel, flow: int, *, times: int = 1, width: int = 1, now: int = 0
+) -> list[Ticket]:
+    tickets = [Ticket(str(flow), flow, Work(width)) for _ in range(times)]
+    for ticket in tickets:
+        sharing.arrive(now, level, ticket)
+    return tickets
+
+
+def test_an_idle_member_reports_nothing() -> None:
+    sharing = lending()
+    reader = UsageReader(sharing, 0)
+
+    assert reader.read(0) == {}
+    assert (reader.in_use(), reader.waiting()) == (0, False)
+
+
+def test_flows_with_queues_of_their_own_are_listed_with_their_seats() -> None:
+    sharing = lending(exact=8)
+    level = sharing.levels["web"]
+    arrive(sharing, level, 1, times=3)
+    arrive(sharing, level, 2, times=5)
+    arrive(sharing, level, 3, times=1)
+    reader = UsageReader(sharing, 0)
+
+    usage = reader.read(0)["web"]
+    assert usage.in_use == 4
+    assert dict(zip(usage.flows.flows, usage.flows.seats, strict=True)) == {2: 5, 3: 1}
+    assert (usage.rest_flows, usage.rest_seats) == (1, 3)
+    assert usage.demand == 9
+    assert reader.waiting()
+
+
+def test_flows_that_share_a_queue_divide_its_seats_by_their_waiting_requests() -> None:
+    sharing = lending(queues=1)
+    level = sharing.levels["web"]
+    arrive(sharing, level, 1, times=4)
+    arrive(sharing, level, 1, times=9)
+    arrive(sharing, level, 2, times=3)
+
+    usage = UsageReader(sharing, 0).read(0)["web"]
+    assert set(usage.flows.rows()) == {(1, 12, WEIGHT_ONE), (2, 4, WEIGHT_ONE)}
+    assert usage.demand == 16
+
+
+def test_each_flow_is_reported_with_its_weight() -> None:
+    sharing = lending(exact=2, queues=1)
+    level = sharing.levels["web"]
+    for flow, weight in ((1, 1), (2, 4), (3, 8), (4, 0.5), (1, 1), (2, 4), (3, 8), (4, 0.5)):
+        for _ in range(4):
+            sharing.arrive(0, level, Ticket(str(flow), flow, Work(1), round(weight * WEIGHT_ONE)))
+
+    usage = UsageReader(sharing, 0).read(0)["web"]
+    assert {flow: weight / WEIGHT_ONE for flow, _, weight in usage.flows.rows()} == {1: 1, 2: 4, 3: 8, 4: 0.5}
+
+
+def test_a_factor_of_an_earlier_grant_does_not_reduce_the_reported_weight() -> None:
+    text = "apiVersion: apf/v1\nkind: Server\nspec: {seats: 1}"
+    controller = Controller(load_text(text), now=lambda: 0, alarm=lambda *_: NullAlarm())
+    destination = controller.destination(Classification("s", "users", "gold", 7, weight=4), Work(1))
+    controller.levels["users"].factors = {7: WEIGHT_ONE // 2}
+    admissions = [Admission(destination) for _ in range(3)]
+    for admission in admissions:
+        controller.arrive(0, admission)
+
+    assert [one.weight / WEIGHT_ONE for one in admissions[1:]] == [2, 2]
+    usage = UsageReader(controller.sharing, 0).read(0)["users"]
+    assert usage.flows == FlowTable((7,), (3,), (4 * WEIGHT_ONE,))
+
+
+def test_wide_requests_count_with_their_seats() -> None:
+    sharing = lending(seats=4, exact=4)
+    level = sharing.levels["web"]
+    arrive(sharing, level, 1, times=2, width=2)
+    arrive(sharing, level, 1, times=2, width=3)
+
+    usage = UsageReader(sharing, 0).read(0)["web"]
+    assert usage.flows == FlowTable.of({1: 10})
+    assert usage.widest == 3
+
+
+def test_the_lightest_of_too_many_flows_are_summed_up() -> None:
+    sharing = lending(seats=1, exact=200)
+    level = sharing.levels["web"]
+    arrive(sharing, level, 999)
+    for flow in range(MOST_FLOWS + 20):
+        arrive(sharing, level, flow, times=1 if flow < 20 else 2)
+
+    usage = UsageReader(sharing, 0).read(0)["web"]
+    assert len(usage.flows) == MOST_FLOWS
+    assert set(usage.flows.seats) == {2}
+    assert (usage.rest_flows, usage.rest_seats) == (21, 21)
+
+
+def test_a_request_that_is_alone_counts_as_one_seat() -> None:
+    sharing = Lending(4, {"web": (QueueSetSettings(4, 8, 1, 10), LevelLimits(4, 2, 4))})
+    level = sharing.levels["web"]
+    arrive(sharing, level, 1)
+    assert level.alone is not None
+
+    assert UsageReader(sharing, 0).read(0) == {"web": LevelUsage(1, 0, 0, FlowTable(), 1, 1)}
+
+
+def test_exempt_levels_are_not_reported() -> None:
+    sharing = lending()
+    arrive(sharing, sharing.levels["exempt"], 1, times=3)
+    reader = UsageReader(sharing, 0)
+
+    assert (reader.read(0), reader.in_use()) == ({}, 0)
+
+
+def test_arrivals_are_averaged_over_seconds() -> None:
+    sharing = lending()
+    level = sharing.levels["web"]
+    reader = UsageReader(sharing, 0)
+    reader.read(SECOND)
+    for _ in range(40):
+        sharing.release(SECOND, level, arrive(sharing, level, 1, now=SECOND)[0])
+
+    assert reader.read(SECOND + 1) == {}, "rates change once a second"
+    assert reader.read(2 * SECOND)["web"].arrivals == 10
+    assert reader.read(3 * SECOND)["web"].arrivals == 8
+    later = [reader.read(second * SECOND) for second in range(4, 20)]
+    assert later[-1]["web"].arrivals <= 3

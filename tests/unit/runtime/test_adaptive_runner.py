@@ -1,0 +1,211 @@
+"""The runner looks while requests run, tells what the seats are used for, and applies decisions; idle, it sleeps."""
+
+from collections.abc import Callable
+
+from apf_middleware.adaptive import LimitReason
+from apf_middleware.classification import Classification
+from apf_middleware.config import Configuration, load_text
+from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.runtime import Admission, Controller
+from apf_middleware.runtime.adaptive_runner import AdaptiveRunner
+from apf_middleware.simulation.events import EventQueue, VirtualTimer
+
+MS = 10**6
+SECOND = 10**9
+
+
+def configuration(seats: str = "{adaptive: {min: 4, max: 100}}", promised: int = 0, wait: str = "1s") -> Configuration:
+    return load_text(
+        f"""
+apiVersion: apf/v1
+kind: Server
+spec: {{seats: {seats}, defaults: none}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {{name: busy}}
+spec: {{shares: 10, lendablePercent: 100, waitLimit: {wait}, queuing: {{queues: 1, handSize: 1, queueLengthLimit: 50}}}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {{name: other}}
+spec: {{shares: 10, lendablePercent: 100, minSeats: {promised}}}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: all}}
+spec: {{level: busy, rules: [{{httpRules: [{{}}]}}]}}
+"""
+    )
+
+
+class World:
+    """A controller in virtual time; at most ``capacity`` requests run at full speed."""
+
+    def __init__(self, config: Configuration, capacity: int = 20) -> None:
+        self.events = EventQueue()
+        self.controller = Controller(config, now=self.events.read, alarm=self._alarm)
+        self.capacity = capacity
+        self.running = 0
+        self.totals: list[int] = []
+        self.status = 200
+
+    def _alarm(self, ring: Callable[[], None], _now: Callable[[], int]) -> VirtualTimer:
+        return VirtualTimer(self.events, ring)
+
+    @property
+    def has_runner(self) -> bool:
+        return self.controller.adaptive is not None
+
+    @property
+    def adaptive(self) -> AdaptiveRunner:
+        assert self.controller.adaptive is not None
+        return self.controller.adaptive
+
+    def arrive(self, route: str | None = "GET /") -> Admission:
+        destination = self.controller.destination(Classification("all", "busy", "alice", 7), Work())
+        destination.route = route
+        admission = Admission(destination)
+        self.controller.arrive(self.events.now, admission)
+        return admission
+
+    def demand(self, number: int, seconds: float) -> None:
+        """Keep ``number`` clients busy, each with one request at a time of 20 ms or more."""
+        until = self.events.now + round(seconds * SECOND)
+        for _ in range(number):
+            self.events.at(self.events.now, self._ask, until)
+        for step in range(1, round(seconds * 10)):
+            self.events.at(self.events.now + step * 100 * MS, self._look, None)
+        self.events.run(until + SECOND)
+
+    def _look(self, _: object) -> None:
+        self.totals.append(self.controller.seats)
+
+    def _ask(self, until: int) -> None:
+        if self.events.now < until:
+            self._begin((self.arrive(), until))
+
+    def _begin(self, client: tuple[Admission, int]) -> None:
+        admission, until = client
+        if admission.seats:
+            self.running += 1
+            lasts = round(20 * MS * max(1.0, self.running / self.capacity))
+            self.events.at(self.events.now + lasts, self._end, client)
+        elif admission.reason is None:
+            self.events.at(self.events.now + MS, self._begin, client)
+        else:
+            self.events.at(self.events.now + 20 * MS, self._ask, until)
+
+    def _end(self, client: tuple[Admission, int]) -> None:
+        admission, until = client
+        self.running -= 1
+        if self.status >= 500:
+            admission.fail(self.status)
+        self.controller.release(admission)
+        self._ask(until)
+
+
+def test_it_finds_what_the_server_can_do() -> None:
+    world = World(configuration())
+    world.demand(50, 30)
+
+    assert world.totals[0] == 4
+    assert all(16 <= total <= 28 for total in world.totals[-100:]), world.totals
+    assert {LimitReason.GREW, LimitReason.NO_GAIN} < world.adaptive.decisions.keys()
+    assert sum(world.adaptive.decisions.values()) > 20
+
+
+def test_an_idle_server_has_no_timer() -> None:
+    world = World(configuration())
+    world.demand(50, 2)
+
+    assert len(world.events) == 0
+    world.controller.release(world.arrive())
+    assert len(world.events) == 1, "it looks once more"
+    world.events.run()
+    assert len(world.events) == 0
+
+
+def test_without_need_nothing_changes() -> None:
+    world = World(configuration("{adaptive: {min: 4, max: 100, start: 30}}"))
+    world.demand(8, 10)
+
+    assert set(world.totals) == {30}
+    assert world.adaptive.total.reason is LimitReason.UNUSED
+
+
+def test_seats_that_are_promised_to_idle_levels_do_not_count_as_free() -> None:
+    world = World(configuration("{adaptive: {min: 20, max: 100, start: 20}}", promised=10))
+    world.demand(50, 20)
+
+    assert min(world.totals[-50:]) > 20
+
+
+def test_rejections_count_as_waiting() -> None:
+    """A level without room in its queue rejects at once, so nobody waits."""
+    world = World(configuration(wait="0s"))
+    for reason in Reason:
+        before = len(world.events)
+        world.adaptive.note_rejected(world.events.now, reason)
+        is_for_seats = reason in {Reason.QUEUE_FULL, Reason.CONCURRENCY_LIMIT, Reason.TIME_OUT, Reason.DEADLINE}
+        assert (len(world.events) > before) == is_for_seats, reason
+        world.events.run()
+
+
+def test_refusals_behind_the_app_reduce_the_total() -> None:
+    world = World(configuration("{adaptive: {min: 4, max: 100, start: 20}}"))
+    world.status = 503
+    world.demand(50, 5)
+
+    assert world.totals[-1] < 10
+    assert LimitReason.REFUSED in world.adaptive.decisions
+
+
+def test_requests_without_a_route_and_long_ones_are_not_observed() -> None:
+    world = World(configuration())
+    world.controller.release(world.arrive(route=None))
+    world.controller.release(world.arrive(), long_lived=True)
+    assert world.adaptive.total.window.duration_ns == 0
+
+    admission = world.arrive()
+    world.events.at(world.events.now + 5 * MS, world.controller.release, admission)
+    world.events.run()
+    assert world.adaptive.total.window.duration_ns == 5 * MS
+
+
+def test_what_metrics_show() -> None:
+    world = World(configuration())
+    before = world.adaptive.reading()
+    world.demand(50, 10)
+    after = world.adaptive.reading()
+
+    assert (before.least, before.largest, before.reason, before.elasticity) == (4, 100, "start", None)
+    assert before.decisions == {}
+    assert after.elasticity is not None
+    assert after.duration_ns > 15 * MS
+    assert after.decisions == world.adaptive.decisions
+
+
+def test_other_bounds_begin_anew_and_a_fixed_number_ends_it() -> None:
+    world = World(configuration())
+    world.demand(50, 10)
+    found, runner = world.controller.seats, world.adaptive
+
+    world.controller.reconfigure(configuration(promised=1))
+    assert world.controller.adaptive is runner
+    assert world.controller.seats == found
+
+    world.controller.reconfigure(configuration("{adaptive: {min: 4, max: 6}}"))
+    assert world.adaptive is not runner
+    assert (world.controller.seats, world.adaptive.total.limit) == (6, 6)
+
+    world.controller.reconfigure(configuration("7"))
+    assert not world.has_runner
+    assert world.controller.seats == 7
+
+    world.controller.reconfigure(configuration("{adaptive: {min: 2, max: 60}}"))
+    assert (world.controller.seats, world.adaptive.total.limit) == (7, 7), "a number that is allowed stays"
+
+    world.controller.reconfigure(configuration("8"))
+    world.controller.reconfigure(configuration("{adaptive: {min: 2, max: 60, start: 30}}"))
+    assert (world.controller.seats, world.adaptive.total.limit) == (30, 30)

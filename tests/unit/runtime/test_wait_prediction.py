@@ -1,0 +1,61 @@
+"""Predicted waits follow from the work ahead in the own queue, and are forgotten when it is empty."""
+
+from apf_middleware.classification import Classification
+from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.runtime import Admission
+from apf_middleware.runtime.wait_prediction import WaitPrediction
+from tests.support.deadline_arrivals import MS, DeadlineArrivals
+
+
+def test_a_request_with_nothing_ahead_waits_for_the_next_seat() -> None:
+    server = DeadlineArrivals(seats=4)
+    server.fill(4)
+
+    assert server.arrive().predicted_wait_ns == 25 * MS
+
+
+def test_the_work_ahead_takes_its_time() -> None:
+    server = DeadlineArrivals(seats=4)
+    server.fill(4, waiting=8)
+
+    assert server.arrive().predicted_wait_ns == (8 * 25 + 25) * MS
+
+
+def test_wide_requests_ahead_count_with_their_width() -> None:
+    server = DeadlineArrivals(seats=4)
+    server.fill(4)
+    server.arrive(width=4)
+
+    assert server.arrive().predicted_wait_ns == (100 + 25) * MS
+
+
+def test_other_flows_count_only_by_their_shares() -> None:
+    server = DeadlineArrivals(seats=4)
+    server.fill(4)
+    server.fill(0, waiting=4, flow=2)
+    short = server.arrive(flow=3).predicted_wait_ns
+    server.fill(0, waiting=400, flow=2)
+
+    assert server.arrive(flow=4).predicted_wait_ns == 25 * MS + 2 * 25 * MS // 2
+    assert short == 25 * MS + 25 * MS // 2
+
+
+def test_queues_without_waiting_requests_are_forgotten() -> None:
+    server = DeadlineArrivals()
+    running, first, second = server.fill(waiting=2)
+    assert repr(server.late.prediction) == "<WaitPrediction: 2 requests wait>"
+
+    server.controller.abandon(first, Reason.CANCELLED)
+    server.controller.release(running)
+    assert second.is_seated
+    assert repr(server.late.prediction) == "<WaitPrediction: 0 requests wait>"
+    assert server.arrive().predicted_wait_ns == 100 * MS
+
+
+def test_requests_that_never_joined_are_ignored() -> None:
+    server = DeadlineArrivals()
+    prediction = WaitPrediction(server.costs)
+    place = Classification("all", "web", "flow", 1)
+    prediction.leave(0, Admission(server.controller.destination(place, Work())), is_seated=True)
+
+    assert repr(prediction) == "<WaitPrediction: 0 requests wait>"

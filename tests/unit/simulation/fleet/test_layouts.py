@@ -1,0 +1,62 @@
+"""Layouts of the processes of a scenario."""
+
+import pytest
+
+from apf_middleware.config.fleet import FleetSettings
+from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.simulation.fleet import LAYOUTS, layout
+from apf_middleware.simulation.fleet.layouts import of_members
+from tests.support.fleet_scenarios import fleet_scenario
+
+
+def test_one_server_has_all_seats() -> None:
+    members = "{count: 4, events: [{type: crash, at: 1s, members: [3]}]}"
+    scenario, configuration = layout("one-server", *fleet_scenario(f"  members: {members}\n"))
+
+    assert scenario.members is not None
+    assert scenario.members.count == 1
+    assert not scenario.members.events
+    assert layout("one-server", *fleet_scenario())[0].members is None
+    assert configuration.server.fleet is None
+    assert configuration.server.seats == 20
+
+
+def test_a_split_has_equal_parts_and_the_same_backend() -> None:
+    scenario, configuration = layout("split", *fleet_scenario("  members: 3\n"))
+
+    assert scenario.members is not None
+    assert scenario.backend.places == 20
+    assert configuration.server.fleet is None
+    assert configuration.server.seats == 6, "parts are rounded down"
+    assert layout("split", *fleet_scenario("  members: 50\n"))[1].server.seats == 1, "each has at least one"
+
+
+def test_a_fleet_is_as_configured_or_with_defaults() -> None:
+    given = fleet_scenario("  members: 4\n")
+    assert layout("fleet", *given) == given
+    _, configuration = layout("fleet", *fleet_scenario("  members: 4\n", fleet=""))
+
+    assert configuration.server.fleet == FleetSettings()
+
+
+@pytest.mark.parametrize("name", sorted(LAYOUTS.keys() - {"one-server"}))
+def test_a_comparison_needs_members(name: str) -> None:
+    with pytest.raises(InvalidValueError, match="Write members in the scenario"):
+        layout(name, *fleet_scenario())
+
+
+def test_without_members_one_server_has_all_seats_of_its_fleet() -> None:
+    scenario, configuration = fleet_scenario()
+    assert of_members(scenario, configuration).server.fleet is None
+    scenario, configuration = fleet_scenario("  members: 1\n")
+    assert of_members(scenario, configuration) is configuration
+
+
+def test_events_need_a_fleet() -> None:
+    scenario, configuration = fleet_scenario(
+        "  members: {count: 2, events: [{type: allocator-crash, at: 1s}]}\n", fleet=""
+    )
+
+    with pytest.raises(InvalidValueError, match="Write fleet in the Server document"):
+        of_members(scenario, configuration)
+    assert of_members(*layout("split", scenario, configuration)).server.seats == 10

@@ -1,0 +1,75 @@
+"""How headers say how critical a request is."""
+
+import pytest
+
+from apf_middleware.criticality import (
+    CRITICALITY_FORMS,
+    Criticality,
+    CriticalityForm,
+    read_criticality,
+    write_criticality,
+)
+
+LEAST, BATCH, USUAL, MOST = Criticality
+
+
+def test_they_are_ordered_and_have_names() -> None:
+    assert LEAST < BATCH < USUAL < MOST
+    assert [one.key for one in Criticality] == ["sheddable", "sheddablePlus", "critical", "criticalPlus"]
+    assert [Criticality.of(one.key) for one in Criticality] == list(Criticality)
+
+
+@pytest.mark.parametrize(
+    ("form", "value", "found"),
+    [
+        ("name", b"critical", USUAL),
+        ("name", b"SHEDDABLE_PLUS", BATCH),
+        ("name", b" Critical-Plus ", MOST),
+        ("name", b"sheddable", LEAST),
+        ("urgency", b"u=0", MOST),
+        ("urgency", b"u=1, i", MOST),
+        ("urgency", b"i, u=3", USUAL),
+        ("urgency", b"u=2;x=1", USUAL),
+        ("urgency", b"u=5", BATCH),
+        ("urgency", b"u=7", LEAST),
+        ("urgency", b"i", None),
+        ("urgency", b"u=9", None),
+        ("urgency", b"uu=1", None),
+        ("urgency", b"", None),
+        ("baggage", b"apf.criticality=sheddable", LEAST),
+        ("baggage", b"user=7, apf.criticality = critical%50lus ;a=b,z=1", MOST),
+        ("baggage", b"user=7", None),
+        ("baggage", b"", None),
+    ],
+)
+def test_what_is_read(form: CriticalityForm, value: bytes, found: Criticality | None) -> None:
+    assert read_criticality(form, value) is found
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        ("name", b""),
+        ("name", b"urgent"),
+        ("name", b"2"),
+        ("name", "kritisch\xe9".encode("latin-1")),
+        ("baggage", b"apf.criticality=urgent"),
+        ("baggage", b"apf.criticality="),
+        ("name", b"critical" * 2000),
+    ],
+)
+def test_what_can_t_be_read(form: CriticalityForm, value: bytes) -> None:
+    with pytest.raises(ValueError, match=r"unknown name|too long"):
+        read_criticality(form, value)
+
+
+@pytest.mark.parametrize("form", CRITICALITY_FORMS)
+@pytest.mark.parametrize("criticality", Criticality)
+def test_what_is_written_is_read_again(form: CriticalityForm, criticality: Criticality) -> None:
+    assert read_criticality(form, write_criticality(form, criticality).encode()) is criticality
+
+
+def test_baggage_keeps_its_other_members() -> None:
+    before = "user=7;p=1, apf.criticality=critical,z=1"
+    assert write_criticality("baggage", LEAST, before) == "user=7;p=1,z=1,apf.criticality=sheddable"
+    assert write_criticality("urgency", USUAL) == "u=3"
