@@ -7,7 +7,8 @@ be rejected, if the schemas give them levels of their own.
 import re
 from enum import IntEnum
 from typing import Final, Literal, get_args
-from urllib.parse import unquote
+
+from apf_middleware.baggage import add_member, find_member
 
 __all__ = [
     "BAGGAGE_KEY",
@@ -75,18 +76,15 @@ def read_criticality(form: CriticalityForm, value: bytes) -> Criticality | None:
 
     Names may be written with underscores, hyphens and in capitals: ``SHEDDABLE_PLUS``, ``critical-plus``.
     """
-    if len(value) > _MOST_BYTES:
-        raise ValueError("too long")
     if form == "name":
         return _named(value)
     if form == "urgency":
+        if len(value) > _MOST_BYTES:
+            raise ValueError("too long")
         found = _URGENCY.search(value)
         return _BY_URGENCY[int(found[1])] if found is not None else None
-    for member in value.split(b","):
-        key, _, text = member.partition(b"=")
-        if key.strip() == BAGGAGE_KEY.encode():
-            return _named(unquote(text.partition(b";")[0].decode("latin-1")).encode("latin-1", "replace"))
-    return None
+    member = find_member(value, BAGGAGE_KEY)
+    return None if member is None else _named(member)
 
 
 def _named(text: bytes) -> Criticality:
@@ -102,5 +100,4 @@ def write_criticality(form: CriticalityForm, criticality: Criticality, before: s
         return criticality.key
     if form == "urgency":
         return f"u={_URGENCIES[criticality]}"
-    others = [one.strip() for one in before.split(",") if one.partition("=")[0].strip() not in {"", BAGGAGE_KEY}]
-    return ",".join((*others, f"{BAGGAGE_KEY}={criticality.key}"))
+    return add_member(before, BAGGAGE_KEY, criticality.key)

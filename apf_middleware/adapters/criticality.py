@@ -10,10 +10,10 @@ So the requests that a batch job causes are batch work in all services, and thos
 
 from collections.abc import Mapping
 
-from apf_middleware.adapters.deadlines import OutgoingRequest
 from apf_middleware.criticality import CRITICALITY_FORMS, CriticalityForm, write_criticality
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.propagation.current import CURRENT_CRITICALITY
+from apf_middleware.propagation.outgoing import OutgoingRequest
 
 __all__ = ["CriticalityHeaders"]
 
@@ -31,6 +31,11 @@ class CriticalityHeaders:
             if form not in CRITICALITY_FORMS:
                 rule = f"it must be one of {', '.join(CRITICALITY_FORMS)}"
                 raise InvalidValueError(f"form of the header {name!r}", form, rule)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the headers."""
+        return tuple(self._written)
 
     def headers(self, present: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the headers of a call that is made now, which has those ``present`` already.

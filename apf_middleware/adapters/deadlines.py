@@ -9,25 +9,17 @@ A service that is called learns the time that is left when the call is made, so 
 """
 
 import time
-from collections.abc import Callable, Mapping, MutableMapping
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from apf_middleware.exceptions import DeadlineError, InvalidValueError, require_amount
 from apf_middleware.propagation.current import CURRENT_DEADLINE
+from apf_middleware.propagation.outgoing import OutgoingRequest
 from apf_middleware.propagation.time_limits import FORMATS, LimitFormat, write_limit
 
-__all__ = ["DeadlineHeaders", "OutgoingRequest"]
+__all__ = ["DeadlineHeaders"]
 
 _SECOND: Final = 10**9
-
-
-class OutgoingRequest(Protocol):
-    """A request of an HTTP client that is about to be sent."""
-
-    @property
-    def headers(self) -> MutableMapping[str, str]:
-        """The headers, which can be changed."""
-        ...
 
 
 class DeadlineHeaders:
@@ -55,8 +47,15 @@ class DeadlineHeaders:
         self._clock = clock
         self._wall = wall
 
-    def headers(self) -> dict[str, str]:
-        """Return the headers of a call that is made now; none if the current request has no deadline.
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the headers."""
+        return tuple(self._written)
+
+    def headers(self, present: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the headers of a call that is made now, which has those ``present`` already.
+
+        There are none if the current request has no deadline. Baggage that is present gets another member.
 
         Raises:
             DeadlineError: less than ``least`` seconds are left.
@@ -68,11 +67,12 @@ class DeadlineHeaders:
         if left < max(1, self._least_ns):
             raise DeadlineError(left / _SECOND, self._least_ns / _SECOND)
         wall = self._wall()
-        return {name: write_limit(one, left, wall) for name, one in self._written.items()}
+        before = present or {}
+        return {name: write_limit(one, left, wall, before.get(name, "")) for name, one in self._written.items()}
 
     def tell(self, request: OutgoingRequest) -> None:
         """Tell the deadline with a request: a hook of `httpx.Client`."""
-        for name, value in self.headers().items():
+        for name, value in self.headers(request.headers).items():
             request.headers[name] = value
 
     async def tell_async(self, request: OutgoingRequest) -> None:

@@ -1,4 +1,4 @@
-"""The deadlines of requests: from their headers, and from their levels.
+"""The deadlines of requests: from their headers, and from their schemas and levels.
 
 A deadline is set when the request arrives, before it asks for seats. From then on its wait ends at the deadline at the
 latest. A request whose deadline has passed isn't run, because nobody waits for its answer.
@@ -6,7 +6,7 @@ latest. A request whose deadline has passed isn't run, because nobody waits for 
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from starlette.types import Scope
 
@@ -20,6 +20,7 @@ from apf_middleware.fairqueuing import Reason
 from apf_middleware.propagation.current import CURRENT_DEADLINE
 from apf_middleware.propagation.reader import DeadlineReader
 from apf_middleware.runtime import Admission
+from apf_middleware.runtime.admission import Destination
 from apf_middleware.runtime.time_limits import limit_time
 
 __all__ = ["RequestDeadlines", "build_deadlines"]
@@ -28,7 +29,8 @@ __all__ = ["RequestDeadlines", "build_deadlines"]
 class RequestDeadlines:
     """Set the deadlines of requests as ``settings`` say; ``chain`` knows which requests come from trusted proxies.
 
-    ``costs`` has the durations of requests by route.
+    ``costs`` has the durations of requests by route. ``of_schemas`` are the deadlines of schemas that have their own,
+    which take precedence over that of the level.
 
     ``late`` counts the requests that got seats after their deadlines, by level, and ``invalid`` is that of the reader.
     """
@@ -39,6 +41,7 @@ class RequestDeadlines:
         chain: Chain,
         costs: LearnedCosts,
         *,
+        of_schemas: Mapping[str, int] | None = None,
         late: Counter[str] | None = None,
         invalid: Counter[str] | None = None,
         wall: Callable[[], int] = time.time_ns,
@@ -46,29 +49,40 @@ class RequestDeadlines:
         self.late: Counter[str] = Counter() if late is None else late
         self.reader: DeadlineReader = DeadlineReader(settings.headers, settings.started, settings.query, wall, invalid)
         self._settings = settings
+        self._groups = frozenset(settings.groups)
+        self._of_schemas = dict(of_schemas or {})
         self._costs = costs
         self._comes_from_proxy = chain.comes_from_proxy
 
     def begin(self, arrived: int, now: int, admission: Admission, scope: Scope) -> bool:
         """Set the deadline of a request that arrived at ``arrived``; reject it and return False if that has passed."""
-        query = scope.get("query_string", b"")
-        left = self.reader.read(headers_of(scope), query, from_proxy=self._comes_from_proxy(scope))
-        runtime = admission.destination.runtime
-        if left is not None:
-            left -= self._settings.margin_ns
-        own = runtime.deadline_ns
-        if own is not None and (left is None or own < left):
+        query, destination = scope.get("query_string", b""), admission.destination
+        from_proxy = self._comes_from_proxy(scope)
+        left = self.reader.read(headers_of(scope), query, from_proxy=from_proxy)
+        own = self._of_schemas.get(destination.classification.schema, destination.runtime.deadline_ns)
+        if left is None:
             left = own
+        else:
+            left -= self._settings.margin_ns
+            if own is not None and left > own:
+                left = min(left, max(own, self._longest_of(destination, from_proxy=from_proxy)))
         if left is None:
             CURRENT_DEADLINE.set(None)
             return True
         limit_time(admission, arrived, left, self._costs)
         deadline = arrived + left
         CURRENT_DEADLINE.set(deadline)
-        if deadline > now or runtime.shared.exempt:
+        if deadline > now or destination.runtime.shared.exempt:
             return True
-        admission.destination.controller.refuse(now, admission, Reason.DEADLINE)
+        destination.controller.refuse(now, admission, Reason.DEADLINE)
         return False
+
+    def _longest_of(self, destination: Destination, *, from_proxy: bool) -> int:
+        """Return the longest time that a header may set; 0 if it may not extend the deadline."""
+        longest = self._settings.extend_to_ns
+        if longest is None or not (from_proxy or not self._groups.isdisjoint(destination.identity.groups)):
+            return 0
+        return longest
 
     def is_late(self, admission: Admission) -> bool:
         """Return whether a request has its seats too late, because the event loop noticed the end of its wait late."""
@@ -96,6 +110,8 @@ def build_deadlines(
     if not configuration.has_deadlines:
         return None
     settings = configuration.server.deadlines or DeadlineSettings(headers={}, started=())
+    of_schemas = {one.name: one.deadline_ns for one in configuration.schemas if one.deadline_ns is not None}
     if before is None:
-        return RequestDeadlines(settings, chain, costs)
-    return RequestDeadlines(settings, chain, costs, late=before.late, invalid=before.reader.invalid)
+        return RequestDeadlines(settings, chain, costs, of_schemas=of_schemas)
+    late, invalid = before.late, before.reader.invalid
+    return RequestDeadlines(settings, chain, costs, of_schemas=of_schemas, late=late, invalid=invalid)

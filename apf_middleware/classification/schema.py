@@ -82,7 +82,8 @@ class FlowSchema(Value):
     If several schemas accept a request, the one with the lowest precedence wins, then the first one by name. Without a
     distinguisher, all requests are one flow. A ``queue`` reads the name of the level from each request instead;
     ``level`` takes the requests without such a name. Without ``weights``, each flow has the weight 1. ``criticality``
-    is the name of the most that its requests are passed on with.
+    is the name of the most that its requests are passed on with. ``deadline_ns`` after their arrival, its requests are
+    not worth an answer; without it, the deadline of the level holds.
     """
 
     name: str
@@ -93,6 +94,7 @@ class FlowSchema(Value):
     queue: Distinguisher | None = None
     weights: FlowWeights | None = None
     criticality: str = ""
+    deadline_ns: int | None = None
 
     def __post_init__(self) -> None:
         require_text("name of a schema", self.name)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from apf_middleware.config.settings import Settings, Violation
-from apf_middleware.config.values import LowerCaseSet, Nanoseconds
+from apf_middleware.config.values import LowerCaseSet, Nanoseconds, TextSet
 from apf_middleware.propagation.time_limits import LimitFormat
 
 __all__ = ["DEFAULT_MODE", "USUAL_HEADERS", "DeadlineSettings", "PredictionMode"]
@@ -34,6 +34,9 @@ class DeadlineSettings(Settings):
     the request; only trusted proxies are believed. ``query`` is a parameter with a duration, as in Kubernetes. A wait
     ends ``margin_ns`` before the deadline, so that the answer is there in time. Requests that are predicted to be late
     are rejected on arrival if ``prediction`` is on, and counted if it is shadow.
+
+    The limit in a header may be longer than the deadline of the schema or level if the caller is in one of ``groups``
+    or behind a trusted proxy, but not longer than ``extend_to_ns``. Without that, nobody gets more time.
     """
 
     headers: Mapping[str, LimitFormat] = field(default_factory=lambda: dict(USUAL_HEADERS), hash=False)
@@ -41,6 +44,8 @@ class DeadlineSettings(Settings):
     query: str = ""
     margin_ns: Nanoseconds = 10 * _MS
     prediction: PredictionMode = DEFAULT_MODE
+    groups: TextSet = ()
+    extend_to_ns: Nanoseconds | None = None
 
     def rules(self) -> Iterator[Violation]:
         for name, written in self.headers.items():
@@ -50,5 +55,8 @@ class DeadlineSettings(Settings):
             elif name in self.started:
                 hint = "A header tells a limit or a time, so remove one of them"
                 yield Violation(("headers", name), written, "it is in started, too", hint)
+        if self.groups and self.extend_to_ns is None:
+            rule = "without extendTo, nobody may extend a deadline"
+            yield Violation(("groups",), list(self.groups), rule, "Add extendTo, such as 1m, or remove the groups")
         if self.query and not self.query.isidentifier():
             yield Violation(("query",), self.query, "it must be the name of a query parameter", "Write it like timeout")

@@ -159,7 +159,8 @@ class Configuration:
     @property
     def has_deadlines(self) -> bool:
         """True if requests may have deadlines."""
-        return self.server.deadlines is not None or any(one.deadline_ns is not None for one in self.levels.values())
+        own = [one.deadline_ns for one in self.levels.values()] + [one.deadline_ns for one in self.schemas]
+        return self.server.deadlines is not None or any(one is not None for one in own)
 
     @property
     def learns_routes(self) -> bool:

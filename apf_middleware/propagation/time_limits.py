@@ -7,11 +7,12 @@ and receiver need not agree. All times here are integers, in nanoseconds.
 import re
 from typing import Final, Literal, get_args
 
+from apf_middleware.baggage import add_member, find_member
 from apf_middleware.durations import duration_ns
 
-__all__ = ["FORMATS", "NO_LIMIT", "LimitFormat", "elapsed_ns", "read_limit", "write_limit"]
+__all__ = ["BAGGAGE_KEY", "FORMATS", "NO_LIMIT", "LimitFormat", "elapsed_ns", "read_limit", "write_limit"]
 
-LimitFormat = Literal["grpc", "milliseconds", "seconds", "duration", "timestamp"]
+LimitFormat = Literal["grpc", "milliseconds", "seconds", "duration", "timestamp", "baggage"]
 """How a header writes a limit.
 
 grpc          an integer of at most 8 digits and a unit: ``H``, ``M``, ``S``, ``m`` (ms), ``u`` (us) or ``n`` (ns)
@@ -19,7 +20,11 @@ milliseconds  an integer; 0 means no limit, as Envoy has it
 seconds       a number, perhaps with decimals
 duration      as in Go and Kubernetes: ``1m30s``
 timestamp     the time when the limit ends, in seconds since 1970, perhaps with decimals
+baggage       a timestamp as the member `BAGGAGE_KEY` of W3C baggage
 """
+
+BAGGAGE_KEY: Final = "apf.deadline"
+"""The key of the member in W3C baggage."""
 
 FORMATS: Final[tuple[LimitFormat, ...]] = get_args(LimitFormat)
 """All formats."""
@@ -61,6 +66,11 @@ def read_limit(written: LimitFormat, value: bytes, wall_ns: int) -> int:
         if len(value) > _LONGEST:
             raise ValueError("too long")
         return duration_ns(value.decode("latin-1"))
+    if written == "baggage":
+        member = find_member(value, BAGGAGE_KEY)
+        if member is None:
+            return NO_LIMIT
+        value = member
     number = _decimal_ns(value)
     return number if written == "seconds" else number - wall_ns
 
@@ -82,8 +92,11 @@ def elapsed_ns(value: bytes, wall_ns: int) -> int:
     return elapsed if 0 < elapsed <= _MOST_ELAPSED else 0
 
 
-def write_limit(written: LimitFormat, limit: int, wall_ns: int) -> str:
-    """Return a header's value that says ``limit``, or a little less."""
+def write_limit(written: LimitFormat, limit: int, wall_ns: int, before: str = "") -> str:
+    """Return a header's value that says ``limit``, or a little less.
+
+    A header that was there ``before`` keeps its other members of baggage.
+    """
     limit = max(0, limit)
     if written == "grpc":
         unit, size = next(((unit, size) for unit, size in _WRITTEN if limit // size <= _MOST_GRPC), _WRITTEN[-1])
@@ -95,7 +108,8 @@ def write_limit(written: LimitFormat, limit: int, wall_ns: int) -> str:
             return f"{limit // _MS}ms"
         return f"{min(limit // _SECOND, _DIGITS - 1)}s"
     milliseconds = (limit if written == "seconds" else wall_ns + limit) // _MS
-    return f"{milliseconds // 1000}.{milliseconds % 1000:03}"
+    text = f"{milliseconds // 1000}.{milliseconds % 1000:03}"
+    return add_member(before, BAGGAGE_KEY, text) if written == "baggage" else text
 
 
 def _decimal_ns(value: bytes) -> int:

@@ -29,6 +29,7 @@ ELSEWHERE: Final = {
     "adapters/redis_connections.py": "integration/adapters/test_redis_outages.py",
     "adapters/shared.py": "integration/adapters/test_redis.py",
     "adapters/sqlalchemy.py": "integration/adapters/test_sqlalchemy.py",
+    "propagation/outgoing.py": "unit/adapters/test_httpx_calls.py",
     # What surrounds or awaits a whole app, on asyncio and on trio.
     "asgi/control_socket.py": "integration/test_control_sockets.py",
     "asgi/fleet.py": "integration/test_fleet.py",

@@ -25,6 +25,15 @@ async def left(request: Request) -> Response:
     return JSONResponse(request.scope["apf"].remaining)
 
 
+async def known(request: Request) -> Response:
+    admission = request.scope["apf"]
+    return JSONResponse({"left": admission.remaining, "criticality": admission.criticality})
+
+
+async def running(request: Request) -> Response:
+    return JSONResponse(request.scope["apf"].destination.runtime.shared.queueset.executing)
+
+
 async def ask(request: Request) -> Response:
     """Take a part of the time, and ask the service of this address, which may ask another one."""
     await asyncio.sleep(0.1)
@@ -33,5 +42,13 @@ async def ask(request: Request) -> Response:
     return JSONResponse([request.scope["apf"].remaining, answer.json()])
 
 
-app = Starlette(routes=[Route("/slow", slow), Route("/left", left), Route("/ask", ask)])
+app = Starlette(
+    routes=[
+        Route("/slow", slow),
+        Route("/left", left),
+        Route("/known", known),
+        Route("/running", running),
+        Route("/ask", ask),
+    ]
+)
 app = APFMiddleware(app, load(os.environ["DEADLINE_CONFIG"]))  # type: ignore[assignment]

@@ -1,6 +1,7 @@
 """Requests with deadlines: none waits past its deadline, none runs after it, and the app knows what is left."""
 
 import time
+from pathlib import Path
 
 import anyio
 import anyio.lowlevel
@@ -213,6 +214,44 @@ async def test_what_passed_in_front_ends_counts_if_they_are_trusted() -> None:
             found.append((await client.get("/", headers=headers)).json()["left"])
     assert found[0] <= 4
     assert found[1] > 8
+
+
+OWN = LEVEL_DEADLINE.replace("level: web", "level: web, deadline: 2s")
+EXTENDED = OWN.replace(
+    "defaults",
+    "deadlines: {groups: [gateways], extendTo: 30s}, trustedProxies: {networks: [127.0.0.1/32]}, "
+    "authentication: [{type: tokens, file: TOKENS}], defaults",
+)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize(
+    ("text", "peer", "headers", "most"),
+    [
+        (OWN, "127.0.0.2", {}, 2),
+        (EXTENDED, "127.0.0.2", {}, 2),
+        (EXTENDED, "127.0.0.1", {}, 2),
+        (EXTENDED, "127.0.0.2", {"grpc-timeout": "1S"}, 1),
+        (EXTENDED, "127.0.0.2", {"grpc-timeout": "20S"}, 2),
+        (EXTENDED, "127.0.0.1", {"grpc-timeout": "20S"}, 20),
+        (EXTENDED, "127.0.0.1", {"grpc-timeout": "90S"}, 30),
+        (EXTENDED, "127.0.0.2", {"grpc-timeout": "20S", "authorization": "Bearer secret"}, 20),
+        (EXTENDED, "127.0.0.2", {"grpc-timeout": "20S", "authorization": "Bearer other"}, 2),
+        (EXTENDED.replace("extendTo: 30s", "extendTo: 1s"), "127.0.0.1", {"grpc-timeout": "20S"}, 2),
+        (EXTENDED.replace("groups: [gateways], extendTo: 30s", ""), "127.0.0.1", {"grpc-timeout": "20S"}, 2),
+    ],
+)
+async def test_who_may_extend_the_deadline_of_a_schema(
+    text: str, peer: str, headers: dict[str, str], most: float, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text("secret,shop,1,gateways\nother,guest,2,guests\n")
+    text = text.replace("TOKENS", str(tokens))
+    app = APFMiddleware(Starlette(routes=[Route("/", remaining)]), load_text(text))
+    transport = httpx.ASGITransport(app, client=(peer, 1))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        found = (await client.get("/", headers=headers)).json()["left"]
+    assert most - 0.9 < found <= most
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -22,6 +22,7 @@ __all__ = [
     "Kind",
     "Server",
     "ServerStartError",
+    "await_answer",
     "busy_seconds",
     "cores",
     "cpu_seconds",
@@ -96,7 +97,7 @@ def serve(
         with pinned(core):
             server = _start(_command(kind, app, options, python), written, environment or {}, folder)
         try:
-            _await_answer(server, ready)
+            await_answer(server, ready)
             yield server
         finally:
             server.stop()
@@ -138,7 +139,8 @@ def _command(kind: Kind, app: str, options: Sequence[str], python: str) -> _Comm
     return _Command((*run, "--host", "127.0.0.1", "--port"), "{port}", (*asgi, *options, app))
 
 
-def _await_answer(server: Server, path: str) -> None:
+def await_answer(server: Server, path: str) -> None:
+    """Wait until a server answers GET ``path``; raise ServerStartError if it doesn't."""
     deadline = time.monotonic() + _PATIENCE
     while not _answers(server.port, path):
         if server.process.poll() is not None:

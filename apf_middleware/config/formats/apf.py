@@ -350,6 +350,7 @@ class _SchemaSpec(Settings):
     group_weights: WeightsByName = field(default_factory=dict)
     weight_function: Function | None = None
     criticality: CriticalityName | None = None
+    deadline_ns: Nanoseconds | None = None
     estimate: AnyEstimate | None = None
     gates: Annotated[
         tuple[NonEmpty, ...],
@@ -398,6 +399,7 @@ class FlowSchemaModel(Settings):
             spec.queue,
             weights,
             spec.criticality or "",
+            spec.deadline_ns,
         )
 
 
@@ -413,6 +415,7 @@ def schema_document(
         "queue": schema.queue,
         **weight_values(schema.weights),
         "criticality": schema.criticality or None,
+        "deadline_ns": schema.deadline_ns,
         "estimate": estimate if _is_named(estimate, problems, place, "estimate") else None,
         "gates": tuple(gates),
         "rules_": tuple(rule for rule in schema.rules if isinstance(rule, Rule)),

@@ -47,6 +47,7 @@ from apf_middleware.config.problems import Absent, Place, Problems
 from apf_middleware.config.settings import Rules, Settings, Violation, as_mapping, make_unchecked
 from apf_middleware.config.values import Amount, DnsSubdomain, NonEmpty, Percent
 from apf_middleware.config.yaml_nodes import Document
+from apf_middleware.durations import written_duration
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
 __all__ = [
@@ -364,7 +365,7 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
 def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None = None) -> dict[str, Any]:
     """Return a schema as a FlowSchema.
 
-    An estimate or a weight is a warning, because it doesn't change which requests match.
+    An estimate, a weight, a criticality or a deadline is a warning, because it doesn't change which requests match.
     """
     place, distinguisher = Place(f"<schema {schema.name}>"), schema.distinguisher
     spec: dict[str, Any] = {
@@ -374,7 +375,7 @@ def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSe
     if estimate is not None:
         rule, hint = "v1 can't express the cost of requests, so this is left out", "Keep the FlowSchema of apf/v1"
         problems.warn(place, rule, field="estimate", value=as_mapping(estimate), hint=hint)
-    _warn_of_weights(schema, problems, place)
+    _warn_of_additions(schema, problems, place)
     if distinguisher is not None:
         if distinguisher.source not in _METHODS:
             rule = "v1 tells flows apart by user or namespace only"
@@ -387,11 +388,16 @@ def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSe
     return _manifest("FlowSchema", schema.name, spec)
 
 
-def _warn_of_weights(schema: FlowSchema, problems: Problems, place: Place) -> None:
-    """Warn of weights, one by one."""
+def _warn_of_additions(schema: FlowSchema, problems: Problems, place: Place) -> None:
+    """Warn of settings that v1 doesn't have and that don't change which requests match, one by one."""
     rule, hint = "in v1 all flows have equal weights, so this is left out", "Keep the FlowSchema of apf/v1"
     for key, value in given_weights(schema.weights).items():
         problems.warn(place, rule, field=key, value=value, hint=hint)
+    rule = "v1 can't express this, so it is left out"
+    if schema.criticality:
+        problems.warn(place, rule, field="criticality", value=schema.criticality, hint=hint)
+    if schema.deadline_ns is not None:
+        problems.warn(place, rule, field="deadline", value=written_duration(schema.deadline_ns), hint=hint)
 
 
 def _written_rules(schema: FlowSchema, problems: Problems, place: Place) -> Iterator[dict[str, Any]]:

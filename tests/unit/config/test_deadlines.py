@@ -30,6 +30,8 @@ def test_headers_replace_the_usual_ones() -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
+        ("{groups: [gateways]}", "groups is ['gateways'], but without extendTo, nobody may extend a deadline"),
+        ("{extendTo: soon}", "extendTo is 'soon', but it must be a duration"),
         ("{headers: {X-Left: seconds}}", "headers.X-Left is 'seconds', but its name must be a header's, in lower case"),
         ("{headers: {'x left': seconds}}", "its name must be a header's, in lower case"),
         ("{headers: {x-left: hours}}", "x-left"),
@@ -45,7 +47,21 @@ def test_wrong_settings_are_reported(spec: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-def test_what_is_written_is_read_again() -> None:
-    text = "apiVersion: apf/v1\nkind: Server\nspec: {deadlines: {headers: {x-left: seconds}, margin: 0s}}\n"
+@pytest.mark.parametrize(
+    "spec",
+    ["{headers: {x-left: seconds}, margin: 0s}", "{groups: [gateways], extendTo: 1m, headers: {baggage: baggage}}"],
+)
+def test_what_is_written_is_read_again(spec: str) -> None:
+    configuration = load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {{deadlines: {spec}}}\n")
+    assert load_text(emit(configuration)) == configuration
+
+
+def test_a_schema_has_a_deadline() -> None:
+    text = "apiVersion: apf/v1\nkind: FlowSchema\nmetadata: {name: s}\n"
+    text += "spec: {level: exempt, deadline: 2s, rules: [{httpRules: [{}]}]}\n"
     configuration = load_text(text)
+    [schema] = [one for one in configuration.schemas if one.name == "s"]
+
+    assert schema.deadline_ns == 2 * 10**9
+    assert configuration.has_deadlines
     assert load_text(emit(configuration)) == configuration

@@ -29,6 +29,8 @@ NOW = 1_800_000_000 * SECOND
         ("duration", b"0s", 0),
         ("timestamp", b"1800000003.25", 3250 * MS),
         ("timestamp", b"1799999999", -SECOND),
+        ("baggage", b"user=7, apf.deadline=1800000003.25;p,z=1", 3250 * MS),
+        ("baggage", b"user=7", NO_LIMIT),
     ],
 )
 def test_limits(written: LimitFormat, value: bytes, limit: int) -> None:

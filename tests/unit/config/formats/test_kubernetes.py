@@ -466,6 +466,30 @@ spec: {defaults: none}
     assert "estimate" not in written
 
 
+def test_criticality_and_deadline_are_left_out_of_v1_with_warnings() -> None:
+    text = """\
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: s}
+spec:
+  level: exempt
+  criticality: sheddable
+  deadline: 90s
+  rules: [{nonResourceRules: [{verbs: [get], nonResourceURLs: [/x]}]}]
+---
+apiVersion: apf/v1
+kind: Server
+spec: {defaults: none}
+"""
+    problems = Problems()
+    written = convert(load_text(text), "v1", problems)
+
+    assert problems.errors == ()
+    assert {one.field: one.value for one in problems} == {"criticality": "sheddable", "deadline": "90s"}
+    assert "criticality" not in written
+    assert "deadline" not in written
+
+
 def test_weights_are_left_out_of_v1_with_warnings() -> None:
     text = """\
 apiVersion: apf/v1

@@ -1,0 +1,29 @@
+"""A trace configuration for aiohttp that passes on what is known about the current request.
+
+It does what the event hooks for httpx do::
+
+    trace = call_trace(DeadlineHeaders(), CriticalityHeaders())
+    session = aiohttp.ClientSession(trace_configs=[trace])
+"""
+
+from apf_middleware.exceptions import MissingExtraError
+from apf_middleware.propagation.outgoing import OutgoingHeaders
+
+try:
+    from aiohttp import ClientSession, TraceConfig, TraceRequestStartParams
+except ImportError:
+    raise MissingExtraError("aiohttp", "aiohttp") from None
+
+__all__ = ["call_trace"]
+
+
+def call_trace(*told: OutgoingHeaders) -> TraceConfig:
+    """Return a trace configuration that writes the headers of ``told`` into each request before it is sent."""
+
+    async def begin(session: ClientSession, context: object, params: TraceRequestStartParams) -> None:  # noqa: ARG001
+        for one in told:
+            one.tell(params)
+
+    trace = TraceConfig()
+    trace.on_request_start.append(begin)
+    return trace

@@ -1,0 +1,30 @@
+"""Members of W3C baggage, the header whose ``key=value`` pairs OpenTelemetry passes on from service to service."""
+
+from typing import Final
+from urllib.parse import unquote
+
+__all__ = ["add_member", "find_member"]
+
+_MOST_BYTES: Final = 8192
+
+
+def find_member(value: bytes, key: str) -> bytes | None:
+    """Return the value of the member ``key`` without its properties; None if there is no such member.
+
+    Raises:
+        ValueError: the header is longer than the specification lets anybody pass on.
+    """
+    if len(value) > _MOST_BYTES:
+        raise ValueError("too long")
+    wanted = key.encode()
+    for member in value.split(b","):
+        name, _, text = member.partition(b"=")
+        if name.strip() == wanted:
+            return unquote(text.partition(b";")[0].decode("latin-1")).encode("latin-1", "replace").strip()
+    return None
+
+
+def add_member(before: str, key: str, value: str) -> str:
+    """Return the header ``before`` with a member instead of the one of this key that it had."""
+    others = [one.strip() for one in before.split(",") if one.partition("=")[0].strip() not in {"", key}]
+    return ",".join((*others, f"{key}={value}"))
