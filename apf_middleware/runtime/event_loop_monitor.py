@@ -49,11 +49,12 @@ class EventLoopMonitor:
         self.is_on: bool = False
         self._is_wanted = False
         self._dispatched = 0
+        self._seats = 0  # the total with which the limits of the levels were found
         self.adopt()
 
     def adopt(self) -> None:
         """Control the elastic levels of the controller's configuration from now on."""
-        configuration, control = self._controller.configuration, self.control
+        configuration, control, self._seats = self._controller.configuration, self.control, self._controller.seats
         server = configuration.server
         target = (EventLoopSettings() if server.event_loop is None else server.event_loop).lag_target_ns
         control.target_ns = self.lag.suspicious_ns = target
@@ -93,6 +94,8 @@ class EventLoopMonitor:
 
     def _observe(self, now: int, gap_ns: int, lag_ns: int) -> None:
         """Decide the caps after a probe."""
+        if self._controller.seats != self._seats:
+            self.adopt()  # the total of seats adapts
         control, levels = self.control, self._controller.levels
         if not control.levels:
             return

@@ -78,6 +78,18 @@ def test_something_else_may_want_to_know_the_lag() -> None:
     assert server.cap is None
 
 
+def test_levels_of_another_total_have_other_bounds() -> None:
+    server, _ = busy(configuration(ELASTIC))
+    server.run(SECOND)
+    level = server.monitor.control.levels["crowd"]
+    before = level.most
+    server.world.controller.resize(2 * server.world.controller.seats)
+    server.run(SECOND)
+
+    assert server.monitor.control.levels["crowd"] is level
+    assert level.most == 2 * before
+
+
 def test_caps_fall_while_the_loop_is_late_and_rise_after_that(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
     server, admissions = busy(configuration(ELASTIC))
