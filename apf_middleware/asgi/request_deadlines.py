@@ -110,7 +110,7 @@ def build_deadlines(
     if not configuration.has_deadlines:
         return None
     settings = configuration.server.deadlines or DeadlineSettings(headers={}, started=())
-    of_schemas = {one.name: one.deadline_ns for one in configuration.schemas if one.deadline_ns is not None}
+    of_schemas = configuration.schema_deadlines
     if before is None:
         return RequestDeadlines(settings, chain, costs, of_schemas=of_schemas)
     late, invalid = before.late, before.reader.invalid

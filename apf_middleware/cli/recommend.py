@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from apf_middleware.cli.output import Output, OutputOption, require_folder, show_json, tell
-from apf_middleware.cli.simulate import fail, warn_of_gates, with_progress
+from apf_middleware.cli.simulate import fail, warn_of_omissions, with_progress
 from apf_middleware.cli.tables import in_ms, in_percent, print_table
 from apf_middleware.config import Configuration, ConfigurationError, emit, load
 from apf_middleware.config.scenario import Backend, Scenario
@@ -53,7 +53,7 @@ def recommend(
         if write is not None:
             require_folder("write", write)
         given = load(*config or ())
-        warn_of_gates((given,))
+        warn_of_omissions((given,))
         recorded = RequestTrace(trace, rows)
         survey = recorded.survey()
         found = _search(Recording(recorded, survey), given, wanted, places)

@@ -26,7 +26,7 @@ from apf_middleware.simulation.plots import require_plots
 from apf_middleware.simulation.recording import Recording
 from apf_middleware.simulation.trace import RequestTrace
 
-__all__ = ["Listing", "chosen_configuration", "fail", "simulate", "warn_of_gates", "with_progress"]
+__all__ = ["Listing", "chosen_configuration", "fail", "simulate", "warn_of_omissions", "with_progress"]
 
 _UNUSABLE: Final = 2
 
@@ -72,7 +72,7 @@ def simulate(
             require_plots(plot)
         recording = None if trace is None else _recording(trace, by)
         wanted = list(_wanted(scenario, configuration, compare, fleet=compare_fleet))
-        warn_of_gates(one for _, _, one in wanted)
+        warn_of_omissions(one for _, _, one in wanted)
         results = [with_progress(played, one, name, recording) for name, played, one in wanted]
         if plot is not None:
             draw(results, plot)
@@ -148,12 +148,16 @@ def chosen_configuration(name: str, configuration: Configuration) -> Configurati
     return read_scenario([name], wanted=False).unwrap()[1]
 
 
-def warn_of_gates(configurations: Iterable[Configuration]) -> None:
-    """Warn of gates, which are not simulated: how long a dependency keeps requests waiting is unknown."""
-    names = {name for one in configurations for _, gates in one.gates_by_owner() for name in gates}
-    if names:
-        left_out = f"gates aren't simulated, all requests pass them: {', '.join(sorted(names))}"
-        typer.secho(left_out, err=True, fg="yellow")
+def warn_of_omissions(configurations: Iterable[Configuration]) -> None:
+    """Warn of what is not simulated: how long a dependency keeps requests waiting, and how late an event loop is."""
+    gates, elastic = set[str](), set[str]()
+    for one in configurations:
+        gates.update(name for _, names in one.gates_by_owner() for name in names)
+        elastic |= one.elastic_levels
+    said = {"gates aren't simulated, all requests pass them": gates, "elastic levels keep their seats": elastic}
+    for left_out, names in said.items():
+        if names:
+            typer.secho(f"{left_out}: {', '.join(sorted(names))}", err=True, fg="yellow")
 
 
 def with_progress(

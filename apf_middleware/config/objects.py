@@ -159,8 +159,14 @@ class Configuration:
     @property
     def has_deadlines(self) -> bool:
         """True if requests may have deadlines."""
-        own = [one.deadline_ns for one in self.levels.values()] + [one.deadline_ns for one in self.schemas]
-        return self.server.deadlines is not None or any(one is not None for one in own)
+        if self.server.deadlines is not None or self.schema_deadlines:
+            return True
+        return any(one.deadline_ns is not None for one in self.levels.values())
+
+    @property
+    def schema_deadlines(self) -> dict[str, int]:
+        """The deadlines of the schemas that have their own, which take precedence over those of their levels."""
+        return {one.name: one.deadline_ns for one in self.schemas if one.deadline_ns is not None}
 
     @property
     def learns_routes(self) -> bool:

@@ -11,6 +11,7 @@ from apf_middleware.classification import ANONYMOUS, Classification, Identity, R
 from apf_middleware.config import Configuration
 from apf_middleware.config.build import derive_classifier, derive_criticality, derive_resolver, derive_work
 from apf_middleware.config.estimation import Sources
+from apf_middleware.config.objects import headroom_gate_name
 from apf_middleware.estimation import Choice, Estimate, route_key
 from apf_middleware.estimation.base import cut, plain_work
 from apf_middleware.exceptions import InvalidValueError
@@ -61,6 +62,7 @@ class DestinationResolver:
         self._estimation = derive_work(configuration, sources)
         self._find_criticality = derive_criticality(configuration)
         self._learns = self._estimation.dependence.changing or configuration.learns_routes
+        self._headrooms = frozenset(name for name, level in configuration.levels.items() if level.headroom_percent)
         self._resolved: dict[tuple[RequestTemplate, int], _Resolved] = {}
 
     def destination(self, template: RequestTemplate, seats: int = 0) -> Destination:
@@ -98,6 +100,8 @@ class DestinationResolver:
         work = cut(plain_work(seats), choice.cap) if seats else _at_once(choice.estimate(digest, classification)).work
         destination = Destination(self._controller, classification, work, template.identity)
         destination.route = route_key(digest) if self._learns else None
+        if classification.level in self._headrooms:
+            destination.gates, destination.digest = (headroom_gate_name(classification.level),), digest
         return _Resolved(digest, choice, destination)
 
     def _place(self, digest: RequestDigest) -> Classification:
@@ -113,7 +117,7 @@ class DestinationResolver:
         if estimate.work == before.work:
             return before
         destination = Destination(self._controller, before.classification, estimate.work, before.identity)
-        destination.route = before.route
+        destination.route, destination.gates, destination.digest = before.route, before.gates, before.digest
         return destination
 
 

@@ -68,6 +68,7 @@ class SimulatedServer:
         gates = Gates() if configuration.has_gates else None
         self.controller: Controller = Controller(configuration, gates, now=events.read, alarm=alarm)
         self._has_deadlines = configuration.has_deadlines
+        self._schema_deadlines = configuration.schema_deadlines
         self._tells_deadlines = configuration.server.deadlines is not None
         self.backend: SimulatedBackend = backend
         self.open: int = 0
@@ -124,8 +125,9 @@ class SimulatedServer:
             self._reject(request)
 
     def _limit_time(self, request: SimulatedRequest) -> None:
-        """Set the deadline of a request whose client tells for how long it waits, or whose level has one."""
-        own = request.admission.destination.runtime.deadline_ns
+        """Set the deadline of a request whose client tells for how long it waits, or whose schema or level has one."""
+        destination = request.admission.destination
+        own = self._schema_deadlines.get(destination.classification.schema, destination.runtime.deadline_ns)
         told = request.client.group.timeout_ns if self._tells_deadlines else 0
         left = min((one for one in (own, told or None) if one is not None), default=None)
         if left is not None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.kubernetes_scenarios import SCENARIOS
 from tests.support.own_scenarios import MORE_SCENARIOS
+from tests.support.prerequisites import require_postgres
 
 ROOT = Path(__file__).parents[2]
 
@@ -154,6 +155,19 @@ def test_the_cost_of_adaptive_limits_is_measured() -> None:
 
     assert [row["call"] for row in measured[:3]] == ["observe", "note and decide", "window"]
     assert all(row["us"] > 0 for row in measured)
+
+
+@pytest.mark.parametrize("case", ["cpu", "postgres"])
+def test_adaptive_seats_of_a_real_server_are_measured(case: str) -> None:
+    if case == "postgres":
+        require_postgres()
+    measured = rows("benchmarks.adaptive_wire", "--json", "--only", case, "--seconds", "3", "--fixed", "5")
+
+    fixed, adaptive = measured
+    assert (fixed["row"], fixed["seats"], fixed["is_best"], fixed["goodput_ratio"]) == ("5", 5, True, 1)
+    assert adaptive["row"] == "adaptive"
+    assert 2 <= adaptive["seats"] <= 200
+    assert adaptive["goodput"] > 0
 
 
 def test_light_requests_beside_blocking_reports_are_measured() -> None:

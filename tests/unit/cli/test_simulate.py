@@ -40,6 +40,13 @@ def test_gates_are_reported_as_left_out(scenario: Path, trace: Path) -> None:
     assert (found.exit_code, found.stderr) == (0, said)
 
 
+def test_elastic_levels_are_reported_as_left_out(scenario: Path) -> None:
+    level = "---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: batch}\nspec: {elastic: true}\n"
+    scenario.write_text(SCENARIO.replace("duration: 3s", "duration: 1s") + level)
+
+    assert apf("simulate", scenario, "--no-curves").stderr.endswith("\nelastic levels keep their seats: batch\n")
+
+
 def test_results_come_as_json_too(scenario: Path) -> None:
     one = json.loads(apf("simulate", scenario, "-o", "json").stdout)
     two = json.loads(apf("simulate", scenario, "-o", "json", "--compare", "fifo", "own", "--seed", "7").stdout)

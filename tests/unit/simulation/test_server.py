@@ -93,3 +93,35 @@ def test_requests_to_a_crashed_server_fail() -> None:
     assert tenant.failed == pytest.approx(100, abs=2)
     assert tenant.served == tenant.requests - tenant.failed
     assert not tenant.rejections
+
+
+SHORT = "name: short, count: 20, arrivals: {type: poisson, rate: 10}, service: 5ms, request: {path: /short}"
+LONG = "name: long, count: 30, arrivals: {type: closed, connections: 1}, service: 500ms, request: {path: /long}"
+
+
+def test_headroom_keeps_seats_for_short_requests() -> None:
+    def slowest_ms(headroom: str) -> float:
+        server = one_level(10, queuing="{queues: exact}").replace("waitLimit", f"headroom: {headroom}, waitLimit")
+        short, long = play("  duration: 30s\n  warmUp: 10s\n", SHORT, LONG, server=server).tenants
+        assert short.served > 3900
+        assert long.served > 200
+        assert short.p99_ms is not None
+        return short.p99_ms
+
+    assert slowest_ms("0%") > 200
+    assert slowest_ms("20%") < 50
+
+
+@pytest.mark.parametrize(("level", "schema", "rejected"), [("5s", "1s", 2), ("1s", "5s", 0), ("1s", "", 2)])
+def test_the_deadline_of_a_schema_takes_precedence_over_that_of_its_level(
+    level: str, schema: str, rejected: int
+) -> None:
+    """Two requests wait behind one that takes 3 seconds."""
+    first = "name: first, arrivals: {type: constant, rate: 1}, end: 1s, service: 3s"
+    second = "name: second, arrivals: {type: constant, rate: 4}, begin: 1s, end: 1500ms, service: 10ms"
+    server = one_level(1).replace("waitLimit", f"deadline: {level}, waitLimit")
+    if schema:
+        server = server.replace("{level: all,", f"{{level: all, deadline: {schema},")
+    found = play("  duration: 6s\n", first, second, server=server).tenants[1]
+
+    assert (found.requests, found.rejections) == (2, rejected)
