@@ -265,10 +265,17 @@ def _instances() -> list[Json]:
 def _versions() -> list[Json]:
     return [
         timeseries(
+            "Not limited",
+            "Requests that ran at once because a server only observes, or is off.",
+            Query(server_rate("passed_requests_total", "instance, mode"), "{{instance}}: {{mode}}"),
+            unit="reqps",
+            width=6,
+        ),
+        timeseries(
             "Configurations read",
             "By outcome. After a failure the one before stays in force, and the log says what is wrong.",
             Query(f"sum by (outcome) (increase(apf_configuration_loads_total{{{SERVER}}}[{SPAN}]))", "{{outcome}}"),
-            width=12,
+            width=6,
         ),
         table(
             "Versions",

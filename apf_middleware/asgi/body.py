@@ -526,15 +526,17 @@ class Upload:
             admission.renew()
             controller.refuse(controller.now(), admission, body.reason)
             return False
-        if controller.is_closing or controller.registry.levels.get(admission.level) is not destination.runtime:
-            return True  # the level takes no new requests; this one finishes like others that run
+        if controller.is_passing or controller.is_closing:
+            return True  # no request waits now; this one finishes like others that run
+        if controller.registry.levels.get(admission.level) is not destination.runtime:
+            return True
         admission.renew()
         controller.arrive(controller.now(), admission)
         if admission.state is _WAITING:
             scope, receive, _ = self._exchange
             await self._wait(admission, scope, receive, body)
             body.stop_watching()
-        return admission.state is _SEATED
+        return admission.reason is None  # it has seats, or passes without, because the mode has changed
 
     async def _cut(self) -> Message:
         """End the request while its app runs."""

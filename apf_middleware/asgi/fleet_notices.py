@@ -1,7 +1,7 @@
 """What operators change at one member of a fleet, so that it reaches the others, and those that join later.
 
-Queues and gates that an operator changes, and requests to read the configuration again, are told under one key each. A
-change that isn't possible at a member, because its configuration is another one, is logged and left out.
+Queues and gates that an operator changes, the mode, and requests to read the configuration again, are told under one
+key each. A change that isn't possible at a member, because its configuration is another one, is logged and left out.
 """
 
 import json
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from apf_middleware.config.formats.apf import level_document, read_level
 from apf_middleware.config.objects import Level
 from apf_middleware.exceptions import APFError, InvalidValueError
+from apf_middleware.mode import MODES, Mode
 from apf_middleware.runtime import Controller
 from apf_middleware.runtime.log import log_event
 from apf_middleware.runtime.queues import NamedQueues
@@ -23,6 +24,7 @@ __all__ = ["FleetNotices", "NoticesTarget"]
 
 _QUEUE: Final = "queue"
 _GATE: Final = "gate"
+_MODE: Final = "mode"
 _RELOAD: Final = "reload"
 
 
@@ -35,6 +37,10 @@ class NoticesTarget(Protocol):
     def queues(self) -> NamedQueues: ...
     @property
     def controller(self) -> Controller: ...
+
+    def switch(self, mode: Mode) -> None:
+        """Limit requests, observe only, or be off, from now on."""
+        ...
 
     def ask_reload(self) -> None:
         """Read the configuration again, in the background."""
@@ -57,6 +63,10 @@ class FleetNotices:
     def tell_gate(self, name: str, seconds: float | None, *, is_open: bool) -> None:
         """Tell that a gate has been opened, or closed for a time or until it is opened."""
         self._tell(f"{_GATE}:{name}", {"open": is_open, "seconds": seconds})
+
+    def tell_mode(self, mode: Mode) -> None:
+        """Tell that requests are limited, only observed, or only counted from now on."""
+        self._tell(_MODE, {"mode": mode})
 
     def tell_reload(self) -> None:
         """Tell that the configuration should be read again."""
@@ -84,6 +94,8 @@ class FleetNotices:
                     self._change_queue(name, found)
                 elif kind == _GATE:
                     self._operate_gate(name, found, is_first=is_first)
+                elif kind == _MODE:
+                    self._switch(found["mode"])
                 elif kind == _RELOAD:  # also for a newcomer, which may have read its files just before the change
                     self._target.ask_reload()
             except (APFError, ValueError, LookupError, TypeError) as error:
@@ -92,6 +104,12 @@ class FleetNotices:
     def _change_queue(self, name: str, found: Mapping[str, Any]) -> None:
         level = None if found["level"] is None else read_level(found["level"])
         self._target.queues.follow(name, level, sheds=bool(found["sheds"]))
+
+    def _switch(self, mode: object) -> None:
+        known = [one for one in MODES if one == mode]
+        if not known:
+            raise InvalidValueError("mode", mode, f"it must be one of {', '.join(MODES)}")
+        self._target.switch(known[0])
 
     def _operate_gate(self, name: str, found: Mapping[str, Any], *, is_first: bool) -> None:
         gates, seconds = self._target.controller.gates, found["seconds"]

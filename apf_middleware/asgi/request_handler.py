@@ -92,7 +92,7 @@ class RequestHandler:
             if admission.state is _WAITING:
                 more, client = resolved.headers, (admission, scope, receive, body)  # the wait may replace ``body``
                 body = await service.wait(admission, resolved.runtime.wait_limit_ns, watch_of_client, client) or body
-            if admission.state is not _SEATED or (deadlines is not None and deadlines.is_late(admission)):
+            if (admission.state is not _SEATED or deadlines is not None) and _is_refused(admission, deadlines):
                 _end(admission, body)
                 await self._reject(admission, scope, send)
                 return
@@ -136,9 +136,10 @@ class RequestHandler:
                         return resolved, body
                 await body.gather(service.controller.bodies.settings.buffer)
                 now = service.now()
-                if service.resolver is resolver and resolved.until > now:
+                if service.resolver is resolver and resolved.until > now and service.passing is None:
                     return resolved, body
-                resolved = None  # while the body arrived, the configuration was reloaded or the credential expired
+                # While the body arrived, the configuration was reloaded, the mode changed or the credential expired.
+                resolved = None
         except BaseException:
             if body is not None:
                 body.close()
@@ -169,6 +170,9 @@ class RequestHandler:
             return None
         if found.gates and service.startup_gates.lacks(found.gates):
             await answer_unavailable(scope, send)
+            return None
+        if service.passing is not None:
+            await service.passing.serve(self.app, now, found, (scope, receive, send), service.deadlines)
             return None
         return found
 
@@ -224,6 +228,13 @@ class RequestHandler:
         """Wait for seats again, for an upload that gave them back while its body was arriving."""
         limit_ns = admission.destination.runtime.wait_limit_ns
         return self._service.wait(admission, limit_ns, watch_of_client, (admission, scope, receive, body))
+
+
+def _is_refused(admission: Admission, deadlines: RequestDeadlines | None) -> bool:
+    """Return whether a request must be rejected, because it has no seats, or has them too late."""
+    if admission.state is _SEATED:
+        return deadlines is not None and deadlines.is_late(admission)
+    return admission.reason is not None  # otherwise it is let pass: the mode has changed while it waited
 
 
 def _may_arrive(

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,6 +19,7 @@ from apf_middleware.asgi.fleet_notices import FleetNotices
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import ParentWatch, Serving, Signals
 from apf_middleware.asgi.load_reports import LoadReports
+from apf_middleware.asgi.passing import Passing
 from apf_middleware.asgi.readiness import ReadinessProbe
 from apf_middleware.asgi.rejections import RejectionAnswers
 from apf_middleware.asgi.reload import NO_FILES, ConfigurationOrigin, PreparedConfiguration, Reloader
@@ -35,6 +37,7 @@ from apf_middleware.config.sockets import chosen_directory
 from apf_middleware.estimation import Inventory
 from apf_middleware.gates import Gates
 from apf_middleware.metrics import ServerReading
+from apf_middleware.mode import Mode
 from apf_middleware.runtime import Controller, NamedQueues, RejectionLog, log_event, read_server
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.event_loop import EventLoop
@@ -64,6 +67,11 @@ class Service:
     own_paths: tuple[str, ...]
     deadlines: "RequestDeadlines | None"
     load_reports: LoadReports | None
+    passed: Counter[str]
+    passing: Passing | None
+    rejection_answers: RejectionAnswers
+    rejections: RejectionLog
+    running: RunningRequests
     _probe: ReadinessProbe | None
 
     def __init__(
@@ -83,9 +91,8 @@ class Service:
         self._offset, self._authenticators = WallOffset(now), tuple(authenticators)
         self._reloader, self._on_adopt = Reloader(self, origin), on_adopt
         self.response_headers: ResponseHeaders = ResponseHeaders(configuration.server.responses)
-        self.tracing = build_tracing(configuration)
+        self.tracing, self.running = build_tracing(configuration), RunningRequests(now())
         self.wait: Wait = choose_wait(self.tracing)
-        self.running: RunningRequests = RunningRequests(now())
         self.control_socket: ControlSocket | None = self._build_control_socket()
         costs, running = configuration.server.estimation.learning.costs(), self._asked_running(configuration)
         self.controller: Controller = Controller(configuration, gates, costs=costs, running=running, now=now)
@@ -101,8 +108,9 @@ class Service:
         self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry)
         self.event_loop: EventLoopMonitor = EventLoopMonitor(self.controller, self._rest)
         self._build_parts(configuration)
-        self.rejections: RejectionLog = RejectionLog(now)
-        self.rejection_answers: RejectionAnswers = RejectionAnswers(self.response_headers)
+        self.rejection_answers = RejectionAnswers(self.response_headers)
+        self.rejections, self.passed = RejectionLog(now), Counter(observe=0, off=0)
+        self._build_passing(configuration.server.mode)
         self.due = self._looked_at = now()
         self._kinds = KindSampler(lambda: self.controller.registry.shown, now, self._rest)
         self._signals, self._parent, self._publishing = Signals(), ParentWatch(now), Alarm(self._publish, now)
@@ -147,12 +155,14 @@ class Service:
         looks = now >= self._looked_at + _HOUSEKEEPING_NS
         if looks:
             self._looked_at = now
-        self.due = self._looked_at + _HOUSEKEEPING_NS  # an early call, after an idle time, must not delay the next one
+        next_due = self._looked_at + _HOUSEKEEPING_NS  # an early call, after an idle time, must not delay the next one
+        # While requests pass, none takes the short way, on which the mode isn't looked at.
+        self.due = next_due if self.passing is None else 0
         self.scrape.find_loop()
         if self.scrape.is_read:
             self._kinds.begin()
         if self.scrape.is_shared:
-            self._publishing.ask(self.due)  # the next request after that calls this method again
+            self._publishing.ask(next_due)  # the next request after that calls this method again
         if looks:
             if self.fleet is not None:
                 self.fleet.participant.warn_unless_begun()
@@ -186,6 +196,7 @@ class Service:
             fleet=None if self.fleet is None else self.fleet.participant.reading(),
             event_loop=self.event_loop.reading(),
         )
+        found = replace(found, mode=self.mode, passed=dict(self.passed))
         if deadlines is not None:
             found = replace(found, late_seats=dict(deadlines.late), invalid_headers=dict(deadlines.reader.invalid))
         if (criticality := self.resolver.criticality) is None:
@@ -194,6 +205,30 @@ class Service:
         return replace(found, invalid_criticality=dict(reader.invalid), lowered_criticality=dict(reader.lowered))
 
     # Changes of the configuration
+
+    @property
+    def mode(self) -> Mode:
+        """Whether requests are limited now, only observed, or only counted."""
+        return "on" if self.passing is None else self.passing.mode
+
+    def _build_passing(self, mode: Mode) -> None:
+        self.passing = None if mode == "on" else Passing(mode, self.now, self.rejections, self.passed)
+        self.controller.is_passing = mode != "on"
+
+    def switch(self, mode: Mode) -> None:
+        """Limit requests, observe only, or be off, from now on; what waits runs at once, and nothing is rejected."""
+        before = self.mode
+        if mode == before:
+            return
+        passing = self.passing
+        self._build_passing(mode)
+        passed = self.controller.let_pass()
+        if passing is None:
+            self.passed[mode] += passed
+        else:
+            passing.end()
+        self.due = 0
+        log_event(logging.WARNING, "apf.switched", mode=mode, before=before)
 
     async def reload(self) -> bool:
         """Read the configuration again and put it in force; False if it has errors and nothing changes.
@@ -263,6 +298,7 @@ class Service:
     def _put_in_force(self, prepared: PreparedConfiguration) -> None:
         # This comes first, because it may raise: then nothing has changed.
         self.controller.reconfigure(prepared.configuration)
+        before = self.configuration.server.mode
         self.configuration, self.chain, self.response_headers = (
             prepared.configuration,
             prepared.chain,
@@ -277,6 +313,8 @@ class Service:
         self.admin = Admin(self, prepared.configuration.server.admin, self._offset)
         self._build_parts(prepared.configuration, self.deadlines)
         self.event_loop.adopt()
+        if (mode := prepared.configuration.server.mode) != before:  # otherwise what an operator has set stays
+            self.switch(mode)
         self.controller.record(self._asked_running(prepared.configuration))
         # last, because the middleware reads the configuration and the tracing from here
         self._on_adopt()

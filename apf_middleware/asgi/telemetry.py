@@ -59,7 +59,7 @@ def wrap_with_telemetry(app: ASGIApp, configuration: Configuration, tracing: "Tr
 def timing_header(admission: Admission) -> tuple[bytes, bytes]:
     """Return the header for the response to this request."""
     waited = admission.waited
-    became = admission.reason or ("queued" if waited else "seated")
+    became = admission.reason or ("passed" if admission.has_passed else "queued" if waited else "seated")
     return b"server-timing", f'apf;dur={waited * _MS:.1f};desc="{became}"'.encode()
 
 

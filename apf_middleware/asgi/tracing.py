@@ -97,9 +97,9 @@ class Tracing:
             "apf.level": admission.level,
             "apf.schema": admission.schema,
             "apf.seats": admission.width,
-            "apf.outcome": "seated" if admission.is_seated else "rejected",
+            "apf.outcome": "seated" if admission.is_seated else "passed" if admission.has_passed else "rejected",
         }
-        if not admission.is_seated:  # a request that was cancelled just as it got its seats has no reason
+        if facts["apf.outcome"] == "rejected":  # a request that was cancelled just as it got its seats has no reason
             facts["apf.reason"] = str(admission.reason or "cancelled")
             refusal = getattr(admission, "refusal", None)
             if refusal is not None:

@@ -17,6 +17,7 @@ from apf_middleware.cli.recommend import recommend
 from apf_middleware.cli.replay import replay
 from apf_middleware.cli.schema import schema
 from apf_middleware.cli.simulate import simulate
+from apf_middleware.cli.switch import switch
 
 __all__ = ["app", "options"]
 
@@ -46,7 +47,7 @@ def options(
 
 app.add_typer(queues, name="queue")
 app.add_typer(gates, name="gate")
-for _command in (check, explain, convert, schema, simulate, recommend, collisions, replay, dump):
+for _command in (check, explain, convert, schema, simulate, recommend, collisions, replay, dump, switch):
     app.command()(_command)
 for _group in (app, queues, gates):
     for _info in _group.registered_commands:  # typer would use only the first line of the docstring

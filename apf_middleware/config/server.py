@@ -27,6 +27,7 @@ from apf_middleware.config.streams import ServerStreamSettings
 from apf_middleware.config.telemetry import TelemetrySettings
 from apf_middleware.config.values import DEPENDS, Nanoseconds, NonEmpty, Size, TextSet
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.mode import Mode
 
 __all__ = ["Route", "ServerSettings"]
 
@@ -77,6 +78,7 @@ class ServerSettings(Settings):
     )
 
     seats: SeatNumber = 100
+    mode: Mode = "on"
     max_waiting_memory: Size = 32 * 2**20
     request_timeout_ns: Nanoseconds = 60 * 10**9
     borrowing: Literal["immediate", "periodic"] = "immediate"

@@ -44,6 +44,7 @@ from apf_middleware.metrics.series import (
     read_waits,
     read_widths,
 )
+from apf_middleware.mode import MODES
 from apf_middleware.snapshots import NamedQueueSnapshot
 
 __all__ = ["FAMILIES", "Family", "Labels", "Point", "Portion", "read_families"]
@@ -436,6 +437,19 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "Requests that were rejected because they named a queue that can't take them, by reason.",
         lambda reading: reading.unknown_queues,
         "reason",
+    ),
+    _server(
+        "mode",
+        "1 for the mode of the server: on, observe or off.",
+        lambda reading: {one: int(one == reading.mode) for one in MODES},
+        "mode",
+        mode="livemax",
+    ),
+    _server(
+        "passed_requests_total",
+        "Requests that ran at once without seats because of the server's mode, by mode.",
+        lambda reading: reading.passed,
+        "mode",
     ),
     _server(
         "late_seats_total",

@@ -11,6 +11,7 @@ from typing import Literal
 from apf_middleware.counters import Histogram, Times
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.metrics.schema_counters import SchemaCounters
+from apf_middleware.mode import Mode
 from apf_middleware.snapshots import NamedQueueSnapshot
 
 __all__ = [
@@ -177,7 +178,7 @@ class ServerReading:
     their deadlines, by level, and ``invalid_headers`` the time limits that can't be read, by header.
     ``invalid_criticality`` are the claims that can't be read, by header, and ``lowered_criticality`` those of callers
     that may not claim so much, by what they claimed.
-    ``predictions`` are by level.
+    ``predictions`` are by level. ``passed`` are the requests that the ``mode`` has let pass, by mode.
     ``has_legacy_names`` adds the legacy families.
     """
 
@@ -208,3 +209,5 @@ class ServerReading:
     fleet: FleetReading | None = None
     adaptive: AdaptiveReading | None = None
     event_loop: EventLoopReading | None = None
+    mode: Mode = "on"
+    passed: Mapping[str, int] = field(default_factory=dict)

@@ -79,6 +79,7 @@ class AdmissionControl(Protocol):
     watches: "WatchTracker"
     bodies: "IncomingBodies"
     is_closing: bool
+    is_passing: bool
     registry: "LevelRegistry"
     wait_monitors: "WaitMonitors"
 
@@ -256,6 +257,11 @@ class Admission(Ticket):
     def seats(self) -> int:
         """The seats that the request holds now."""
         return self.width if self.state is _SEATED else 0
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether the request runs without seats, because the server's mode isn't ``on``."""
+        return self.state is _NEW  # of a request that asks for seats, this is over before anybody sees it
 
     @property
     def waited(self) -> float:

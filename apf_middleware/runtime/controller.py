@@ -96,6 +96,7 @@ class Controller:
         self.registry: LevelRegistry = LevelRegistry(configuration, now, self.backlog)
         self.sharing: Sharing = self.registry.sharing
         self.is_closing: bool = False
+        self.is_passing: bool = False  # while requests run at once, without seats
         self.wait_monitors: WaitMonitors = WaitMonitors(now)
         self.watches: WatchTracker = WatchTracker()
         self.hang_ups: int = 0
@@ -567,6 +568,32 @@ class Controller:
         self.operate(runtime, held=True, closing=closing)
         self._send_away(runtime, reason)
         self.operate(runtime, held=held, closing=closing)
+
+    def let_pass(self) -> int:
+        """End all waits without a rejection, so that the requests run without seats; return how many did."""
+        passed = 0
+        for runtime in self.registry:
+            held, closing = runtime.shared.is_held, runtime.shared.is_closing
+            self.operate(runtime, held=True, closing=closing)  # so that the places of some don't seat others
+            for admission in self._waiting_at(runtime):
+                passed += self._let_pass(admission)
+            self.operate(runtime, held=held, closing=closing)
+        return passed
+
+    def _let_pass(self, admission: Admission) -> bool:
+        if admission.state is not _WAITING:
+            return False
+        now, runtime = self.now(), admission.destination.runtime
+        seated = self._gated.abandon(now, runtime.shared, admission, Reason.CANCELLED)
+        runtime.observe(now)
+        if not admission.is_seated:
+            self._count_left(now, admission)
+            admission.renew()
+            admission.seated_at = now  # the end of its wait
+            if admission.waiter is not None:
+                admission.waiter.wake()
+        self._wake(now, seated)
+        return not admission.is_seated
 
     def _send_away(self, runtime: LevelRuntime, reason: Reason) -> None:
         for admission in self._waiting_at(runtime):

@@ -7,7 +7,7 @@ a dictionary in that order and one timer for the first of them serve all.
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 
 __all__ = ["Deadlines"]
 
@@ -19,17 +19,23 @@ T = TypeVar("T")
 class Deadlines(Generic[T]):
     """The deadlines of the objects that have begun; ``expire`` is called for each that hasn't ended after ``limit_ns``.
 
-    ``now`` is the clock. The timer is set only while there are objects.
+    ``now`` is the clock, and ``alarm`` creates the timer, which is set only while there are objects.
     """
 
     __slots__ = ("_alarm", "_ends", "_expire", "_now", "limit_ns")
 
-    def __init__(self, limit_ns: int, now: Callable[[], int], expire: Callable[[T], object]) -> None:
+    def __init__(
+        self,
+        limit_ns: int,
+        now: Callable[[], int],
+        expire: Callable[[T], object],
+        alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
+    ) -> None:
         self.limit_ns: int = limit_ns
         self._now = now
         self._expire = expire
         self._ends: dict[T, int] = {}  # the earliest deadline first
-        self._alarm = Alarm(self._look, now)
+        self._alarm = alarm(self._look, now)
 
     def begin(self, item: T, since: int | None = None) -> None:
         """Let ``item`` expire when the limit has passed, counted from now or from the time ``since``."""

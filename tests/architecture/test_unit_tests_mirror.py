@@ -36,6 +36,7 @@ ELSEWHERE: Final = {
     "asgi/fleet_notices.py": "integration/test_fleet_notices.py",
     "asgi/load_reports.py": "integration/test_load_reports.py",
     "asgi/middleware.py": "integration/test_startup.py",
+    "asgi/passing.py": "integration/test_modes.py",
     "asgi/request_handler.py": "integration/test_transparency.py",
     "asgi/readiness.py": "integration/test_load_reports.py",
     "asgi/request_deadlines.py": "integration/test_request_deadlines.py",

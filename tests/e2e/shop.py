@@ -50,12 +50,13 @@ class Shop:
 
 
 @contextmanager
-def open_shop(*options: str, kind: Kind = "uvicorn", workers: int = 2) -> Iterator[Shop]:
-    """Run the server, ready when all its workers can be operated."""
+def open_shop(*options: str, kind: Kind = "uvicorn", workers: int = 2, request_timeout: str = "20s") -> Iterator[Shop]:
+    """Run the server, ready when all its workers can be operated; requests wait for a quarter of the time-out."""
     with tempfile.TemporaryDirectory(prefix="apf-") as name:
         folder = Path(name)
         (folder / "tokens.csv").write_text('secret-o,olga,1,"operators"\nsecret-l,louis,2,"lookers"\n')
-        (folder / "apf.yaml").write_text(CONFIG.read_text().replace("TOKENS", str(folder / "tokens.csv")))
+        text = CONFIG.read_text().replace("TOKENS", str(folder / "tokens.csv"))
+        (folder / "apf.yaml").write_text(text.replace("requestTimeout: 20s", f"requestTimeout: {request_timeout}"))
         environment = {"APF_TEST_CONFIG": str(folder / "apf.yaml"), "APF_RUNTIME_DIR": str(folder / "run")}
         given = ("--workers", str(workers), *options)
         with serve("tests.e2e.playground:app", *given, kind=kind, environment=environment, ready="/tell") as server:

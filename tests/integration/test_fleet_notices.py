@@ -127,6 +127,27 @@ async def test_an_operator_who_asks_all_members_succeeds_although_they_tell_each
             two.queues.delete("night")
 
 
+async def test_all_members_switch_and_those_that_start_later(directory: Path) -> None:
+    one, two = service(directory), service(directory)
+    async with running(one, two):
+        for mode in ("observe", "off", "on", "observe"):
+            one.switch(mode)
+            one.notices.tell_mode(mode)
+            await until(lambda mode=mode: two.mode == mode)  # type: ignore[misc]
+        late = service(directory)
+        async with running(late):
+            await until(lambda: late.mode == "observe")
+
+
+async def test_a_mode_that_another_version_knows_is_logged(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one, two = service(directory), service(directory)
+    async with running(one, two):
+        with caplog.at_level(logging.WARNING, "apf_middleware"):
+            one.notices._tell("mode", {"mode": "dry-run"})
+            await until(lambda: "dry-run" in caplog.text)
+        assert (one.mode, two.mode) == ("on", "on")
+
+
 async def test_the_allocator_may_change(directory: Path) -> None:
     one, two = service(directory), service(directory)
     async with running(two):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from apf_middleware.config import load_text
 from apf_middleware.config.admin import AdminSettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work
+from apf_middleware.mode import Mode
 from apf_middleware.runtime import Admission, Controller, Destination
 from apf_middleware.runtime.queues import NamedQueues
 from apf_middleware.runtime.running_requests import RunningRequests
@@ -89,9 +91,14 @@ class AdminWorld:
         self.problems: Sequence[Problem] = ()
         self.fleet: Any = None
         self.notices = FleetNotices(self)
+        self.mode: Mode = "on"
+        self.passed: Counter[str] = Counter(observe=0, off=0)
         self.reloads = 0
         self.outcome: bool | None = True
         self.admin = Admin(self, AdminSettings(groups=("auditors",), operators=("operators",)), lambda: WALL)
+
+    def switch(self, mode: Mode) -> None:
+        self.mode = mode
 
     def ask_reload(self) -> None:
         self.reloads += 1

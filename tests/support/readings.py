@@ -118,6 +118,8 @@ FULL = reading(
     revocations={"work": 5},
     live_changes=1,
     unknown_queues={"queue-not-found": 1},
+    mode="observe",
+    passed={"observe": 9, "off": 0},
     late_seats={"web": 1},
     event_loop=EventLoopReading(
         {"50": 0, "99": 4 * MS}, (ElasticReading("work", 3, "cut-lag", {"cut-lag": 2, "grew": 1}),)

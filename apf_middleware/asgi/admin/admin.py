@@ -27,6 +27,7 @@ from apf_middleware.asgi.admin.dumps import (
 )
 from apf_middleware.asgi.admin.formatting import Formatter
 from apf_middleware.asgi.admin.gates import GateResource
+from apf_middleware.asgi.admin.mode import ModeResource
 from apf_middleware.asgi.admin.observation import View
 from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.asgi.admin.protocol import (
@@ -82,6 +83,7 @@ class Admin:
         self._resources: Mapping[str, AdminResource] = {
             "queues": QueueResource(view, settings.app),
             "gates": GateResource(view, settings.app),
+            "mode": ModeResource(view, settings.app),
         }
 
     def is_for(self, scope: Scope) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 
 from apf_middleware.asgi.admin.formatting import Formatter
+from apf_middleware.mode import MODES, Mode
 from apf_middleware.runtime.queues import Drift
 from apf_middleware.snapshots import (
     Count,
@@ -40,6 +41,8 @@ __all__ = [
     "GateKick",
     "GateList",
     "HoldingGate",
+    "ModeChange",
+    "ModeDocument",
     "NamedQueueDocument",
     "NamedQueueList",
     "Nothing",
@@ -100,6 +103,15 @@ class FleetMemberList:
 
     seats: Count
     members: tuple[FleetMemberSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModeDocument:
+    """The mode of a worker, and the requests that have passed in the other modes than ``on``."""
+
+    worker: Worker
+    mode: Mode
+    passed: Mapping[str, Count]
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +304,8 @@ QueueCreation: Final = _body("QueueCreation", {"name": (str, Field(description="
 QueueClosing: Final = _body("QueueClosing", {"mode": _field(Literal["drain", "shed"], "drain or shed", "drain")})
 GateClosing: Final = _body("GateClosing", {"for": _field(float | None, _CLOSING, least=1e-3)})
 GateKick: Final = _body("GateKick", {"request": _field(int | None, "the id of a request, or null for all")})
-_BODIES: Final = (Nothing, QueueCreation, QueueChange, QueueClosing, GateClosing, GateKick)
+ModeChange: Final = _body("ModeChange", {"mode": (Mode, Field(description=f"one of {', '.join(MODES)}"))})
+_BODIES: Final = (Nothing, QueueCreation, QueueChange, QueueClosing, GateClosing, GateKick, ModeChange)
 
 _COMPONENTS: Final[Mapping[str, type]] = {
     "Levels": SharingSnapshot,
@@ -309,6 +322,7 @@ _COMPONENTS: Final[Mapping[str, type]] = {
     "Waiting": WaitingDocument,
     "Gates": GateList,
     "OneGate": GateDocument,
+    "OneMode": ModeDocument,
 }
 """The names of documents in the OpenAPI description; other classes have their own names there, without ``Snapshot``."""
 

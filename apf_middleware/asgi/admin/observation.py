@@ -1,6 +1,6 @@
 """Snapshots of a controller for the admin, each taken in one step, so that a dump shows one moment."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -10,6 +10,7 @@ from apf_middleware.classification import Resource
 from apf_middleware.config import Configuration, Problem
 from apf_middleware.fairqueuing import SharedLevel, TicketState, UpstreamEqualSerial, Work
 from apf_middleware.fairqueuing.ticket import Queue
+from apf_middleware.mode import Mode
 from apf_middleware.runtime import Admission, Controller, NamedQueues
 from apf_middleware.runtime.running_requests import RunningRequests
 from apf_middleware.runtime.top_flows import FlowKey, HeavyFlow
@@ -51,6 +52,15 @@ class View(Protocol):
     def fleet(self) -> "Fleet | None": ...
     @property
     def notices(self) -> FleetNotices: ...
+
+    @property
+    def mode(self) -> Mode: ...
+    @property
+    def passed(self) -> Mapping[str, int]: ...
+
+    def switch(self, mode: Mode) -> None:
+        """Limit requests, observe only, or be off, from now on."""
+        ...
 
     async def reload(self) -> bool:
         """Read the configuration again; return False if something is wrong with it.

@@ -40,7 +40,7 @@ def describe(path: str, root: str) -> Schema:
         },
         "servers": [{"url": root or "/"}],
         "security": [{"credentials": []}],
-        "paths": {f"{path}/{page}": item for page, item in (_dumps() | _queues() | _gates()).items()},
+        "paths": {f"{path}/{page}": item for page, item in (_dumps() | _queues() | _gates() | _mode()).items()},
         "components": {
             "schemas": component_schemas(),
             "securitySchemes": {
@@ -111,6 +111,15 @@ def _gates() -> dict[str, Schema]:
     } | {
         f"{name}/{action}": {"post": _operation(f"{action}Gate", summary, "Gates", _CHANGE, _NAME, body=body)}
         for action, (summary, body) in actions.items()
+    }
+
+
+def _mode() -> dict[str, Schema]:
+    return {
+        "mode": {
+            "get": _operation("getMode", "Whether this worker limits requests", "OneMode", _VIEW),
+            "put": _operation("putMode", "Change the mode", "OneMode", _CHANGE, body="ModeChange"),
+        }
     }
 
 

@@ -88,6 +88,8 @@ OWN |= {
     "elastic_cap_changes_total",
     "elastic_cap_seats",
     "event_loop_lag_seconds",
+    "mode",
+    "passed_requests_total",
     "late_seats_total",
     "late_arrivals_total",
     "predicted_wait_seconds_total",

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from apf_middleware.runtime import deadlines as module
 from apf_middleware.runtime.deadlines import Deadlines
 
 MS = 1_000_000
@@ -33,18 +32,14 @@ class Timer:
 class Clock:
     """Deadlines after 50 ms; ``expired`` has the time at which each object expired."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.expired: dict[str, int] = {}
         self.broken: set[str] = set()
-        timers: list[Timer] = []
+        self.deadlines: Deadlines[str] = Deadlines(50 * MS, lambda: self.timer.now, self._expire, self._make_timer)
 
-        def make(ring: Callable[[], None], now: Callable[[], int]) -> Timer:
-            timers.append(Timer(ring, now))
-            return timers[0]
-
-        monkeypatch.setattr(module, "Alarm", make)
-        self.deadlines: Deadlines[str] = Deadlines(50 * MS, lambda: self.timer.now, self._expire)
-        [self.timer] = timers
+    def _make_timer(self, ring: Callable[[], None], now: Callable[[], int]) -> Timer:
+        self.timer = Timer(ring, now)
+        return self.timer
 
     def _expire(self, item: str) -> None:
         self.expired[item] = self.timer.now
@@ -57,8 +52,8 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+def clock() -> Clock:
+    return Clock()
 
 
 def test_each_has_its_own_deadline_although_there_is_one_timer(clock: Clock) -> None:

@@ -1,0 +1,237 @@
+"""A server that only observes, or is off, delays and rejects nobody; the mode changes while requests wait and run."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from apf_middleware.asgi import APFMiddleware
+from apf_middleware.asgi.service import Service
+from apf_middleware.config import Configuration
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.mode import Mode
+from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
+from tests.support.gated_app import DB, GatedApp
+from tests.support.gated_app import configuration as gated
+from tests.support.handler_app import wait_until
+from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, settle
+from tests.support.reloadable_app import ReloadableApp, level, written
+from tests.support.upload_app import UploadApp
+
+if TYPE_CHECKING:
+    from apf_middleware.runtime import Admission
+
+pytestmark = pytest.mark.anyio
+
+
+def in_mode(mode: Mode, more: str = "", **settings: object) -> Configuration:
+    return configuration(server=f"{ALL_HEADERS}, mode: {mode}{more}", **settings)  # type: ignore[arg-type]
+
+
+def counted(service: Service) -> Mapping[str, float]:
+    """Return what the level ``crowd`` has counted, and the requests that have passed."""
+    counters = service.controller.levels["crowd"].schema_counters["everybody"]
+    found = {f"rejected {reason}": number for reason, number in counters.rejected.items() if number}
+    found["executed"] = sum(counters.executions.counts)
+    return found | {f"passed {mode}": number for mode, number in service.passed.items() if number}
+
+
+@asynccontextmanager
+async def serving(config: Configuration) -> AsyncIterator[ProtectedApp]:
+    async with anyio.create_task_group() as tasks:
+        yield ProtectedApp(tasks, config)
+
+
+async def test_observed_requests_run_at_once_and_are_counted_as_if_they_were_limited() -> None:
+    """Of eight at once, one would have got the seat, five would have waited, and two would have been rejected."""
+    async with serving(in_mode("observe", length=5, queues=1)) as protected:
+        protected.may_finish["/hold"] = anyio.Event()
+        exchanges = [protected.request("/hold") for _ in range(8)]
+        await settle()
+        assert protected.started == ["/hold"] * 8
+        assert protected.waiting == 5
+        service = protected.middleware.service
+        assert counted(service) == {"rejected queue-full": 2, "executed": 0, "passed observe": 8}
+        protected.finish()
+        for exchange in exchanges:
+            assert (await exchange.end()).status == 200
+            assert exchange.headers["x-apf-priority-level"] == "crowd"
+        await wait_until(protected.is_idle)
+        assert counted(service) == {"rejected queue-full": 2, "executed": 6, "passed observe": 8}
+
+
+async def test_a_server_that_is_off_only_counts() -> None:
+    async with serving(in_mode("off")) as protected:
+        protected.may_finish["/hold"] = anyio.Event()
+        exchanges = [protected.request("/hold") for _ in range(8)]
+        await settle()
+        assert protected.started == ["/hold"] * 8
+        protected.finish()
+        for exchange in exchanges:
+            assert (await exchange.end()).status == 200
+        assert counted(protected.middleware.service) == {"executed": 0, "passed off": 8}
+        assert protected.is_idle()
+
+
+@pytest.mark.parametrize("mode", ["observe", "off"])
+async def test_requests_without_seats_have_an_admission(mode: Mode) -> None:
+    found: list[Admission] = []
+
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        admission = scope["apf"]
+        found.append(admission)
+        assert (admission.level, admission.seats, admission.waited) == ("crowd", 0, 0)
+        assert admission.has_passed
+        assert not admission.charge(7)
+        admission.watch("orders")
+        assert admission.release()
+        assert not admission.revocable().is_set()
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async with anyio.create_task_group() as tasks:
+        middleware = APFMiddleware(app, in_mode(mode))
+        exchange = Exchange(middleware, http_scope("/"), tasks).body().start()
+        assert (await exchange.end()).status == 204
+        assert exchange.error is None
+        assert len(found) == 1
+
+
+@pytest.mark.parametrize("mode", ["observe", "off"])
+async def test_what_waits_runs_at_once_and_nobody_is_rejected(mode: Mode) -> None:
+    async with serving(configuration(seats=1, length=50, queues=1)) as protected:
+        holder = await protected.holder()
+        waiting = [protected.request(f"/{number}", user=f"user-{number}") for number in range(9)]
+        await settle()
+        assert protected.waiting == 9
+        service = protected.middleware.service
+        service.switch(mode)
+        for exchange in waiting:
+            assert (await exchange.end()).status == 200
+        assert sorted(protected.started[1:]) == [f"/{number}" for number in range(9)]
+        assert (await protected.request("/later").end()).status == 200
+        assert counted(service) == {"executed": 0, f"passed {mode}": 10}
+
+        service.switch("on")
+        last = protected.request("/last")
+        await settle()
+        assert protected.waiting == 1, "the holder has had the only seat since it began"
+        protected.finish()
+        assert (await holder.end()).status == (await last.end()).status == 200
+        assert service.mode == "on"
+        await wait_until(protected.is_idle)
+        assert not any(name.startswith("rejected") for name in counted(service))
+
+
+async def test_requests_that_wait_for_a_gate_run_at_once() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = GatedApp(tasks, gated(server=DB))
+        holder = await protected.holder("/db/hold")
+        parked = [protected.request(f"/db/{number}") for number in range(3)]
+        await settle()
+        assert protected.started == ["/db/hold"]
+        assert [(gate.acquired, gate.parked) for gate in protected.gates.list()] == [(1, 3)]
+        protected.middleware.service.switch("off")
+        for exchange in parked:
+            assert (await exchange.end()).status == 200
+        protected.finish("/db/hold")
+        await holder.end()
+        assert protected.is_idle()
+
+
+async def test_virtual_requests_hold_gates_for_as_long_as_they_would() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = GatedApp(tasks, gated(server=f"{DB}, mode: observe"))
+        protected.may_finish["/db/hold"] = anyio.Event()
+        held = [protected.request("/db/hold") for _ in range(5)]
+        await settle()
+        assert protected.started == ["/db/hold"] * 5
+        assert [(gate.acquired, gate.parked) for gate in protected.gates.list()] == [(1, 4)]
+        protected.finish("/db/hold")
+        for exchange in held:
+            assert (await exchange.end()).status == 200
+        await wait_until(protected.is_idle)
+
+
+async def test_virtual_streams_give_their_seats_back_when_their_response_begins() -> None:
+    ends = anyio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.accept"})
+        else:
+            kind = [(b"content-type", b"text/event-stream")]
+            await send({"type": "http.response.start", "status": 200, "headers": kind})
+        await ends.wait()
+
+    async with anyio.create_task_group() as tasks:
+        middleware = APFMiddleware(app, in_mode("observe"))
+        socket = Exchange(middleware, websocket_scope("/"), tasks)
+        socket.deliver({"type": "websocket.connect"})
+        streams = [Exchange(middleware, http_scope("/"), tasks).body(), socket]
+        for stream in streams:
+            stream.start()
+            await settle()
+            assert len(stream.sent) == 1
+            queueset = middleware.service.controller.levels["crowd"].shared.queueset
+            assert (queueset.seats_in_use, queueset.waiting) == (0, 0)
+        ends.set()
+        for stream in streams:
+            await stream.end()
+
+
+async def test_requests_fail_as_if_they_were_limited() -> None:
+    async with serving(in_mode("observe")) as protected:
+        failed = protected.request("/boom")
+        await failed.end()
+        assert isinstance(failed.error, LookupError)
+        service = protected.middleware.service
+        assert counted(service) == {"executed": 1, "passed observe": 1}
+        assert service.controller.levels["crowd"].schema_counters["everybody"].failed.count == 1
+        assert protected.is_idle()
+
+
+async def test_observed_requests_have_their_deadlines() -> None:
+    """One that would have been too late runs, and is counted as rejected."""
+    async with serving(in_mode("observe", ", deadlines: {}")) as protected:
+        holder = await protected.holder()
+        late = protected.open("/late")
+        late.scope["headers"].append((b"grpc-timeout", b"30m"))
+        assert (await late.body().start().end()).status == 200
+        await wait_until(lambda: not protected.waiting)
+        counters = protected.middleware.service.controller.levels["crowd"].schema_counters["everybody"]
+        assert counters.rejected[Reason.DEADLINE] == 1
+        protected.finish()
+        await holder.end()
+        assert protected.is_idle()
+
+
+@pytest.mark.parametrize("mode", ["observe", "off"])
+async def test_the_mode_changes_while_a_body_arrives(mode: Mode) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = UploadApp(tasks)
+        late = protected.open("/late").body(b"first,", more=True)
+        await settle()
+        protected.middleware.service.switch(mode)
+        late.body(b" second")
+        assert (await late.end()).status == 200
+        assert b"".join(message["body"] for message in protected.received["/late"]) == b"first, second"
+        assert protected.middleware.service.passed[mode] == 1
+        await settle()
+        protected.check_idle()
+
+
+async def test_a_reload_switches_only_if_the_mode_in_the_files_has_changed(tmp_path: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        app = ReloadableApp(tasks, tmp_path / "apf.yaml", written(level("crowd")))
+        service = app.middleware.service
+        service.switch("observe")
+        assert await app.becomes(written(level("crowd"), seats=2))
+        assert str(service.mode) == "observe", "an operator has set it"
+        assert await app.becomes(written(level("crowd"), server=", mode: off"))
+        assert service.mode == "off"
