@@ -32,6 +32,7 @@ ATTACKS: Final = ("trickle", "burst", "expect", "get", "reader")
 
 _SLOW: Final = 100
 _GOOD: Final = 10
+_LONGEST_S: Final = 40
 _HOLDING: Final = (
     "apiVersion: apf/v1\nkind: Server\nspec: {bodies: {holdSeats: true}, streams: {releaseWhenBlocked: 0s}}\n"
 )
@@ -60,8 +61,11 @@ class Outcome:
     slow: Counter[str] = field(default_factory=Counter)
 
 
-def attack(kind: str, seconds: float, *, holds_seats: bool) -> Outcome:
-    """Start a server, and let slow and other clients connect."""
+def attack(kind: str, seconds: float, *, holds_seats: bool, least: int = 0) -> Outcome:
+    """Start a server, and let slow and other clients connect.
+
+    On a busy machine it takes longer, until each of the others has been served ``least`` times.
+    """
     outcome = Outcome(kind, holds_seats, seconds)
     environment = {}
     with tempfile.TemporaryDirectory(prefix="apf-slow-") as folder:
@@ -70,7 +74,7 @@ def attack(kind: str, seconds: float, *, holds_seats: bool) -> Outcome:
             config.write_text(_HOLDING if holds_seats else _ANY_METHOD)
             environment["APF_CONFIG"] = str(config)
         with serve("benchmarks.slow_app:app", environment=environment, ready="/metrics") as server:
-            asyncio.run(_run(server.port, outcome))
+            asyncio.run(_run(server.port, outcome, least))
     return outcome
 
 
@@ -80,28 +84,28 @@ class Run(Protocol):
     def __call__(self, kind: str, seconds: float, *, holds_seats: bool) -> Outcome: ...
 
 
-async def _run(port: int, outcome: Outcome) -> None:
-    end = time.monotonic() + outcome.seconds + 1
-    slow = [asyncio.create_task(_be_slow(port, number, outcome, end)) for number in range(_SLOW)]
+async def _run(port: int, outcome: Outcome, least: int) -> None:
+    slow = [asyncio.create_task(_be_slow(port, number, outcome)) for number in range(_SLOW)]
     await asyncio.sleep(1)
-    served = await asyncio.gather(*[_ask(port, number, outcome, end) for number in range(_GOOD)])
+    end = time.monotonic() + outcome.seconds
+    served = await asyncio.gather(*[_ask(port, number, outcome, end, least) for number in range(_GOOD)])
     outcome.served, outcome.starved = sum(served), served.count(0)
     for task in slow:
         task.cancel()
     await asyncio.gather(*slow, return_exceptions=True)
 
 
-async def _be_slow(port: int, number: int, outcome: Outcome, end: float) -> None:
+async def _be_slow(port: int, number: int, outcome: Outcome) -> None:
     """Act as a slow client, and reconnect whenever the connection ends."""
-    while time.monotonic() < end:
+    while True:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             reader, writer = await _connect(port, f"127.0.1.{number + 1}", buffer=4096)
             writer.write(_HEADS[outcome.attack])
-            sending = asyncio.create_task(_trickle(writer, end)) if outcome.attack != "reader" else None
+            sending = asyncio.create_task(_trickle(writer)) if outcome.attack != "reader" else None
             try:
                 if sending is None:
                     reader._transport.pause_reading()  # type: ignore[attr-defined]  # noqa: SLF001 - else it buffers
-                    await asyncio.sleep(max(0, end - time.monotonic()))
+                    await asyncio.sleep(_LONGEST_S)
                 line = b"100"
                 while b"100" in line or not line.strip():
                     line = await reader.readline()
@@ -114,20 +118,20 @@ async def _be_slow(port: int, number: int, outcome: Outcome, end: float) -> None
                 writer.close()
 
 
-async def _trickle(writer: asyncio.StreamWriter, end: float) -> None:
-    while time.monotonic() < end:
+async def _trickle(writer: asyncio.StreamWriter) -> None:
+    while True:
         await asyncio.sleep(1)
         writer.write(b"x")
 
 
-async def _ask(port: int, number: int, outcome: Outcome, end: float) -> int:
+async def _ask(port: int, number: int, outcome: Outcome, end: float, least: int) -> int:
     """Send requests one after another, and return how many were served."""
     served = 0
-    while time.monotonic() < end:
-        begin = time.monotonic()
+    latest = end if not least else end + _LONGEST_S
+    while (begin := time.monotonic()) < (end if served >= least else latest):
         reader, writer = await _connect(port, f"127.0.{number + 10}.1")
         try:
-            async with asyncio.timeout(end - begin):
+            async with asyncio.timeout(latest - begin):
                 writer.write(_ASK)
                 status = (await reader.readline()).split()[1]
                 if status == b"200":
