@@ -4,12 +4,11 @@ By default the processes of a fleet meet in a directory of their user: ``$XDG_RU
 where there is none. All containers of a fleet must have the same directory.
 """
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from anyio.abc import TaskStatus
 
@@ -18,15 +17,12 @@ from apf_middleware.config.sockets import chosen_directory, prepare_directory
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
 from apf_middleware.fairqueuing import Lending
 from apf_middleware.fleet.flow_labels import FlowLabels
-from apf_middleware.fleet.membership import UNKNOWN_CONFIGURATION, MemberConfiguration, Membership
+from apf_middleware.fleet.membership import Membership
 from apf_middleware.runtime import Controller
-from apf_middleware.runtime.fleet.budget import derive_budget
+from apf_middleware.runtime.fleet.budget import StatedBudget
 from apf_middleware.runtime.fleet.member import FleetMember
 from apf_middleware.runtime.fleet.participant import Participant
 from apf_middleware.runtime.fleet.timing import FleetTiming
-
-if TYPE_CHECKING:
-    from apf_middleware.config import Configuration
 
 __all__ = ["Fleet", "build_fleet", "fleet_directory"]
 
@@ -94,8 +90,8 @@ def _participant(
     labels: FlowLabels | None,
 ) -> Participant:
     fallback = settings.fallback
-    floor = fallback.floor(controller.configuration.server.total)
-    configured = _Configured(controller)
+    floor = fallback.floor(controller.configuration.server.least_total)
+    configured = StatedBudget(controller)
 
     def join(name: str) -> FleetMember:
         sharing = controller.sharing
@@ -117,7 +113,7 @@ def _participant(
         FleetTiming(settings.interval_ns, settings.lease_ns),
         join=join,
         leave=partial(_leave, controller),
-        budget=lambda: derive_budget(controller.configuration),
+        budget=configured.budget,
         now=controller.now,
         floor=floor,
         most_members=fallback.members,
@@ -126,23 +122,3 @@ def _participant(
 
 def _leave(controller: Controller) -> None:
     controller.member = None
-
-
-class _Configured:
-    """Return what the configuration in force says about seats, computed once for each configuration."""
-
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
-        self._configuration: Configuration | None = None
-        self._found = UNKNOWN_CONFIGURATION
-        self()  # the configuration is in force from now on
-
-    def __call__(self) -> MemberConfiguration:
-        configuration = self._controller.configuration
-        if configuration is not self._configuration:
-            self._configuration = configuration
-            budget = derive_budget(configuration)
-            digest = hashlib.sha256(repr(budget).encode()).hexdigest()[:16]
-            if digest != self._found.digest:  # otherwise the change has nothing to do with seats
-                self._found = MemberConfiguration(digest, self._controller.now(), budget)
-        return self._found

@@ -146,9 +146,6 @@ class ServerSettings(Settings):
             yield Violation(("metrics", "path"), self.metrics.path, rule, hint)
 
     def _fleet_rules(self) -> Iterator[Violation]:
-        if self.fleet is not None and self.seat_bounds is not None:
-            hint = "Write a number, or remove fleet"
-            yield Violation(("seats",), self.seats, "the seats of a fleet are a fixed number", hint)
         if self.fleet is not None and (self.borrowing != "immediate" or self.strict_upstream):
             name = "strict_upstream" if self.strict_upstream else "borrowing"
             rule = "a fleet's seats are lent at each dispatch, and not as Kubernetes does"

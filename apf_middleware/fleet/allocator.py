@@ -33,6 +33,7 @@ from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.messages import Grant, LevelPart, MemberRow, Report
 from apf_middleware.fleet.rotation import Rotation
 from apf_middleware.fleet.shares import FleetShares, MemberShare, divide_budget
+from apf_middleware.fleet.total import FleetTotal
 
 __all__ = ["Allocator"]
 
@@ -73,6 +74,9 @@ class Allocator:
         self.accounts: dict[str, MemberAccount] = {}
         self.shares: FleetShares = FleetShares({}, {}, is_contended=False)
         self.overshoot: int = 0  # in seat-nanoseconds
+        self.total: FleetTotal | None = None
+        self._claimed = budget.seats  # the number of seats of which the levels' claims are
+        self._tolerated = budget.seats  # while requests end that had seats of a larger total
         self._expected = None if expected is None else set(expected)
         self._budgets: dict[str, Budget] = {}  # by configuration
         self._reported = 0  # the seats that members had when they reported for the first time
@@ -118,6 +122,8 @@ class Allocator:
         if report.budget is not None:
             self._budgets[report.configuration] = report.budget
         self.board.merge(report.notices)
+        if self.total is not None and report.samples is not None:
+            self.total.observe(now, report.samples)
 
     def leave(self, now: int, member: str) -> None:
         """Forget a member that has certainly ended, with all its requests."""
@@ -127,7 +133,9 @@ class Allocator:
             self._expected.discard(member)
 
     def _pass_time(self, now: int) -> None:
-        self.overshoot += max(0, self.debt - self.budget.seats) * (now - self._now)
+        debt = self.debt
+        self._tolerated = max(self.budget.seats, min(self._tolerated, debt))
+        self.overshoot += max(0, debt - self._tolerated) * (now - self._now)
         self._now = now
         for name in [name for name, account in self.accounts.items() if now >= account.lease_until]:
             del self.accounts[name]
@@ -140,6 +148,7 @@ class Allocator:
         self._pass_time(now)
         live = self.accounts
         self._choose_configuration()
+        self._adapt(now)
         budget = replace(self.budget, seats=max(0, self.budget.seats - self._set_aside))
         self.shares = divide_budget(budget, {name: account.report.levels for name, account in live.items()})
         granted = self._grantable(now, self._targets(now))
@@ -162,6 +171,19 @@ class Allocator:
             self.configuration = max(known, key=lambda name: (since[name], name))
             self.budget = self._budgets[self.configuration]
             self._budgets = {name: self._budgets[name] for name in known}
+
+    def _adapt(self, now: int) -> None:
+        """Let the total of seats follow what the members have reported, if it adapts."""
+        budget = self.budget
+        if budget.bounds is None:
+            self.total = None
+            return
+        if self.total is None or self.total.bounds != budget.bounds:
+            self.total = FleetTotal(budget.bounds, budget.seats if self.total is None else self.total.seats, now)
+        seats = self.total.decide(now, budget, (one.report for one in self.accounts.values()))
+        if self.configuration in self._budgets:
+            self._claimed = self._budgets[self.configuration].seats
+        self.budget = replace(budget, seats=seats)
 
     def _targets(self, now: int) -> dict[str, int]:
         """Return the seats that each member should have."""
@@ -229,6 +251,7 @@ class Allocator:
             self.board.notices if account.report.board != self.board.digest else {},
             self._rows() if account.report.asks else (),
             self.member,
+            *((0, 0, "") if self.total is None else (self.total.seats, self._claimed, self.total.controller.reason)),
         )
 
     def _rows(self) -> tuple[MemberRow, ...]:

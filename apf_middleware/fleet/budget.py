@@ -7,16 +7,41 @@ from apf_middleware.copying import Value
 from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 
-__all__ = ["Budget"]
+__all__ = ["Budget", "SeatRange"]
+
+
+@dataclass(frozen=True, slots=True)
+class SeatRange(Value):
+    """The bounds of a number of seats that adapts."""
+
+    least: int
+    most: int
+
+    def __post_init__(self) -> None:
+        require_integer("most", self.most, least=require_integer("least", self.least, least=1))
+
+    def clamp(self, seats: int) -> int:
+        """Return the number within the bounds that is closest to ``seats``."""
+        return max(self.least, min(self.most, seats))
 
 
 @dataclass(frozen=True, slots=True)
 class Budget(Value):
-    """The seats of the fleet, and the claims of its levels and their parents; their ``demand`` is not used."""
+    """The seats of the fleet, and the claims of its levels and their parents; their ``demand`` is not used.
+
+    If the number of seats adapts within ``bounds``, the claims are those that the levels have at this number.
+    """
 
     seats: int
     claims: Mapping[str, SeatDemand] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
+    bounds: SeatRange | None = None
 
     def __post_init__(self) -> None:
         require_integer("seats", self.seats, least=0)
+
+    @property
+    def leaves(self) -> list[str]:
+        """The names of the levels that aren't parents of others."""
+        parents = {claim.parent for claim in self.claims.values()}
+        return [name for name in self.claims if name not in parents]

@@ -19,6 +19,7 @@ from apf_middleware.fairqueuing.sharing.grant import LevelGrant, SeatGrant
 from apf_middleware.fleet.board import Board
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.messages import Grant, LevelUsage, Report
+from apf_middleware.fleet.samples import DurationSamples
 
 __all__ = ["LONGEST_AGE_NS", "UNKNOWN_CONFIGURATION", "MemberConfiguration", "Membership"]
 
@@ -76,6 +77,7 @@ class Membership:
         configuration: MemberConfiguration = UNKNOWN_CONFIGURATION,
         *,
         asks: bool = False,
+        samples: DurationSamples | None = None,
     ) -> Report:
         """Return the next report, which is sent ``now``."""
         self._number += 1
@@ -84,6 +86,8 @@ class Membership:
             self._sent.popleft()
         grant = self.grant if self.grant is not None and self.grant.epoch == self.epoch else None
         is_used = grant is not None and grant.configuration == configuration.digest
+        if is_used and grant is not None and grant.total and configuration.budget is not None:
+            is_used = grant.claimed == configuration.budget.seats
         return Report(
             self.member,
             self._number,
@@ -98,6 +102,7 @@ class Membership:
             self.board.digest,
             {} if grant is not None and grant.board == self.board.digest else dict(self.board.notices),
             asks,
+            samples,
         )
 
     def receive(self, now: int, grant: Grant) -> bool:

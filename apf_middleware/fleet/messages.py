@@ -10,12 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from apf_middleware.adaptive import RequestOutcome
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from apf_middleware.fleet.board import Notice
-from apf_middleware.fleet.budget import Budget
+from apf_middleware.fleet.budget import Budget, SeatRange
+from apf_middleware.fleet.samples import DurationSamples
 
 __all__ = [
     "MOST_FLOWS",
@@ -93,7 +95,7 @@ class Report(Value):
     ``seats`` is its limit now. ``configuration`` identifies the configuration in force, which the member has had for
     ``age_ns``; ``budget`` is what it says about seats, unless the allocator uses it already. ``board`` is the digest of
     the member's `Board`, whose ``notices`` are sent if the allocator's digest is another one. A member that ``asks``
-    gets the ``rows`` of all members with its next grant.
+    gets the ``rows`` of all members with its next grant. If the total adapts, the report has ``samples``.
     """
 
     member: str
@@ -109,6 +111,7 @@ class Report(Value):
     board: str = ""
     notices: Mapping[str, Notice] = field(default_factory=dict)
     asks: bool = False
+    samples: DurationSamples | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,9 @@ class Grant(Value):
     ``sequence`` counts the member's grants in this ``epoch``. If the fleet ``is_contended``, members give seats that
     they don't need back at once, except for as many as they may ``keep``. ``members`` is their number. The seats are
     divided by this ``configuration``. ``board`` and ``notices`` are as in a report. ``rows`` are those of all members,
-    for a member that asks; ``allocator`` is the member whose process allocates.
+    for a member that asks; ``allocator`` is the member whose process allocates. If the fleet's number of seats adapts,
+    ``total`` is the present one, for the ``reason`` of the last decision, and the claims of the levels are ``claimed``
+    of so many seats.
     """
 
     epoch: int
@@ -159,6 +164,9 @@ class Grant(Value):
     notices: Mapping[str, Notice] = field(default_factory=dict)
     rows: tuple[MemberRow, ...] = ()
     allocator: str = ""
+    total: int = 0
+    claimed: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +206,16 @@ def _written_report(report: Report) -> dict[str, Any]:
         written["asks"] = True
     if report.budget is not None:
         written["budget"] = _written_budget(report.budget)
+    if report.samples is not None:
+        one = report.samples
+        written["s"] = [one.rejected, one.routes, one.durations, one.ages, one.outcomes]
     return written | _written_board(report.board, report.notices)
 
 
 def _written_budget(budget: Budget) -> list[Any]:
     claims = {name: [one.weight, one.least, one.most, one.parent] for name, one in budget.claims.items()}
-    return [budget.seats, claims, dict(budget.priorities)]
+    bounds = [] if budget.bounds is None else [[budget.bounds.least, budget.bounds.most]]
+    return [budget.seats, claims, dict(budget.priorities), *bounds]
 
 
 def _written_board(digest: str, notices: Mapping[str, Notice]) -> dict[str, Any]:
@@ -225,6 +237,8 @@ def _written_grant(grant: Grant) -> dict[str, Any]:
     if grant.rows:
         rows = [[one.member, one.seats, one.in_use, one.demand, one.age_ns, one.configuration] for one in grant.rows]
         written |= {"rows": rows, "by": grant.allocator}
+    if grant.total:
+        written["t"] = [grant.total, grant.claimed, grant.reason]
     return written | _written_board(grant.board, grant.notices)
 
 
@@ -260,11 +274,21 @@ def _read_report(found: Mapping[str, Any]) -> Report:
         _text(found.get("d", "")),
         _read_notices(found.get("notices", {})),
         _flag(found.get("asks", False)),
+        _read_samples(found["s"]) if "s" in found else None,
     )
 
 
+def _read_samples(found: Any) -> DurationSamples:  # noqa: ANN401 - what JSON contains
+    rejected, *columns = found
+    routes, durations, ages, outcomes = _columns(columns, 4)
+    _check(durations, "duration in a message", least=0, most=_MOST)
+    _check(ages, "age in a message", least=0, most=_MOST)
+    _check(outcomes, "outcome in a message", least=0, most=len(RequestOutcome) - 1)
+    return DurationSamples(_count(rejected), tuple(routes), tuple(durations), tuple(ages), tuple(outcomes))
+
+
 def _read_budget(found: Any) -> Budget:  # noqa: ANN401 - what JSON contains
-    seats, claims, priorities = found
+    seats, claims, priorities, *bounds = found
     return Budget(
         _count(seats),
         {
@@ -278,6 +302,7 @@ def _read_budget(found: Any) -> Budget:  # noqa: ANN401 - what JSON contains
             for name, (weight, least, most, parent) in claims.items()
         },
         {_text(name): require_integer("priority in a message", one) for name, one in priorities.items()},
+        SeatRange(*map(_count, bounds[0])) if bounds else None,
     )
 
 
@@ -305,6 +330,7 @@ def _read_grant(found: Mapping[str, Any]) -> Grant:
         for name, (weight, least, factors) in found["l"].items()
     }
     epoch, sequence, report, seats, members, keep = (_count(one) for one in found["n"])
+    total, claimed, reason = found.get("t", (0, 0, ""))
     return Grant(
         epoch,
         sequence,
@@ -322,6 +348,9 @@ def _read_grant(found: Mapping[str, Any]) -> Grant:
             for member, seats, in_use, demand, age, configuration in found.get("rows", ())
         ),
         _text(found.get("by", "")),
+        _count(total),
+        _count(claimed),
+        _text(reason),
     )
 
 

@@ -91,7 +91,7 @@ class FleetShares(Value):
 def divide_budget(budget: Budget, usages: Usages) -> FleetShares:
     """Return the fair shares of all members."""
     shares = {member: MemberShare() for member in usages}
-    by_level = {name: _LevelDemand(budget.seats, name, usages) for name in _leaves(budget.claims)}
+    by_level = {name: _LevelDemand(budget.seats, name, usages) for name in budget.leaves}
     amounts = _divide_among_levels(budget, {name: one.demand for name, one in by_level.items()})
     for name, one in by_level.items():
         one.divide(amounts[name], shares)
@@ -105,11 +105,6 @@ def divide_budget(budget: Budget, usages: Usages) -> FleetShares:
     _spread(spare, shares, usages)
     is_contended = any(one.total * SEAT > amounts[name] for name, one in by_level.items())
     return FleetShares(shares, amounts, is_contended)
-
-
-def _leaves(claims: Mapping[str, SeatDemand]) -> list[str]:
-    parents = {claim.parent for claim in claims.values()}
-    return [name for name in claims if name not in parents]
 
 
 def _level_share(share: MemberShare, level: str) -> LevelShare:
@@ -136,7 +131,7 @@ def _in_order_of_priority(budget: Budget, claims: Mapping[str, SeatDemand]) -> d
     busy = {name: replace(claim, demand=budget.seats) for name, claim in claims.items()}
     entitled = deserved_by_name(budget.seats, busy)
     found = {name: replace(claim, demand=min(claim.demand, int(entitled[name]))) for name, claim in claims.items()}
-    leaves = _leaves(claims)
+    leaves = budget.leaves
     for priority in sorted({budget.priorities.get(name, 0) for name in leaves}, reverse=True):
         # what the levels have already is their min in this step, in which those of one priority raise their demands
         reached = deserved_by_name(budget.seats, found)

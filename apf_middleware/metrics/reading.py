@@ -125,7 +125,7 @@ class FleetReading:
     answer, and ``age_ns`` the time since the last answer, or None if there was none. ``fallback_ns`` is the time
     without a lease. ``epochs`` counts how often this process became the allocator, and ``overshoot`` is the excess that
     it has seen in these epochs, in seat-nanoseconds. A member ``is_outdated`` if the seats are divided by a newer
-    configuration.
+    configuration. The process that allocates has ``adaptive`` if the total of seats adapts.
     """
 
     seats: int
@@ -139,6 +139,7 @@ class FleetReading:
     epochs: int
     overshoot: int
     is_outdated: bool
+    adaptive: "AdaptiveReading | None" = None
 
 
 @dataclass(frozen=True, slots=True)

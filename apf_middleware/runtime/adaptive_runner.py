@@ -14,10 +14,11 @@ from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import AnyAlarm
 from apf_middleware.runtime.level import LevelRuntime
 
-__all__ = ["AdaptiveRunner"]
+__all__ = ["FOR_LACK_OF_SEATS", "AdaptiveRunner"]
 
 _PERIOD_NS: Final = 50_000_000
-_FOR_LACK_OF_SEATS: Final = frozenset({Reason.QUEUE_FULL, Reason.CONCURRENCY_LIMIT, Reason.TIME_OUT, Reason.DEADLINE})
+FOR_LACK_OF_SEATS: Final = frozenset({Reason.QUEUE_FULL, Reason.CONCURRENCY_LIMIT, Reason.TIME_OUT, Reason.DEADLINE})
+"""The reasons of rejections that more seats might have avoided."""
 
 
 class AdaptiveRunner:
@@ -56,7 +57,7 @@ class AdaptiveRunner:
 
     def note_rejected(self, now: int, reason: Reason) -> None:
         """Count a request that was rejected, perhaps for lack of seats."""
-        if reason in _FOR_LACK_OF_SEATS:
+        if reason in FOR_LACK_OF_SEATS:
             self._rejected += 1
             if not self._is_awake:
                 self._wake(now)
@@ -95,6 +96,11 @@ class AdaptiveRunner:
                 waiting += shared.queueset.waiting
                 reserved += max(0, shared.limits.min - used)
         return in_use, waiting, reserved
+
+    @property
+    def reason(self) -> str:
+        """The reason of the last decision."""
+        return self.total.reason
 
     def reading(self) -> AdaptiveReading:
         """Return the numbers that metrics show."""

@@ -25,6 +25,7 @@ from apf_middleware.runtime.admission import Admission, Destination
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.backlog import Backlog
 from apf_middleware.runtime.configured_gates import adopt_gates, require_gates
+from apf_middleware.runtime.fleet.duration_sampler import DurationSampler
 from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.headroom_gates import adopt_headroom
 from apf_middleware.runtime.incoming_bodies import IncomingBodies
@@ -36,13 +37,15 @@ from apf_middleware.runtime.registry import LevelRegistry, wanted_levels
 from apf_middleware.runtime.wait_monitor import WaitMonitors
 
 if TYPE_CHECKING:
+    from apf_middleware.config.adaptive_seats import SeatBounds
     from apf_middleware.config.gates import GateSettings
     from apf_middleware.config.server import ServerSettings
     from apf_middleware.fairqueuing.sharing import Sharing
     from apf_middleware.gates import GatedSharing, ParkedRequest
+    from apf_middleware.metrics.reading import AdaptiveReading
     from apf_middleware.runtime.running_requests import RunningRequests
 
-__all__ = ["SETTLED_AT_START", "Controller", "SeatsHolder"]
+__all__ = ["SETTLED_AT_START", "Controller", "SeatFinder", "SeatsHolder"]
 
 SETTLED_AT_START: Final = ("borrowing", "discipline", "strict_upstream", "fleet")
 """The server's settings that can't change without a restart, because the levels are created with them."""
@@ -67,6 +70,29 @@ class SeatsHolder(Protocol):
 
     def note_released(self) -> None:
         """Note that seats have been given back."""
+        ...
+
+
+class SeatFinder(Protocol):
+    """What learns the total of seats: in this process (`AdaptiveRunner`), or for a fleet (`DurationSampler`)."""
+
+    bounds: "SeatBounds"
+
+    @property
+    def reason(self) -> str:
+        """The reason of the last decision."""
+        ...
+
+    def observe(self, now: int, route: str, duration: int, admission: Admission) -> None:
+        """Learn from a request that has ended after ``duration``."""
+        ...
+
+    def note_rejected(self, now: int, reason: Reason) -> None:
+        """Count a request that was rejected, perhaps for lack of seats."""
+        ...
+
+    def reading(self) -> "AdaptiveReading | None":
+        """Return the numbers that metrics show; None if another process has them."""
         ...
 
 
@@ -107,7 +133,8 @@ class Controller:
         self._alarm = alarm(self.tick, now)
         self.bodies: IncomingBodies = IncomingBodies(now, alarm)
         self.late_arrivals: LateArrivals | None = None  # without deadlines there are none
-        self.adaptive: AdaptiveRunner | None = None
+        self.adaptive: SeatFinder | None = None
+        self.sampler: DurationSampler | None = None  # the same, in a fleet
         self._adopt_settings()
         self.reclaimer: Reclaimer | None = None  # created for the first request that is `revocable`
         self.gates: Gates | None = None
@@ -115,7 +142,7 @@ class Controller:
         self.member: SeatsHolder | None = None
         self._gated: Sharing | GatedSharing = self.sharing  # replaced when there are gates
         if configuration.server.fleet is not None:
-            floor = configuration.server.fleet.fallback.floor(configuration.server.total)
+            floor = configuration.server.fleet.fallback.floor(configuration.server.least_total)
             self.sharing.restrict(now(), SeatGrant(floor, fallback=floor))
         self._apply_states()
         self._begin_gates(configuration, gates)
@@ -502,6 +529,12 @@ class Controller:
         self.look(self.now())
         self._set_alarm()
 
+    def adopt_total(self, seats: int) -> None:
+        """Share the total that the allocator of the fleet has found, within the bounds of this configuration."""
+        bounds = self.configuration.server.seat_bounds
+        if bounds is not None and bounds.clamp(seats) != self.seats:
+            self.resize(bounds.clamp(seats))
+
     def _next_total(self, server: "ServerSettings") -> int:
         """Return the total of seats with which other settings begin: the present one, if they allow that."""
         bounds = server.seat_bounds
@@ -513,8 +546,12 @@ class Controller:
         """Let the total of seats adapt within the bounds of the configuration, if it has any."""
         bounds, runner = self.configuration.server.seat_bounds, self.adaptive
         if bounds is None:
-            self.adaptive = None
-        elif runner is None or runner.bounds != bounds:
+            self.adaptive = self.sampler = None
+        elif runner is not None and runner.bounds == bounds:
+            return
+        elif self.configuration.server.fleet is not None:
+            self.adaptive = self.sampler = DurationSampler(bounds)
+        else:
             seats, resize = self.seats, self.resize
             self.adaptive = AdaptiveRunner(
                 bounds, seats, levels=self.registry, resize=resize, now=self.now, alarm=self._new_alarm

@@ -22,7 +22,7 @@ from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.queues import NamedQueues
 
 if TYPE_CHECKING:
-    from apf_middleware.metrics.reading import EventLoopReading, FleetReading, Kind
+    from apf_middleware.metrics.reading import AdaptiveReading, EventLoopReading, FleetReading, Kind
 
 __all__ = ["read_server"]
 
@@ -62,7 +62,7 @@ def read_server(
         queues=queues.list(),
         revocations={} if controller.reclaimer is None else controller.reclaimer.asked,
         live_changes=len(queues.changes.entries),
-        adaptive=None if controller.adaptive is None else controller.adaptive.reading(),
+        adaptive=_read_adaptive(controller, fleet),
         unknown_queues=dict(unknown_queues),
         request_kinds=request_kinds,
         fleet=fleet,
@@ -70,6 +70,12 @@ def read_server(
         predictions=_read_predictions(controller),
         has_legacy_names=controller.configuration.server.metrics.legacy_names,
     )
+
+
+def _read_adaptive(controller: Controller, fleet: "FleetReading | None") -> "AdaptiveReading | None":
+    if fleet is not None and fleet.adaptive is not None:
+        return fleet.adaptive
+    return None if controller.adaptive is None else controller.adaptive.reading()
 
 
 def _read_level(runtime: LevelRuntime, sharing: object, now: int) -> LevelReading:

@@ -68,7 +68,8 @@ class Measurements:
         controllers = [server.controller for server in self._servers]
         if all(controller.adaptive is None for controller in controllers):
             return None
-        return sum(controller.seats for controller in controllers)
+        seats = [controller.seats for controller in controllers]
+        return sum(seats) if controllers[0].sampler is None else max(seats)  # a fleet has one total
 
     def _fairness(self, *, counted: bool) -> float | None:
         """Return the fairness of all windows so far; those of the warm-up are forgotten when it is over."""

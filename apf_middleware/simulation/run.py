@@ -117,9 +117,9 @@ class Simulation:
 
     @property
     def _budget(self) -> int:
-        """The seats that all members may use together."""
+        """The most seats that all members may ever use together."""
         server, members = self._configuration.server, self.scenario.members
-        return server.total * (1 if members is None or server.fleet is not None else members.count)
+        return server.largest_total * (1 if members is None or server.fleet is not None else members.count)
 
     def _new_servers(self) -> "Iterator[SimulatedServer]":
         """Yield servers, each with a backend of its own, or members, all with the same backend."""

@@ -12,7 +12,7 @@ from apf_middleware.config.fleet import FleetSettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime.fleet.frames import framed
 from apf_middleware.runtime.fleet.host_directory import HostDirectory
-from tests.support.fleet_members import SEATS, FleetProcess, running, until, waits
+from tests.support.fleet_members import SEATS, BusyProcess, FleetProcess, find_more_seats, running, until, waits
 
 pytestmark = pytest.mark.anyio
 
@@ -64,6 +64,11 @@ async def test_seats_that_one_member_has_to_spare_go_to_the_other(directory: Pat
         admissions = [two.arrive("b") for _ in range(SEATS - 1)]
         await until(lambda: not waits(admissions), one, two)
         assert one.arrive("a").is_seated, "each member keeps a seat"
+
+
+async def test_the_seats_of_a_fleet_adapt(directory: Path) -> None:
+    fleet = f"directory: {directory}, interval: 50ms, lease: 2s"
+    await find_more_seats(BusyProcess(fleet), BusyProcess(fleet))
 
 
 async def test_a_member_that_leaves_gives_its_seats_back_at_once(directory: Path) -> None:

@@ -20,7 +20,7 @@ from apf_middleware.runtime.fleet.redis_address import resolve_labels
 from tests.support import databases
 from tests.support.databases import Redis
 from tests.support.examples import seeds
-from tests.support.fleet_members import SEATS, FleetProcess, running, until, waits
+from tests.support.fleet_members import SEATS, BusyProcess, FleetProcess, find_more_seats, running, until, waits
 from tests.support.prerequisites import require_program
 
 if TYPE_CHECKING:
@@ -70,6 +70,11 @@ class Member(FleetProcess):
         allocator = self.fleet.participant.allocator
         assert allocator is not None
         return allocator.is_learning(0)
+
+
+async def test_the_seats_of_a_fleet_adapt(server: Redis) -> None:
+    fleet = f"store: '{server.url}', interval: 50ms, lease: 2s"
+    await find_more_seats(BusyProcess(fleet), BusyProcess(fleet))
 
 
 async def test_the_first_member_gets_all_seats_when_no_former_lease_can_hold(server: Redis) -> None:

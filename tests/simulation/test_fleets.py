@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from apf_middleware.config.scenario import load_scenario
+from apf_middleware.config.adaptive_seats import SeatBounds
+from apf_middleware.config.scenario import load_scenario, read_scenario_text
 from apf_middleware.simulation import Result, simulate
 from apf_middleware.simulation.fleet import LAYOUTS, layout
 from apf_middleware.simulation.fleet.comparison import compare_layouts
 from benchmarks.fleet_scale import Balancing, measure
 from tests.support.fleet_scenarios import fleet_scenario
 
+ADAPTIVE = Path(__file__).parents[2] / "examples" / "scenarios" / "adaptive" / "fleet.yaml"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scenarios" / "fleets" / "one-budget.yaml"
 SECOND = 10**9
 
@@ -115,3 +117,51 @@ def test_the_example_shows_why_seats_should_be_shared() -> None:
     assert fleet.goodput > 0.97
     assert fleet.deviation < 0.05
     assert fleet.most_in_use == 20
+
+
+def adaptive_fleet(*changes: tuple[str, str]) -> Result:
+    """Run the example for 25 s, with changes of its text."""
+    text = ADAPTIVE.read_text().replace("60s", "25s")
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return simulate(*read_scenario_text(text).unwrap())
+
+
+def totals(result: Result, begin: float, end: float) -> list[int]:
+    """Return the total of seats in this part of the time."""
+    length = len(result.windows)
+    found = [window.total for window in result.windows[int(begin * length) : int(end * length)]]
+    return [one for one in found if one is not None]
+
+
+def test_a_fleet_finds_the_capacity_of_the_backend_that_it_shares() -> None:
+    """Ten controllers would each see the effects of the others' tries."""
+    found = adaptive_fleet()
+    late = totals(found, 0.4, 1.0)
+
+    assert found.tenant("customers").served > 0.98 * found.tenant("customers").requests
+    assert 32 <= sum(late) / len(late) <= 60
+    assert found.fairness is not None
+    assert found.fairness > 0.99
+    assert found.fleet is not None
+    assert found.fleet.most_in_use <= max(totals(found, 0.0, 1.0)) <= found.fleet.budget == 400
+
+
+def test_the_next_allocator_goes_on_with_the_total_that_the_members_know() -> None:
+    crash = ("  members: 10\n", "  members: {count: 10, events: [{at: 15s, type: allocator-crash}]}\n")
+    found = adaptive_fleet(crash)
+    before, after = totals(found, 0.4, 0.58), totals(found, 0.62, 1.0)
+
+    assert found.fleet is not None
+    assert found.fleet.epochs == 2
+    assert min(after) >= 0.6 * sum(before) / len(before)
+    assert found.tenant("customers").served > 0.97 * found.tenant("customers").requests
+
+
+def test_a_split_of_adaptive_seats_adapts_in_each_part() -> None:
+    scenario, configuration = read_scenario_text(ADAPTIVE.read_text()).unwrap()
+    _, split = layout("split", scenario, configuration)
+
+    assert split.server.seat_bounds == SeatBounds(1, 40)
+    assert split.server.fleet is None

@@ -11,26 +11,26 @@ from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller
 
-__all__ = ["SEATS", "FleetProcess", "running", "until", "waits"]
+__all__ = ["SEATS", "BusyProcess", "FleetProcess", "find_more_seats", "running", "until", "waits"]
 
 SEATS = 8
 PATIENCE_S = 60.0
 
 
-def configuration(fleet: str) -> Configuration:
+def configuration(fleet: str, seats: str, max_seats: int) -> Configuration:
     return load_text(
         f"""
 apiVersion: apf/v1
 kind: Server
 spec:
-  seats: {SEATS}
+  seats: {seats}
   defaults: none
   fleet: {{name: shop, {fleet}}}
 ---
 apiVersion: apf/v1
 kind: PriorityLevel
 metadata: {{name: web}}
-spec: {{shares: 1000, maxSeats: {SEATS}}}
+spec: {{shares: 1000, maxSeats: {max_seats}}}
 ---
 apiVersion: apf/v1
 kind: FlowSchema
@@ -43,8 +43,8 @@ spec: {{level: web, rules: [{{httpRules: [{{}}]}}]}}
 class FleetProcess:
     """One process of the fleet with these settings, with a controller of its own."""
 
-    def __init__(self, fleet: str) -> None:
-        self.controller = Controller(configuration(fleet))
+    def __init__(self, fleet: str, seats: str = f"{SEATS}", max_seats: int = SEATS) -> None:
+        self.controller = Controller(configuration(fleet, seats, max_seats))
         settings = self.controller.configuration.server.fleet
         assert settings is not None
         self.fleet = build_fleet(self.controller, settings)
@@ -79,13 +79,59 @@ async def running(*members: FleetProcess) -> AsyncIterator[None]:
         tasks.cancel_scope.cancel()
 
 
-async def until(condition: Callable[[], bool], *members: FleetProcess) -> None:
-    """Wait until ``condition()`` is true; the limits in force must never add up to more than the budget."""
+async def until(condition: Callable[[], bool], *members: FleetProcess, seats: int = SEATS) -> None:
+    """Wait until ``condition()`` is true; the limits in force must never add up to more than the ``seats``."""
     with anyio.fail_after(PATIENCE_S):
         while not condition():
-            assert sum(member.seats for member in members) <= SEATS
-            assert sum(member.in_use for member in members) <= SEATS
+            assert sum(member.seats for member in members) <= seats
+            assert sum(member.in_use for member in members) <= seats
             await anyio.sleep(0.005)
+
+
+class BusyProcess(FleetProcess):
+    """A process of a fleet whose number of seats adapts; its requests take no longer if there are more of them."""
+
+    def __init__(self, fleet: str) -> None:
+        super().__init__(fleet, "{adaptive: {min: 4, max: 60}}", 60)
+
+    async def work(self) -> None:
+        """Serve requests of 5 ms, of which many wait all the time."""
+        waiting = [self._ask() for _ in range(80)]
+        while True:
+            await anyio.sleep(0.005)
+            for admission in [one for one in waiting if one.is_seated]:
+                waiting.remove(admission)
+                self.controller.release(admission)
+                waiting.append(self._ask())
+
+    def _ask(self) -> Admission:
+        destination = self.controller.destination(Classification("all", "web", "a", 7), Work())
+        destination.route = "GET /"
+        admission = Admission(destination)
+        self.controller.arrive(self.controller.now(), admission)
+        return admission
+
+
+async def find_more_seats(one: BusyProcess, two: BusyProcess) -> None:
+    """Check that the seats of both become more, and that the next allocator goes on with their number."""
+    async with anyio.create_task_group() as work, running(two):
+        async with running(one):
+            work.start_soon(one.work)
+            work.start_soon(two.work)
+            await until(lambda: one.controller.seats == two.controller.seats >= 30, one, two, seats=60)
+            first, second = (process.fleet.participant for process in (one, two))
+            [total] = [process.allocator.total for process in (first, second) if process.allocator is not None]
+            assert total is not None
+            assert total.decisions["grew"] >= 1
+            readings = [process.reading() for process in (first, second)]
+            assert sum(reading is not None and reading.adaptive is not None for reading in readings) == 1
+            assert all(reading is not None and reading.seats >= 30 for reading in readings)
+            for process in (one, two):
+                assert process.controller.adaptive is not None
+                assert process.controller.adaptive.reason
+        await until(lambda: second.allocator is not None and second.allocator.total is not None, two, seats=60)
+        assert two.controller.seats >= 25, "it goes on with the number that it knows"
+        work.cancel_scope.cancel()
 
 
 def waits(admissions: list[Admission]) -> int:

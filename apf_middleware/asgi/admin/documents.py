@@ -170,12 +170,16 @@ class ProblemDocument:
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveSeatsDocument:
-    """A number of ``seats`` that the worker finds between ``min`` and ``max``, and the reason of its last decision."""
+    """A number of ``seats`` that the worker finds between ``min`` and ``max``, and the reason of its last decision.
+
+    If it is ``shared``, it is that of the whole fleet.
+    """
 
     seats: int
     min: int
     max: int
     reason: str
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,7 +219,7 @@ async def dump_fleet(view: View, formatter: Formatter, query: Mapping[str, str],
             while not (members := member.members()):  # noqa: ASYNC110 - the answer comes with a grant
                 await anyio.sleep(_PATIENCE_S / 100)
     if as_json:
-        return await write_json("members", members, to_json, seats=view.configuration.server.total)
+        return await write_json("members", members, to_json, seats=view.controller.seats)
     return await write_text(_FLEET, members, _member_cells)
 
 

@@ -95,7 +95,8 @@ class QueueResource:
         if controller.adaptive is None:
             return None
         bounds = controller.adaptive.bounds
-        return AdaptiveSeatsDocument(controller.seats, bounds.min, bounds.max, controller.adaptive.total.reason)
+        reason, is_shared = controller.adaptive.reason, controller.sampler is not None
+        return AdaptiveSeatsDocument(controller.seats, bounds.min, bounds.max, reason, shared=is_shared)
 
     async def _get(self, request: AdminRequest) -> Answer:
         with _as_admin_error(request, "get"):

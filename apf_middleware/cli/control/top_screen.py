@@ -106,10 +106,11 @@ class TopScreen:
             self.selected = names[0] if names else ""
 
     def _note_seats(self, replies: Sequence[QueueReply]) -> None:
-        """Add the adaptive seats of all workers to the curve."""
+        """Add the adaptive seats of all workers to the curve; a fleet's count once."""
         lists = [reply.document for reply in replies if isinstance(reply.document, NamedQueueList)]
         found = [one.adaptive for one in lists if one.adaptive is not None]
-        self._adaptive = found
+        shared = max((one for one in found if one.shared), key=lambda one: one.seats, default=None)
+        self._adaptive = found = found if shared is None else [shared]
         if found:
             self._seats = [*self._seats, sum(one.seats for one in found)][-_CURVE:]
 

@@ -18,6 +18,7 @@ from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 from apf_middleware.fleet.flow_labels import FlowLabels
 from apf_middleware.fleet.membership import UNKNOWN_CONFIGURATION, MemberConfiguration, Membership
 from apf_middleware.fleet.messages import Grant, Report
+from apf_middleware.runtime.fleet.duration_sampler import DurationSampler
 from apf_middleware.runtime.fleet.usage import UsageReader
 from apf_middleware.runtime.log import log_event
 from apf_middleware.snapshots import FleetMemberSnapshot
@@ -35,10 +36,16 @@ def _ignore(news: Mapping[str, str], is_first: bool) -> None:  # noqa: FBT001 - 
 
 
 class GrantTarget(Protocol):
-    """The part of the controller that a member uses."""
+    """The part of the controller that a member uses; ``sampler`` is None if the total of seats doesn't adapt."""
+
+    sampler: DurationSampler | None
 
     def restrict(self, grant: SeatGrant, factors: Mapping[str, Mapping[int, int]]) -> None:
         """Use at most the seats of ``grant``; set the ``factors`` of the weights of flows, by level."""
+        ...
+
+    def adopt_total(self, seats: int) -> None:
+        """Share so many seats of the whole fleet among the levels from now on."""
         ...
 
 
@@ -116,7 +123,9 @@ class FleetMember:
         usages = self._usage.read(now)
         if self._labels is not None:
             usages = self._labels.labelled(usages)
-        return self.membership.report(now, in_use, usages, self._configured(), asks=self._asks)
+        sampler = self._target.sampler
+        samples = None if sampler is None else sampler.take(now)
+        return self.membership.report(now, in_use, usages, self._configured(), asks=self._asks, samples=samples)
 
     def receive(self, grant: Grant) -> None:
         """Apply ``grant``, unless it is outdated."""
@@ -127,6 +136,8 @@ class FleetMember:
             return
         self._fallback_ns = fallback_ns
         self.exchanges.observe(membership.waited(now))
+        if grant.total:
+            self._adopt_total(grant)
         self._factors = {name: self._known(part.factors) for name, part in grant.levels.items() if part.factors}
         self._target.restrict(self.membership.limit, self._factors)
         self._is_contended, self._keep = grant.is_contended, grant.keep
@@ -138,6 +149,12 @@ class FleetMember:
         if grant.board != membership.board.digest:
             self._take_notices(grant, is_first=is_first)
         self._note_configuration()
+
+    def _adopt_total(self, grant: Grant) -> None:
+        sampler = self._target.sampler
+        if sampler is not None:
+            sampler.learn(grant.members, grant.reason)
+        self._target.adopt_total(grant.total)
 
     def _known(self, factors: Mapping[int, int]) -> Mapping[int, int]:
         return factors if self._labels is None else self._labels.found(factors)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 
 from apf_middleware.fleet.allocator import Allocator
 from apf_middleware.fleet.budget import Budget
-from apf_middleware.metrics.reading import FleetReading
+from apf_middleware.metrics.reading import AdaptiveReading, FleetReading
 from apf_middleware.runtime.fleet.member import FleetMember
 from apf_middleware.runtime.fleet.timing import TURN_NS, FleetTiming
 from apf_middleware.runtime.log import log_event
@@ -133,6 +133,16 @@ class Participant:
             epochs=self._epochs,
             overshoot=self._past_overshoot + (0 if self.allocator is None else self.allocator.overshoot),
             is_outdated=member.is_outdated,
+            adaptive=self._read_total(),
+        )
+
+    def _read_total(self) -> AdaptiveReading | None:
+        total = None if self.allocator is None else self.allocator.total
+        if total is None:
+            return None
+        bounds, found = total.bounds, total.controller
+        return AdaptiveReading(
+            bounds.least, bounds.most, found.reason, dict(total.decisions), found.elasticity, found.window.duration_ns
         )
 
     def __repr__(self) -> str:

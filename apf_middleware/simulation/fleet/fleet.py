@@ -80,7 +80,9 @@ class SimulatedFleet:
         """Begin the next epoch, with an allocator that knows nothing but who may have grants."""
         self.epochs += 1
         settings, timing = self._settings, self._timing
-        budget = derive_budget(self._configuration)
+        # The total of seats that adapts is the one that the fleet had when its last allocator ended.
+        seats = max(server.controller.seats for server in self._servers)
+        budget = derive_budget(self._configuration, seats)
         allocator = Allocator(
             budget,
             epoch=self.epochs,
@@ -88,7 +90,7 @@ class SimulatedFleet:
             lease_ns=timing.lease_ns,
             margin_ns=timing.margin_ns,
             turn_ns=TURN_NS,
-            floor=settings.fallback.floor(budget.seats),
+            floor=settings.fallback.floor(self._configuration.server.least_total),
             most_members=settings.fallback.members,
             expected=self._live_members(),
         )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from apf_middleware.config import Configuration
+from apf_middleware.config.adaptive_seats import AdaptiveSeats, SeatBounds
 from apf_middleware.config.fleet import FleetSettings
 from apf_middleware.config.scenario import Scenario
 from apf_middleware.exceptions import InvalidValueError
@@ -24,7 +25,11 @@ def _split(scenario: Scenario, configuration: Configuration) -> _Layout:
     count = _count(scenario)
     seats = configuration.server.total
     backend = replace(scenario.backend, places=scenario.backend.places or seats)
-    server = replace(configuration.server, seats=max(1, seats // count), fleet=None)
+    bounds = configuration.server.seat_bounds
+    part: int | AdaptiveSeats = max(1, seats // count)
+    if bounds is not None:
+        part = AdaptiveSeats(SeatBounds(max(1, bounds.min // count), max(1, bounds.max // count)))
+    server = replace(configuration.server, seats=part, fleet=None)
     assert scenario.members is not None, "they have been counted"
     members = replace(scenario.members, events=())
     return replace(scenario, backend=backend, members=members), replace(configuration, server=server)

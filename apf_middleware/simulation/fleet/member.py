@@ -7,6 +7,7 @@ from apf_middleware.fairqueuing import Lending
 from apf_middleware.fleet.membership import Membership
 from apf_middleware.fleet.messages import Grant, Report
 from apf_middleware.runtime import Controller
+from apf_middleware.runtime.fleet.budget import StatedBudget
 from apf_middleware.runtime.fleet.member import FleetMember
 from apf_middleware.simulation.events import EventQueue, VirtualTimer
 
@@ -34,13 +35,18 @@ class SimulatedMember:
     ) -> None:
         sharing = controller.sharing
         assert isinstance(sharing, Lending), "the configuration requires it"
-        floor = settings.fallback.floor(controller.configuration.server.total)
+        floor = settings.fallback.floor(controller.configuration.server.least_total)
         membership = Membership(name, lease_ns=settings.lease_ns, floor=floor)
         self.name: str = name
         self.number: int = number
         self.has_ended: bool = False
         self.production: FleetMember = FleetMember(
-            membership, sharing, controller, now=events.read, interval_ns=settings.interval_ns
+            membership,
+            sharing,
+            controller,
+            now=events.read,
+            interval_ns=settings.interval_ns,
+            configured=StatedBudget(controller),
         )
         self._events = events
         self._send = send

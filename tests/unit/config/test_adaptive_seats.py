@@ -68,9 +68,9 @@ def test_wrong_seats_are_reported(seats: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-def test_a_fleet_has_a_fixed_number() -> None:
-    with pytest.raises(ConfigurationError, match="the seats of a fleet are a fixed number"):
-        load_text(SERVER.format("{adaptive: {min: 5, max: 40}}, fleet: {name: shop}"))
+def test_the_seats_of_a_fleet_may_adapt() -> None:
+    server = load_text(SERVER.format("{adaptive: {min: 5, max: 40}}, fleet: {name: shop}")).server
+    assert (server.least_total, server.largest_total) == (5, 40)
 
 
 def test_python_objects_obey_the_same_rules() -> None:

@@ -6,9 +6,10 @@ import pytest
 
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fleet.allocator import Allocator
-from apf_middleware.fleet.budget import Budget
-from apf_middleware.fleet.membership import Membership
+from apf_middleware.fleet.budget import Budget, SeatRange
+from apf_middleware.fleet.membership import MemberConfiguration, Membership
 from apf_middleware.fleet.messages import FlowTable, LevelUsage, Report
+from apf_middleware.fleet.total import FleetTotal
 
 LEASE, MARGIN, TURN = 1000, 100, 50
 
@@ -441,3 +442,83 @@ def test_a_new_allocator_learns_what_members_have_told() -> None:
     second.divide("a")
     second.report("a", 1)
     assert second.allocator.board.digest == member.board.digest
+
+
+class AdaptiveFleet(Fleet):
+    """A fleet whose total of seats is what the test says."""
+
+    def __init__(self, seats: int = 10) -> None:
+        super().__init__(seats)
+        self.bounds = SeatRange(2, 40)
+        self.allocator.budget = Budget(seats, {"web": SeatDemand(1, 0)}, bounds=self.bounds)
+        self.divide()
+        self.wanted = seats
+        total = self.total
+        total.decide = lambda now, budget, reports: total.controller.limit  # type: ignore[method-assign]  # noqa: ARG005
+
+    @property
+    def total(self) -> FleetTotal:
+        assert self.allocator.total is not None
+        return self.allocator.total
+
+    def become(self, seats: int) -> None:
+        self.total.controller.limit = seats
+
+
+def test_a_larger_total_is_divided_at_once() -> None:
+    fleet = AdaptiveFleet()
+    fleet.exchange(a=50, b=50)
+    fleet.exchange(a=50, b=50)
+    assert fleet.seats() == {"a": 5, "b": 5}
+    fleet.become(20)
+    fleet.exchange(a=50, b=50)
+    assert fleet.seats() == {"a": 10, "b": 10}
+    grant = fleet.members["a"].grant
+    assert grant is not None
+    assert (grant.total, grant.claimed, grant.reason) == (20, 10, "start")
+
+
+def test_a_smaller_total_is_kept_as_requests_end_and_is_no_overshoot() -> None:
+    fleet = AdaptiveFleet()
+    fleet.exchange(a=50, b=50)
+    fleet.exchange(a=50, b=50)
+    fleet.become(4)
+    fleet.exchange(a=50, b=50)
+    assert fleet.seats() == {"a": 2, "b": 2}
+    for used in (5, 3, 2):
+        fleet.now += 10
+        for name in ("a", "b"):
+            fleet.report(name, 50, in_use=used)
+        assert sum(fleet.divide("a", "b").values()) == 4
+        assert fleet.allocator.debt == 2 * used
+    assert fleet.allocator.overshoot == 0
+    fleet.now += 10
+    fleet.report("a", 50, in_use=5)
+    fleet.now += 10
+    fleet.divide()
+    assert fleet.allocator.overshoot == 3 * 10, "these were not granted"
+
+
+def test_the_claims_of_levels_are_those_of_the_total_as_soon_as_a_member_tells_them() -> None:
+    fleet = AdaptiveFleet()
+    fleet.exchange(a=50)
+    fleet.become(20)
+    claims = {"web": SeatDemand(7, 0)}
+    member = MemberConfiguration("c", 0, Budget(20, claims, bounds=fleet.bounds))
+    fleet.now += TURN
+    fleet.allocator.receive(fleet.now, fleet.members["a"].report(fleet.now, 0, {}, member))
+    [grant] = fleet.allocator.divide(fleet.now, ["a"]).values()
+    assert (grant.total, grant.claimed) == (20, 20)
+    assert fleet.allocator.budget.claims == claims
+
+
+def test_another_configuration_moves_the_total_into_its_bounds() -> None:
+    fleet = AdaptiveFleet()
+    fleet.exchange(a=50)
+    for bounds, seats in ((SeatRange(2, 6), 6), (SeatRange(8, 60), 8), (None, 30)):
+        fleet.now += 1
+        member = MemberConfiguration(str(bounds), fleet.now, Budget(30, {"web": SeatDemand(1, 0)}, bounds=bounds))
+        fleet.allocator.receive(fleet.now, fleet.members["a"].report(fleet.now, 0, {}, member))
+        fleet.divide("a")
+        assert fleet.allocator.budget.seats == seats
+    assert fleet.allocator.total is None

@@ -1,13 +1,14 @@
 """Messages come back as they were written, and anything else is refused with a clear error."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fleet.board import Notice
-from apf_middleware.fleet.budget import Budget
+from apf_middleware.fleet.budget import Budget, SeatRange
 from apf_middleware.fleet.messages import (
     FlowTable,
     Grant,
@@ -19,6 +20,7 @@ from apf_middleware.fleet.messages import (
     read_message,
     write,
 )
+from apf_middleware.fleet.samples import DurationSamples
 
 REPORT = Report(
     "17-ab",
@@ -57,6 +59,10 @@ BUDGET = Budget(
         Grant(1, 1, 1, 0, configuration="c", board="d", notices=NOTICES),
         Grant(1, 1, 1, 0, rows=(MemberRow("a", 4, 3, 9, 10**9, "c"), MemberRow("b", 0, 0, 0, 0, "")), allocator="a"),
         Report("m", 1, 0, 0, 0, 0, asks=True),
+        Report("m", 1, 0, 0, 0, 0, samples=DurationSamples(3, (7, 2**64 - 1), (10**9, 5), (0, 20), (0, 3))),
+        Report("m", 1, 0, 0, 0, 0, samples=DurationSamples()),
+        Report("m", 1, 0, 0, 0, 0, budget=replace(BUDGET, bounds=SeatRange(5, 400))),
+        Grant(1, 1, 1, 0, total=40, claimed=36, reason="grew"),
         Leave("m"),
     ],
 )
@@ -87,6 +93,17 @@ def test_the_demand_of_a_level_is_that_of_all_its_flows() -> None:
         b'{"v":1}',
         b'{"v":1,"end":7}',
         b'{"v":1,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"d":7}',
+        b'{"v":1,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"s":[0,[1],[2],[3],[4]]}',
+        b'{"v":1,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"s":[0,[1],[2],[3],[-1]]}',
+        b'{"v":1,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"s":[0,[1],[-2],[3],[0]]}',
+        b'{"v":1,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"s":[0,[1],[2],[-3],[0]]}',
+        b'{"v":1,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"s":[0,[1],[2],[3],[]]}',
+        b'{"v":1,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"s":[-1,[],[],[],[]]}',
+        b'{"v":1,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"budget":[5,{},{},[6,5]]}',
+        b'{"v":1,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"budget":[5,{},{},[5]]}',
+        b'{"v":1,"n":[1,2,3,4,5,6],"b":true,"c":"","l":{},"t":[1,2]}',
+        b'{"v":1,"n":[1,2,3,4,5,6],"b":true,"c":"","l":{},"t":[1,-2,"grew"]}',
+        b'{"v":1,"n":[1,2,3,4,5,6],"b":true,"c":"","l":{},"t":[1,2,3]}',
         b'{"v":1,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"notices":{"k":[1,"a"]}}',
         b'{"v":1,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"notices":{"k":[-1,"a",""]}}',
         b'{"v":1,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"notices":{"k":[1,"a",7]}}',

@@ -59,7 +59,7 @@ class World:
 
     @property
     def adaptive(self) -> AdaptiveRunner:
-        assert self.controller.adaptive is not None
+        assert isinstance(self.controller.adaptive, AdaptiveRunner)
         return self.controller.adaptive
 
     def arrive(self, route: str | None = "GET /") -> Admission:

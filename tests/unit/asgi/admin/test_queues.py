@@ -41,7 +41,7 @@ async def test_adaptive_seats_are_told_with_the_list(office: DescribedAdmin) -> 
     office.controller.reconfigure(replace(configuration, server=replace(configuration.server, seats=bounds)))
     _, answer = await office.call("GET", "queues")
 
-    assert answer["adaptive"] == {"seats": 4, "min": 2, "max": 50, "reason": "start"}
+    assert answer["adaptive"] == {"seats": 4, "min": 2, "max": 50, "reason": "start", "shared": False}
     assert (await office.call("GET", "queues?documents=1"))[1]["adaptive"] == answer["adaptive"]
 
 

@@ -50,6 +50,17 @@ def test_adaptive_seats_of_all_workers_are_in_the_title_with_their_course() -> N
     assert text(screen)[0] == "apf top: shop, 1 worker"
 
 
+def test_the_adaptive_seats_of_a_fleet_count_once() -> None:
+    def says_seats(worker: str, seats: int) -> Reply[NamedQueueList]:
+        adaptive = AdaptiveSeatsDocument(seats, 5, 400, "grew", shared=True)
+        return Reply(worker, 200, NamedQueueList(WORKER, (queue("web"),), adaptive=adaptive))
+
+    screen = TopScreen("shop")
+    for number in (8, 16):
+        screen.update([says_seats("1", number), says_seats("2", number - 1)], 100.0 + number)
+    assert text(screen)[0] == "apf top: shop, 2 workers, 16 seats (5 to 400; grew) ⣼"
+
+
 def test_rejections_a_second_are_unknown_before_the_second_update(screen: TopScreen) -> None:
     assert text(screen)[2].split()[-1] == "-"
     screen.update([says("1", queue("web"))], 101.0)

@@ -1,12 +1,16 @@
 """A member reports in time, and applies what it is granted."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Ticket, Work
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 from apf_middleware.fleet.membership import Membership
 from apf_middleware.fleet.messages import Grant, LevelPart
 from apf_middleware.runtime.fleet.member import FleetMember
+
+if TYPE_CHECKING:
+    from apf_middleware.runtime.fleet.duration_sampler import DurationSampler
 
 MS = 10**6
 SECOND = 10**9
@@ -18,6 +22,8 @@ class World:
     def __init__(self, floor: int = 0) -> None:
         self.time = 0
         self.woken = 0
+        self.total = 8
+        self.sampler: DurationSampler | None = None
         self.factors: Mapping[str, Mapping[int, int]] = {}
         self.lending = Lending(8, {"web": (QueueSetSettings(8, 4, 1, 100), LevelLimits(8, 4, 8))})
         membership = Membership("m", lease_ns=SECOND, floor=floor)
@@ -27,6 +33,9 @@ class World:
 
     def wake(self) -> None:
         self.woken += 1
+
+    def adopt_total(self, seats: int) -> None:
+        self.total = seats
 
     def restrict(self, grant: SeatGrant, factors: Mapping[str, Mapping[int, int]]) -> None:
         self.factors = factors

@@ -1,6 +1,7 @@
 """One process in its fleet: joining, allocating, and what is logged and measured of it."""
 
 import logging
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +14,9 @@ from apf_middleware.runtime.fleet.member import FleetMember
 from apf_middleware.runtime.fleet.participant import Participant
 from apf_middleware.runtime.fleet.timing import FleetTiming
 
+if TYPE_CHECKING:
+    from apf_middleware.runtime.fleet.duration_sampler import DurationSampler
+
 MS = 10**6
 SECOND = 10**9
 
@@ -23,6 +27,7 @@ class World:
     def __init__(self) -> None:
         self.time = 0
         self.seats = 8
+        self.sampler: DurationSampler | None = None
         self.has_left = False
         self.limit = SeatGrant(0)
         self.lending = Lending(8, {"web": (QueueSetSettings(8, 4, 1, 100), LevelLimits(8, 4, 8))})
@@ -43,6 +48,9 @@ class World:
 
     def leave(self) -> None:
         self.has_left = True
+
+    def adopt_total(self, seats: int) -> None:
+        self.total = seats
 
     def restrict(self, grant: SeatGrant, factors: object) -> None:  # noqa: ARG002
         self.limit = grant
