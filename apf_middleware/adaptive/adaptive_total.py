@@ -295,7 +295,7 @@ class AdaptiveTotal:
             self._level = seen.level
             self._falls, self._step, self.reason = True, _MOST_CUT, LimitReason.SLOWER
             return
-        is_large = step > 1.5 * self._base
+        is_large = step > 1.5 * self._base and self._center > self.limit + 1  # one seat can't be taken in part
         pooled = slope if self._fall < 0 or is_large else (slope + self._fall) / 2
         if seen.in_use < _OCCUPIED * self.limit or slope <= _UNSURE or (pooled <= _RELIEF and not is_large):
             self._return(LimitReason.NEEDED)

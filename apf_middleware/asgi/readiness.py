@@ -33,7 +33,7 @@ class ReadinessProbe:
         """Return 200 if this server should get requests, and 503 otherwise."""
         rejecting = self._look(now)
         closing = self._controller.is_closing
-        is_ready = not (rejecting or closing)
+        is_ready = not closing and (self._controller.is_passing or not rejecting)
         found = {
             "ready": is_ready,
             "closing": closing,

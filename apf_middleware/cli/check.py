@@ -6,7 +6,8 @@ from typing import Annotated, Final
 import typer
 
 from apf_middleware.cli.output import Output, OutputOption, Paths, plural, require_paths, show_json, tell
-from apf_middleware.config import Reading, Severity, read
+from apf_middleware.config import Configuration, Reading, Severity, read
+from apf_middleware.config.suggested import NewerDefaults, newer_defaults
 
 __all__ = ["check"]
 
@@ -40,12 +41,18 @@ def check(
 
 def _as_document(reading: Reading, *, failed: bool) -> dict[str, object]:
     configuration = reading.configuration
+    newer = None if configuration is None else _newer(configuration)
     return {
         "ok": not failed,
         "levels": sorted(configuration.levels) if configuration else [],
         "schemas": [schema.name for schema in configuration.schemas] if configuration else [],
         "problems": [problem.as_dict() for problem in reading.problems],
+        "newerDefaults": None if newer is None else newer._asdict(),
     }
+
+
+def _newer(configuration: Configuration) -> NewerDefaults | None:
+    return newer_defaults(configuration.server.defaults, configuration.server.defaults_version)
 
 
 def _print(reading: Reading, paths: list[Path]) -> None:
@@ -58,3 +65,7 @@ def _print(reading: Reading, paths: list[Path]) -> None:
     levels, schemas = len(reading.configuration.levels), len(reading.configuration.schemas)
     style = "bold yellow" if reading.warnings else "bold green"
     tell(f"{plural(levels, 'level')}, {plural(schemas, 'schema')}: {counted}", style)
+    newer = _newer(reading.configuration)
+    if newer is not None:
+        changes = ", ".join(newer.changes)
+        tell(f"{reading.configuration.server.defaults} has defaultsVersion: {newer.version}, which changes: {changes}")

@@ -7,11 +7,12 @@ from apf_middleware.classification import FlowSchema
 from apf_middleware.config.flow_weights import given_weights
 from apf_middleware.config.formats import Definition
 from apf_middleware.config.formats.kubernetes import ASSURED
-from apf_middleware.config.merge import MergedObjects, Sourced, builtin
+from apf_middleware.config.merge import MergedObjects, Sourced
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Path, Problems, dotted
 from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.shadowing import covers, size_of, takes_everything
+from apf_middleware.config.suggested import mandatory
 from apf_middleware.fairqueuing.shuffle import collision_probabilities
 
 __all__ = ["MOST_COMPARED", "NOTICEABLE", "lint_objects", "rounds_beyond"]
@@ -86,7 +87,7 @@ def _lint_references(merged: MergedObjects, problems: Problems) -> None:
     if configuration.lets_name_queues:
         used |= merged.levels.keys()  # a request may name any level
     used |= configuration.parents
-    ours = {thing.name for thing in builtin("mandatory") if isinstance(thing, Level)}
+    ours = {thing.name for thing in mandatory() if isinstance(thing, Level)}
     for name, level in merged.levels.items():
         if level.definition and not level.definition.catch_all and name not in used | ours:
             rule = "no schema refers to this level, so it only takes seats from the others"
@@ -99,14 +100,14 @@ def _live(merged: MergedObjects) -> list[Sourced[FlowSchema]]:
 
 def _lint_order(merged: MergedObjects, problems: Problems) -> None:
     """Warn of schemas that can't match: they have no rules, or an earlier schema takes all of their requests."""
-    mandatory = builtin("mandatory")
+    required = mandatory()
     before: list[FlowSchema] = []
     left = MOST_COMPARED
     everything: Sourced[FlowSchema] | None = None
     hidden = sizes = 0
     for known in _live(merged):
         schema = known.thing
-        if known.definition and schema not in mandatory:
+        if known.definition and schema not in required:
             hidden += everything is not None
             left -= 0 if everything else sizes * size_of(schema)
             over = everything.thing if everything else _covering(before, schema) if left >= 0 else None

@@ -9,32 +9,32 @@ Kubernetes introduced the technique; its format differs from that of Kubernetes'
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Generic, Literal, TypeVar
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import AtomicTest, Conjunction, Field, Operator
-from apf_middleware.config.files import read_text
-from apf_middleware.config.formats import Definition, define
+from apf_middleware.config.formats import Definition
 from apf_middleware.config.metadata import metadata_of
 from apf_middleware.config.objects import FALLBACKS, Configuration, Level, Metadata, Queuing
-from apf_middleware.config.problems import ConfigurationError, Problems
+from apf_middleware.config.problems import Problems
 from apf_middleware.config.server import ServerSettings
+from apf_middleware.config.suggested import mandatory, newest_version, suggested
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
-__all__ = ["Defaults", "MergedObjects", "Sourced", "builtin", "merge", "settle_slow_clients"]
+__all__ = ["Defaults", "MergedObjects", "Sourced", "merge", "settle_slow_clients"]
 
 Defaults = Literal["web", "kubernetes", "none"]
 """The set of suggested objects that is added, if any."""
 
 _Thing = TypeVar("_Thing", Level, FlowSchema)
-_BUILTIN: Final = Path(__file__).parent / "defaults"
 _EXACT_LEVELS: Final = {"kubernetes"}  # formats in which level catch-all must be exactly that of Kubernetes
 _LAST: Final = 10_000  # the precedence that is tried last, as that of Kubernetes' catch-all
+AUTO_UPDATE: Final = "apf.kubernetes.io/autoupdate-spec"
+"""The annotation by which Kubernetes marks a suggested object that nobody has edited."""
+
 FEW_SEATS: Final = 32
 """On a server with at most this many seats, the levels of the web defaults may lend all their seats."""
 
@@ -99,18 +99,6 @@ class MergedObjects:
                 yield key, metadata
 
 
-# The objects are immutable, so all configurations can share them.
-@lru_cache(maxsize=8)
-def builtin(name: str) -> tuple[Level | FlowSchema, ...]:
-    """Return the objects in the file ``name`` of the folder ``defaults``."""
-    problems = Problems()
-    documents = read_text((_BUILTIN / f"{name}.yaml").read_bytes(), f"<{name}>", problems)
-    things = [definition.thing for document in documents for definition in define(document, problems)]
-    if problems.errors:
-        raise ConfigurationError(problems)
-    return tuple(thing for thing in things if not isinstance(thing, ServerSettings))
-
-
 def merge(definitions: Sequence[Definition], problems: Problems, defaults: Defaults | None = None) -> MergedObjects:
     """Merge the definitions; conflicts are reported, and the definition that comes first by file and line is kept."""
     ordered = sorted(definitions, key=lambda one: (one.document.place(), str(one.document.base)))
@@ -118,16 +106,17 @@ def merge(definitions: Sequence[Definition], problems: Problems, defaults: Defau
     own = [one for one in ordered if not isinstance(one.thing, ServerSettings)]
     levels: dict[str, Sourced[Level]] = {}
     schemas: dict[str, Sourced[FlowSchema]] = {}
-    for definition in _without_twins(own, problems):
+    suggestions = tuple(_suggested(server)) if server.defaults != "none" else ()
+    for definition in _without_twins(_updated(own, suggestions, problems), problems):
         if isinstance(definition.thing, Level):
             levels[definition.thing.name] = Sourced(definition.thing, definition)
         elif isinstance(definition.thing, FlowSchema):
             schemas[definition.thing.name] = Sourced(definition.thing, definition)
-    for thing in _suggested(server) if server.defaults != "none" else ():
+    for thing in suggestions:
         _add_missing(thing, levels, schemas)
     if server.backstops == "kubernetes":
         _check_mandatory(levels, schemas, problems)
-        for thing in builtin("mandatory"):
+        for thing in mandatory():
             _add_missing(thing, levels, schemas)
     else:
         _add_backstops(
@@ -141,11 +130,34 @@ def merge(definitions: Sequence[Definition], problems: Problems, defaults: Defau
 def _suggested(server: ServerSettings) -> Iterable[Level | FlowSchema]:
     """Yield the suggested objects; on a server with few seats, the web defaults' levels may lend all their seats."""
     has_few = server.defaults == "web" and server.largest_total <= FEW_SEATS
-    for thing in builtin(server.defaults):
+    for thing in suggested(server.defaults, server.defaults_version):
         if isinstance(thing, Level) and has_few and not thing.exempt:
             yield replace(thing, shares=replace(thing.shares, lendable_percent=100))
         else:
             yield thing
+
+
+def _updated(
+    definitions: Sequence[Definition], suggestions: Sequence[Level | FlowSchema], problems: Problems
+) -> list[Definition]:
+    """Return the definitions; those that are marked as copies of suggested objects become the present ones."""
+    known = {(type(thing), thing.name): thing for thing in suggestions}
+    found = []
+    for one in definitions:
+        thing = one.thing
+        suggestion = None if isinstance(thing, ServerSettings) else known.get((type(thing), thing.name))
+        if suggestion is not None and metadata_of(one.document).annotations.get(AUTO_UPDATE) == "true":
+            if thing != suggestion:
+                problems.warn(
+                    one.document.place(("metadata", "annotations")),
+                    f"the suggested object {suggestion.name!r} is used instead, because this annotation says so",
+                    field=f"metadata.annotations.{AUTO_UPDATE}",
+                    value="true",
+                    hint='Remove the annotation, or write "false", to keep your own spec',
+                )
+            one = replace(one, thing=suggestion)  # noqa: PLW2901 - it takes its place
+        found.append(one)
+    return found
 
 
 def _server(definitions: Sequence[Definition], problems: Problems, defaults: Defaults | None) -> ServerSettings:
@@ -166,6 +178,7 @@ def _server(definitions: Sequence[Definition], problems: Problems, defaults: Def
     following: Defaults = "none" if used and "apf" not in used else "web"
     if defaults is not None or "defaults" not in given:
         settings = replace(settings, defaults=defaults or following)
+    settings = _with_known_version(settings, servers, problems)
     if "backstops" not in given:
         settings = replace(
             settings, backstops="kep" if used == {"kep"} and settings.defaults == "none" else "kubernetes"
@@ -174,6 +187,18 @@ def _server(definitions: Sequence[Definition], problems: Problems, defaults: Def
         kubernetes = settings.defaults == "kubernetes" or (used and "apf" not in used)
         settings = replace(settings, resolver="kubernetes" if kubernetes else "web")
     return settle_slow_clients(settings, given)
+
+
+def _with_known_version(settings: ServerSettings, servers: Sequence[Definition], problems: Problems) -> ServerSettings:
+    """Return the settings; it is an error if there is no such version of the suggested objects."""
+    newest = 0 if settings.defaults == "none" else newest_version(settings.defaults)
+    if newest and servers and settings.defaults_version > newest:
+        place = servers[0].document.place(("spec", "defaultsVersion"))
+        rule = f"the newest version of defaults: {settings.defaults} is {newest}"
+        hint = "Upgrade apf-middleware, or write another number"
+        problems.error(place, rule, field="spec.defaultsVersion", value=settings.defaults_version, hint=hint)
+        return replace(settings, defaults_version=newest)
+    return settings
 
 
 def settle_slow_clients(settings: ServerSettings, given: Collection[str] = ()) -> ServerSettings:
@@ -260,7 +285,7 @@ def _check_mandatory(
     levels: Mapping[str, Sourced[Level]], schemas: Mapping[str, Sourced[FlowSchema]], problems: Problems
 ) -> None:
     """Check that mandatory objects keep their meaning, so that no configuration locks all users out."""
-    for thing in builtin("mandatory"):
+    for thing in mandatory():
         known = levels.get(thing.name) if isinstance(thing, Level) else schemas.get(thing.name)
         if known is None or known.definition is None or known.thing == thing:
             continue

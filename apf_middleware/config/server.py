@@ -85,6 +85,7 @@ class ServerSettings(Settings):
     discipline: Literal["equal-serial", "max-min-serial", "max-min-concurrent"] = "equal-serial"
     strict_upstream: bool = False
     defaults: Annotated[Literal["web", "kubernetes", "none"], DEPENDS] = "web"
+    defaults_version: Annotated[int, Field(ge=1)] = 1
     backstops: Annotated[Literal["kubernetes", "kep"], DEPENDS] = "kubernetes"
     resolver: Annotated[Literal["web", "kubernetes"], DEPENDS] = "web"
     routes: Annotated[tuple[Route, ...], Field(strict=False)] = ()

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from apf_middleware.adaptive import AdaptiveSettings, AdaptiveTotal, RequestOutcome
+from apf_middleware.compilation import mypyc_attr
 from apf_middleware.fleet.budget import Budget, SeatRange
 from apf_middleware.fleet.messages import Report
 from apf_middleware.fleet.samples import DurationSamples
@@ -17,6 +18,7 @@ __all__ = ["FleetTotal"]
 _OUTCOMES: Final = tuple(RequestOutcome)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class FleetTotal:
     """The total within ``bounds``, which begins with ``seats``; ``decisions`` are counted by their reasons."""
 

@@ -105,6 +105,9 @@ async def test_a_server_that_rejects_for_some_time_is_not_ready() -> None:
         answer = (await ask(app, "/readyz")).json()
         assert answer["ready"] is False
         assert answer["rejecting"]["crowd"] == pytest.approx(4, abs=0.2)
+        app.service.switch("observe")
+        assert (await ask(app, "/readyz")).status_code == 200, "nobody is rejected now"
+        app.service.switch("on")
         move_clock(app, 5)
         assert (await ask(app, "/readyz")).status_code == 200
         for number in range(2):

@@ -27,6 +27,7 @@ class ModelledServer:
         self.demand = demand
         self.routes: list[tuple[str, float]] = [("all", 0.05)]
         self.outcome = RequestOutcome.SUCCESS
+        self.sigma = 0.5  # of the logarithms of durations
         self.failing = 0.0  # the part of requests that end with ``outcome``
         self.lag = 0
         self.now = 0
@@ -51,7 +52,7 @@ class ModelledServer:
         while self._owed >= 1:
             self._owed -= 1
             route, duration = self._random.choice(self.routes)
-            taken = round(1e9 * duration * slowdown * self._random.lognormvariate(-0.125, 0.5))
+            taken = round(1e9 * duration * slowdown * self._random.lognormvariate(-(self.sigma**2) / 2, self.sigma))
             outcome = self.outcome if self._random.random() < self.failing else RequestOutcome.SUCCESS
             self.total.observe(self.now, route, 1, taken, outcome)
         self.total.note(self.now, running, self.demand - running, self.lag)

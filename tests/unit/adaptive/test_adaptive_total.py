@@ -134,3 +134,21 @@ def test_each_decision_has_a_reason() -> None:
 
 def test_the_same_input_has_the_same_result() -> None:
     assert server().run(30) == server().run(30)
+
+
+def test_a_step_of_one_seat_is_taken_as_a_whole_or_not_at_all() -> None:
+    """Of a larger step, that part is taken that made requests faster."""
+    found = ModelledServer(AdaptiveTotal(AdaptiveSettings(2, 9, 5)), lambda running: running**0.7)
+    found.sigma, found.routes = 0.2, [("all", 0.01)]
+    elasticities: dict[bool, list[float]] = {True: [], False: []}
+    center = 5
+    for _ in range(4_000):
+        before, reason = found.total.limit, found.total.reason
+        found.run(0.05)
+        if found.total.reason is LimitReason.TRY_DOWN:
+            center = before if reason is not LimitReason.TRY_DOWN else center
+        elif reason is LimitReason.TRY_DOWN and center == before + 1:
+            elasticities[found.total.reason is LimitReason.SHRANK].append(found.total.elasticity or 0.0)
+
+    assert max(elasticities[False]) > 0.5, "one that isn't sure was tried"
+    assert min(elasticities[True], default=1) > 0.75

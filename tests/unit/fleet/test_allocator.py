@@ -1,6 +1,6 @@
 """The allocator grants only what is free, and what each member should have."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import pytest
 
@@ -444,6 +444,13 @@ def test_a_new_allocator_learns_what_members_have_told() -> None:
     assert second.allocator.board.digest == member.board.digest
 
 
+class FixedTotal(FleetTotal):
+    """A total that stays as it is."""
+
+    def decide(self, now: int, budget: Budget, reports: Iterable[Report]) -> int:  # noqa: ARG002
+        return self.seats
+
+
 class AdaptiveFleet(Fleet):
     """A fleet whose total of seats is what the test says."""
 
@@ -451,10 +458,7 @@ class AdaptiveFleet(Fleet):
         super().__init__(seats)
         self.bounds = SeatRange(2, 40)
         self.allocator.budget = Budget(seats, {"web": SeatDemand(1, 0)}, bounds=self.bounds)
-        self.divide()
-        self.wanted = seats
-        total = self.total
-        total.decide = lambda now, budget, reports: total.controller.limit  # type: ignore[method-assign]  # noqa: ARG005
+        self.allocator.total = FixedTotal(self.bounds, seats, 0)
 
     @property
     def total(self) -> FleetTotal:

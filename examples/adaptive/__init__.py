@@ -1,0 +1,1 @@
+"""Seats that follow what a database can do."""
