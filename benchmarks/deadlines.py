@@ -16,7 +16,7 @@ from apf_middleware.config.scenario import read_scenario_text
 from apf_middleware.simulation.run import Simulation
 from benchmarks.measure import print_json, print_table
 
-__all__ = ["DISCIPLINES", "OVERLOADS", "SERVICES", "measure"]
+__all__ = ["DISCIPLINES", "OVERLOADS", "SEATS", "SERVICES", "measure", "scenario_text"]
 
 DISCIPLINES: Final = ("equal-serial", "max-min-serial", "max-min-concurrent")
 OVERLOADS: Final = (2, 5, 10)
@@ -31,8 +31,8 @@ _QUEUES: Final = {
     "fair": "queues: exact, queueLengthLimit: 10000",
     "one": "queues: 1, handSize: 1, queueLengthLimit: 100000",
 }
-_SEATS: Final = 20
-_RATE: Final = _SEATS / 0.04
+SEATS: Final = 20
+_RATE: Final = SEATS / 0.04
 _TEXT: Final = """\
 apiVersion: apf/v1
 kind: Scenario
@@ -61,21 +61,28 @@ spec: {{level: all, distinguisher: {{source: user}}, rules: [{{httpRules: [{{}}]
 """
 
 
-def measure(
+def scenario_text(
     discipline: str, queues: str, service: str, overload: float, *, has_deadlines: bool, seconds: int
-) -> dict[str, Any]:
-    """Return the row of one simulation."""
+) -> str:
+    """Return the scenario of one simulation."""
     rate = _RATE * overload
-    text = _TEXT.format(
+    return _TEXT.format(
         seconds=seconds,
         heavy=rate * 0.8,
         light=rate * 0.02,
         service=SERVICES[service],
-        seats=_SEATS,
+        seats=SEATS,
         discipline=discipline,
         deadlines=", deadlines: {}" if has_deadlines else "",
         queues=_QUEUES[queues],
     )
+
+
+def measure(
+    discipline: str, queues: str, service: str, overload: float, *, has_deadlines: bool, seconds: int
+) -> dict[str, Any]:
+    """Return the row of one simulation."""
+    text = scenario_text(discipline, queues, service, overload, has_deadlines=has_deadlines, seconds=seconds)
     result = Simulation(*read_scenario_text(text).unwrap()).run("overload")
     return {
         "discipline": discipline,

@@ -125,6 +125,13 @@ def test_answers_in_time_are_measured() -> None:
     assert all(0 <= row["wasted"] <= 1 for row in measured)
 
 
+def test_queues_that_bound_delay_are_compared() -> None:
+    measured = rows("benchmarks.queue_policies", "--json", "--seconds", "1")
+
+    assert len(measured) == 7 * 3
+    assert {row["overload"] for row in measured} == {2, 5, 10}
+
+
 def test_predicted_waits_are_measured() -> None:
     chosen = "--scenarios", "full", "overload-2", "--disciplines", "max-min-serial"
     measured = rows("benchmarks.predict", "--json", "--seconds", "5", *chosen)
