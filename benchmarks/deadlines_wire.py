@@ -2,8 +2,10 @@
 
 Clients ask for 2 to 10 times what 10 seats can serve, with a new connection for each request, and give up after a
 second. Each row has the goodput, the part of the seats' time that went into answers that were in time, and the numbers
-of requests by their ends. In the rows ``deadlines`` the clients say in a header how long they wait. The server and the
-load have a core each, where there are two; both are busy at 10 times the load.
+of requests by their ends. In the rows ``deadlines`` the clients say in a header how long they wait, and in the rows
+``predictions`` the server also rejects those on arrival that it expects to be late. ``told`` is the part of the
+requests without an answer in time that heard so within 5 ms, and ``told_p50_ms`` the median of the time until they did.
+The server and the load have a core each, where there are two; both are busy at 10 times the load.
 """
 
 import argparse
@@ -25,15 +27,18 @@ from apf_middleware.config import load_text
 from benchmarks.measure import print_json, print_table
 from tests.support.servers import cores, pinned, serve
 
-__all__ = ["OVERLOADS", "make_app", "measure"]
+__all__ = ["OVERLOADS", "ROWS", "make_app", "measure"]
 
 OVERLOADS: Final = (2, 5, 10)
+ROWS: Final = {"hang-ups": "", "deadlines": ", deadlines: {}", "predictions": ', deadlines: {prediction: "on"}'}
+"""The rows, and what the configuration of each says about deadlines."""
 
 _SEATS: Final = 10
 _LEAST_S, _MOST_S = 0.04, 0.12
 _RATE: Final = _SEATS / ((_LEAST_S + _MOST_S) / 2)
 _PATIENCE_S: Final = 1.0
 _STEP_S: Final = 0.002
+_SOON_S: Final = 0.005
 _VARIABLE: Final = "APF_BENCHMARK_DEADLINES"
 _CONFIGURATION: Final = """
 apiVersion: apf/v1
@@ -60,9 +65,8 @@ async def _work(_request: Request) -> PlainTextResponse:
 
 
 def make_app() -> APFMiddleware:
-    """Return the app, with deadlines if the environment asks for them."""
-    deadlines = ", deadlines: {}" if os.environ.get(_VARIABLE) else ""
-    configuration = load_text(_CONFIGURATION.format(seats=_SEATS, deadlines=deadlines))
+    """Return the app of the row that the environment names."""
+    configuration = load_text(_CONFIGURATION.format(seats=_SEATS, deadlines=ROWS[os.environ[_VARIABLE]]))
     return APFMiddleware(Starlette(routes=[Route("/", _work)]), configuration)
 
 
@@ -73,6 +77,7 @@ class _Clients:
         self._port = port
         self._headers = headers
         self.ends: Counter[str] = Counter()
+        self.told_s: list[float] = []  # until those without an answer in time knew it
         self.used_s = 0.0
 
     async def load(self, rate: float, seconds: float) -> float:
@@ -89,13 +94,16 @@ class _Clients:
         tenant = "heavy" if number % 5 else f"light-{number % 11}"
         request = f"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-tenant: {tenant}\r\n{self._headers}\r\n"
         writer: asyncio.StreamWriter | None = None
+        sent = time.monotonic()
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+                sent = time.monotonic()
                 writer.write(request.encode())
                 answer = await reader.read()
         except (TimeoutError, OSError):
             self.ends["too_late"] += 1
+            self.told_s.append(time.monotonic() - sent)
             return
         finally:
             if writer is not None:
@@ -105,32 +113,36 @@ class _Clients:
             self.used_s += float(answer.rpartition(b"\r\n")[2])
         else:
             self.ends["rejected"] += 1
+            self.told_s.append(time.monotonic() - sent)
 
 
-def measure(overload: float, *, has_deadlines: bool, seconds: float) -> dict[str, Any]:
+def measure(overload: float, row: str, *, seconds: float) -> dict[str, Any]:
     """Return the row of one run, on a fresh server."""
     server_core, load_core = cores() or (None, None)
-    environment = {_VARIABLE: "1" if has_deadlines else ""}
+    environment = {_VARIABLE: row}
     options = ("--factory", "--no-access-log")
     with (
         serve("benchmarks.deadlines_wire:make_app", *options, environment=environment, core=server_core) as server,
         pinned(load_core),
     ):
-        header = f"grpc-timeout: {round(_PATIENCE_S * 1000)}m\r\n" if has_deadlines else ""
+        header = f"grpc-timeout: {round(_PATIENCE_S * 1000)}m\r\n" if ROWS[row] else ""
         clients = _Clients(server.port, header)
         elapsed = asyncio.run(clients.load(_RATE * overload, seconds))
+    told = sorted(clients.told_s)
     return {
         "overload": overload,
-        "row": "deadlines" if has_deadlines else "hang-ups",
+        "row": row,
         "goodput": round(clients.used_s / elapsed / _SEATS, 3),
         **{name: clients.ends[name] for name in ("in_time", "rejected", "too_late")},
+        "told": round(sum(one <= _SOON_S for one in told) / max(1, len(told)), 3),
+        "told_p50_ms": round(1000 * told[len(told) // 2], 1) if told else None,
     }
 
 
 def _rows(seconds: float) -> Iterator[dict[str, Any]]:
     for overload in OVERLOADS:
-        for has_deadlines in (False, True):
-            yield measure(overload, has_deadlines=has_deadlines, seconds=seconds)
+        for row in ROWS:
+            yield measure(overload, row, seconds=seconds)
 
 
 def main() -> None:

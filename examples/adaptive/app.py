@@ -1,4 +1,4 @@
-"""An app in front of a database that serves 40 queries well at once, until somebody makes it slower.
+"""An app in front of a database that serves 20 queries well at once, until somebody makes it slower.
 
 The server isn't told this number, and finds it.
 """
@@ -14,7 +14,7 @@ from apf_middleware import APFMiddleware
 
 
 class Database:
-    """Up to ``capacity`` queries take 100 ms; if there are more at once, all become slower."""
+    """Up to ``capacity`` queries take 200 ms; if there are more at once, all become slower."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -23,12 +23,12 @@ class Database:
     async def query(self) -> None:
         self.queries += 1
         try:
-            await asyncio.sleep(0.1 * max(1.0, self.queries / self.capacity))
+            await asyncio.sleep(0.2 * max(1.0, self.queries / self.capacity))
         finally:
             self.queries -= 1
 
 
-database = Database(40)
+database = Database(20)
 
 
 async def items(_: Request) -> JSONResponse:

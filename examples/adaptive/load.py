@@ -1,4 +1,4 @@
-"""Ask for items with 80 connections until there are about N seats: ``python -m examples.adaptive.load URL N``."""
+"""Ask for items with 40 connections until there are about N seats: ``python -m examples.adaptive.load URL N``."""
 
 import argparse
 import asyncio
@@ -7,8 +7,8 @@ import time
 
 import httpx
 
-CONNECTIONS = 80
-PATIENCE_S = 60.0
+CONNECTIONS = 40
+PATIENCE_S = 90.0
 
 
 async def ask(client: httpx.AsyncClient) -> None:

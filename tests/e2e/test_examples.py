@@ -145,7 +145,7 @@ class Stage:
             capture_output=True,
             text=True,
             check=False,
-            timeout=100,
+            timeout=300,
         )
         assert done.stderr == ""
         return done.stdout.split(END)[:-1]
@@ -172,6 +172,7 @@ def test_there_are_pages_to_be_tested() -> None:
         assert sum("curl" in one.command for one in shown) >= 3
 
 
+@pytest.mark.timeout(360)  # one of them waits for an outcome, however busy the machine is
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
 def test_an_example_answers_what_its_page_says(page: Path, place: Path) -> None:
     require_curl()
