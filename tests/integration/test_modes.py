@@ -102,6 +102,16 @@ async def test_requests_without_seats_have_an_admission(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", ["observe", "off"])
+async def test_the_client_s_tools_see_that_a_request_has_passed(mode: Mode) -> None:
+    async with serving(configuration(server=f", mode: {mode}, responses: {{serverTiming: true}}")) as protected:
+        holder = await protected.holder()
+        second = await protected.request("/second").end()
+        assert second.headers["server-timing"] == 'apf;dur=0.0;desc="passed"'
+        protected.finish()
+        await holder.end()
+
+
+@pytest.mark.parametrize("mode", ["observe", "off"])
 async def test_what_waits_runs_at_once_and_nobody_is_rejected(mode: Mode) -> None:
     async with serving(configuration(seats=1, length=50, queues=1)) as protected:
         holder = await protected.holder()

@@ -62,6 +62,22 @@ async def queue_behind(protected: ProtectedApp, exchange: Exchange) -> None:
     assert protected.is_idle()
 
 
+async def test_a_wait_that_ends_by_another_mode_has_passed(spans: InMemorySpanExporter) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, traced())
+        holder = await protected.holder()
+        second = protected.request("/second")
+        await settle()
+        protected.middleware.service.switch("off")
+        await second.end()
+        protected.finish()
+        await holder.end()
+
+        [span] = waits(spans)
+        assert facts(span)["apf.outcome"] == "passed"
+        assert "apf.reason" not in facts(span)
+
+
 async def test_a_wait_is_a_span(spans: InMemorySpanExporter) -> None:
     async with anyio.create_task_group() as tasks:
         protected = ProtectedApp(tasks, traced())
