@@ -62,21 +62,21 @@ class Passing:
         # The app's admission has no seats. In this state it accepts all calls, and they do nothing.
         admission, now = Admission(resolved), self._now()
         admission.arrived_at = admission.seated_at = now
-        virtual = self._begin(arrived, now, resolved, scope, deadlines) if self.mode == "observe" else None
-        if virtual is not None and (deadline := virtual.admission.deadline_ns) is not None:
-            admission.set_deadline(deadline, virtual.admission.latest_start_ns or deadline)
+        begun = self._begin(arrived, now, resolved, scope, deadlines) if self.mode == "observe" else None
+        request = _UnlimitedRequest(admission) if begun is None else begun
         scope["apf"] = admission
         if body is not None:
             receive, send = body.hand_over(receive, send)
+        if isinstance(request, VirtualRequest):
+            _copy_deadline(request.admission, admission)
+            send = _ObservedReply(send, request)
         try:
-            await app(scope, receive, send if virtual is None else _ObservedReply(send, virtual))
+            await app(scope, receive, send)
         except BaseException as error:
-            if virtual is not None:
-                virtual.fail(aborted=not isinstance(error, Exception))
+            request.fail(aborted=not isinstance(error, Exception))
             raise
         finally:
-            if virtual is not None:
-                virtual.finish()
+            request.finish()
             if admission.stream is not None:
                 admission.stream.close()
             if body is not None:
@@ -95,6 +95,30 @@ class Passing:
 
     def __repr__(self) -> str:
         return f"<Passing in the mode {self.mode}>"
+
+
+def _copy_deadline(virtual: Admission, admission: Admission) -> None:
+    if (deadline := virtual.deadline_ns) is not None:
+        admission.set_deadline(deadline, virtual.latest_start_ns or deadline)
+
+
+class _UnlimitedRequest:
+    """A request that has no seats and no virtual ones; only its observations are told about it."""
+
+    __slots__ = ("_admission",)
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        for one in admission.destination.observations:
+            one.note_seated(admission)
+
+    def fail(self, *, aborted: bool) -> None:
+        """Do nothing: failures aren't counted in this mode."""
+
+    def finish(self) -> None:
+        """Note that the request has ended."""
+        for one in self._admission.destination.observations:
+            one.note_released(self._admission)
 
 
 class _ObservedReply:

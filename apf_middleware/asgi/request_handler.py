@@ -80,8 +80,8 @@ class RequestHandler:
         if resolved is None or resolved.awaits_body or resolved.until <= now or service.due <= now:
             if (found := await self._receive(scope, receive, send, now, resolved)) is None:
                 return
-            resolved, body = found
-            now = service.now()
+            resolved, body, now = found
+            resolved = service.observers.attach(scope, resolved) if service.is_observed else resolved
         # There is no await from here to `arrive`, so no reload can replace the level that was resolved.
         controller, policy, more = service.controller, resolved.policy, resolved.headers_at_once
         deadlines, admission = service.deadlines, Admission(resolved)
@@ -116,8 +116,8 @@ class RequestHandler:
 
     async def _receive(  # noqa: C901 - each of these steps may end the loop
         self, scope: Scope, receive: Receive, send: Send, now: int, resolved: ResolvedRequest | None
-    ) -> tuple[ResolvedRequest, RequestBody | None] | None:
-        """Resolve a request and receive its body; None if it has been answered already."""
+    ) -> tuple[ResolvedRequest, RequestBody | None, int] | None:
+        """Resolve a request, receive its body, and look at the clock; None if the request has been answered already."""
         service = self._service
         body: RequestBody | None = None
         try:
@@ -128,16 +128,16 @@ class RequestHandler:
                         break
                     body = resolved.body or body
                 if not resolved.awaits_body or service.controller.is_closing:
-                    return resolved, body
+                    return resolved, body, service.now()
                 resolver = service.resolver
                 if body is None:
                     body = _begin_body(resolved, scope, receive)
                     if body is None or body.is_there:
-                        return resolved, body
+                        return resolved, body, service.now()
                 await body.gather(service.controller.bodies.settings.buffer)
                 now = service.now()
                 if service.resolver is resolver and resolved.until > now and service.passing is None:
-                    return resolved, body
+                    return resolved, body, service.now()
                 # While the body arrived, the configuration was reloaded, the mode changed or the credential expired.
                 resolved = None
         except BaseException:
@@ -172,6 +172,7 @@ class RequestHandler:
             await answer_unavailable(scope, send)
             return None
         if service.passing is not None:
+            found = service.observers.attach(scope, found)
             await service.passing.serve(self.app, now, found, (scope, receive, send), service.deadlines)
             return None
         return found

@@ -24,6 +24,7 @@ from apf_middleware.asgi.readiness import ReadinessProbe
 from apf_middleware.asgi.rejections import RejectionAnswers
 from apf_middleware.asgi.reload import NO_FILES, ConfigurationOrigin, PreparedConfiguration, Reloader
 from apf_middleware.asgi.request_deadlines import build_deadlines
+from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.asgi.scope import method_of, path_of
@@ -66,7 +67,10 @@ class Service:
     due: int
     own_paths: tuple[str, ...]
     deadlines: "RequestDeadlines | None"
+    is_observed: bool = False  # whether there are observers
     load_reports: LoadReports | None
+    notices: FleetNotices
+    observers: RequestObservers
     passed: Counter[str]
     passing: Passing | None
     rejection_answers: RejectionAnswers
@@ -96,7 +100,7 @@ class Service:
         self.control_socket: ControlSocket | None = self._build_control_socket()
         costs, running = configuration.server.estimation.learning.costs(), self._asked_running(configuration)
         self.controller: Controller = Controller(configuration, gates, costs=costs, running=running, now=now)
-        self.notices: FleetNotices = FleetNotices(self)
+        self.notices, self.observers = FleetNotices(self), RequestObservers(self._adopt_observers)
         self.fleet: Fleet | None = _build_fleet(self.controller, self.notices.apply)
         self.startup_gates: StartupGates = StartupGates(self.controller)
         self.queues: NamedQueues = NamedQueues(self.controller, self._adopt_live, self.notices.tell_queue)
@@ -156,8 +160,8 @@ class Service:
         if looks:
             self._looked_at = now
         next_due = self._looked_at + _HOUSEKEEPING_NS  # an early call, after an idle time, must not delay the next one
-        # While requests pass, none takes the short way, on which the mode isn't looked at.
-        self.due = next_due if self.passing is None else 0
+        # On the short way, neither the mode nor the observers are looked at.
+        self.due = next_due if self.passing is None and not self.is_observed else 0
         self.scrape.find_loop()
         if self.scrape.is_read:
             self._kinds.begin()
@@ -321,7 +325,14 @@ class Service:
 
     def _asked_running(self, configuration: Configuration) -> RunningRequests | None:
         """Return the record of running requests if the admin may be asked for them; recording costs a little."""
-        return self.running if configuration.server.admin.is_on or self.control_socket is not None else None
+        is_asked = configuration.server.admin.is_on or self.control_socket is not None or self.is_observed
+        return self.running if is_asked else None
+
+    def _adopt_observers(self) -> None:
+        """Show requests to observers from the next one on, or no longer."""
+        self.is_observed = bool(self.observers)
+        self.controller.record(self._asked_running(self.configuration))
+        self.due = 0
 
     def _build_control_socket(self) -> ControlSocket | None:
         """Return the control socket, if there is a directory for it."""

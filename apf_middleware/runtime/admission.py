@@ -35,7 +35,16 @@ if TYPE_CHECKING:
     from apf_middleware.runtime.registry import LevelRegistry
     from apf_middleware.runtime.wait_monitor import WaitMonitors
 
-__all__ = ["MOST_CHARGED", "NO_SCOPE", "Admission", "AdmissionControl", "AdmissionRecord", "Destination", "Wakeable"]
+__all__ = [
+    "MOST_CHARGED",
+    "NO_SCOPE",
+    "Admission",
+    "AdmissionControl",
+    "AdmissionRecord",
+    "Destination",
+    "RequestObservation",
+    "Wakeable",
+]
 
 MOST_CHARGED: Final = 10_000
 """No request is billed for more seats than this."""
@@ -124,6 +133,29 @@ class AdmissionControl(Protocol):
         ...
 
 
+class RequestObservation(Protocol):
+    """Follows one request, for example for a recording of the traffic.
+
+    Exactly one of the last three methods is called, and is the last one. None may raise.
+    """
+
+    def note_seated(self, admission: "Admission") -> None:
+        """Note that the request has been given its seats, at once or after a wait."""
+        ...
+
+    def note_released(self, admission: "Admission") -> None:
+        """Note that the seats are free again: the request has ended, has become a stream, or has given them back."""
+        ...
+
+    def note_rejected(self, admission: "Admission") -> None:
+        """Note that the request has been rejected, for ``admission.reason``."""
+        ...
+
+    def note_passed(self, admission: "Admission") -> None:
+        """Note that the request was waiting when the server stopped limiting requests, and now runs without seats."""
+        ...
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Destination:
     """The level, the counters and the work that all requests of one classification and identity share.
@@ -140,6 +172,7 @@ class Destination:
         "digest",
         "gates",
         "identity",
+        "observations",
         "route",
         "runtime",
         "scope",
@@ -165,6 +198,7 @@ class Destination:
         self.weight: int = round(classification.weight * WEIGHT_ONE)
         self.route: str | None = None
         self.criticality: Criticality | None = None  # that is passed on; None if nothing asks for it
+        self.observations: tuple[RequestObservation, ...] = ()  # of one request, whose destination isn't shared
         # Only for requests with gates, whose destinations aren't shared; `RequestResolver` sets them.
         self.gates: Sequence[str] = ()
         self.digest: RequestDigest | None = None

@@ -627,6 +627,8 @@ class Controller:
             self._count_left(now, admission)
             admission.renew()
             admission.seated_at = now  # the end of its wait
+            for one in admission.destination.observations:
+                one.note_passed(admission)
             if admission.waiter is not None:
                 admission.waiter.wake()
         self._wake(now, seated)

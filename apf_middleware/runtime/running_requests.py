@@ -1,4 +1,4 @@
-"""The requests that run now, and the heaviest flows, for the admin.
+"""The requests that run now, and the heaviest flows, for the admin; and the events of requests that are observed.
 
 Fairness hides heavy flows, because none gets more than its share. So two amounts are counted for each flow, the work of
 its served requests and the number of its rejected ones. The queues don't keep the requests that run, so these are
@@ -29,6 +29,8 @@ class RunningRequests:
     def note_seated(self, admission: "Admission") -> None:
         """Record that ``admission`` has been given its seats."""
         self.admissions.add(admission)
+        for one in admission.destination.observations:
+            one.note_seated(admission)
 
     def note_released(self, admission: "Admission", lasted: int) -> None:
         """Record that ``admission`` has ended after ``lasted`` nanoseconds."""
@@ -36,11 +38,15 @@ class RunningRequests:
         self.admissions.discard(admission)
         place = admission.destination.classification
         self.work.add((place.level, place.schema, place.flow), lasted * admission.width)
+        for one in admission.destination.observations:
+            one.note_released(admission)
 
     def note_rejected(self, admission: "Admission") -> None:
         """Record that ``admission`` has been rejected."""
         place = admission.destination.classification
         self.rejections.add((place.level, place.schema, place.flow), 1)
+        for one in admission.destination.observations:
+            one.note_rejected(admission)
 
     def age(self, now: int) -> None:
         """Let older amounts count less; this must be called from time to time."""

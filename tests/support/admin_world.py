@@ -12,6 +12,7 @@ from starlette.types import Message
 from apf_middleware.asgi.admin import Admin
 from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.asgi.fleet_notices import FleetNotices
+from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import RequestDetails
 from apf_middleware.classification import Classification, Identity, Resource
 from apf_middleware.config import load_text
@@ -91,6 +92,7 @@ class AdminWorld:
         self.problems: Sequence[Problem] = ()
         self.fleet: Any = None
         self.notices = FleetNotices(self)
+        self.observers = RequestObservers(lambda: None)
         self.mode: Mode = "on"
         self.passed: Counter[str] = Counter(observe=0, off=0)
         self.reloads = 0

@@ -45,6 +45,7 @@ from apf_middleware.asgi.admin.protocol import (
     no_such_page,
 )
 from apf_middleware.asgi.admin.queues import QueueResource
+from apf_middleware.asgi.admin.streamed_answer import StreamedAnswer, send_streamed
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP
 from apf_middleware.asgi.responses import Answer, send_answer
 from apf_middleware.asgi.scope import Headers, HeaderView, method_of, path_of, query_of
@@ -121,13 +122,17 @@ class Admin:
         return Actor(identity.name, "http", may_change)
 
     async def _answer(self, request: AdminRequest, send: Send, page: str, place: tuple[str, str]) -> None:
+        answer: Answer | StreamedAnswer
         try:
             answer = await self._answer_page(request, page, place)
         except AdminError as error:
             answer = answer_error(error)
-        await send_answer(answer, request.scope, send)
+        if isinstance(answer, StreamedAnswer):
+            await send_streamed(answer, request.scope, request.receive, send)
+        else:
+            await send_answer(answer, request.scope, send)
 
-    async def _answer_page(self, request: AdminRequest, page: str, place: tuple[str, str]) -> Answer:
+    async def _answer_page(self, request: AdminRequest, page: str, place: tuple[str, str]) -> Answer | StreamedAnswer:
         """Answer with ``page``; ``place`` is the path above it, and the root path of the app."""
         method = method_of(request.scope)
         name, handlers = self._find(page, place)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from apf_middleware.asgi.fleet_notices import FleetNotices
+from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import NO_DETAILS
 from apf_middleware.classification import Resource
 from apf_middleware.config import Configuration, Problem
@@ -52,6 +53,8 @@ class View(Protocol):
     def fleet(self) -> "Fleet | None": ...
     @property
     def notices(self) -> FleetNotices: ...
+    @property
+    def observers(self) -> RequestObservers: ...
 
     @property
     def mode(self) -> Mode: ...

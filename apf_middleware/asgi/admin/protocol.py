@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope
 
 from apf_middleware._version import __version__
 from apf_middleware.asgi.admin.documents import FieldError, ProblemDocument, Worker, to_json
+from apf_middleware.asgi.admin.streamed_answer import StreamedAnswer
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.asgi.scope import Headers, HeaderView
 from apf_middleware.classification.text import printable
@@ -80,7 +81,7 @@ class AdminRequest:
     name: str = ""
 
 
-Handler = Callable[[AdminRequest], Awaitable[Answer]]
+Handler = Callable[[AdminRequest], Awaitable[Answer | StreamedAnswer]]
 
 
 class AdminResource(Protocol):
