@@ -14,7 +14,6 @@ from starlette.types import Receive, Scope, Send
 from apf_middleware._version import __version__
 from apf_middleware.asgi.admin import Admin
 from apf_middleware.asgi.admin.formatting import WallOffset
-from apf_middleware.asgi.control_socket import ControlSocket, Peer
 from apf_middleware.asgi.fleet_notices import FleetNotices
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import ParentWatch, Serving, Signals
@@ -47,6 +46,7 @@ from apf_middleware.runtime.request_kinds import KindSampler
 from apf_middleware.runtime.running_requests import RunningRequests
 
 if TYPE_CHECKING:
+    from apf_middleware.asgi.control_socket import ControlSocket, Responder
     from apf_middleware.asgi.fleet import Fleet
     from apf_middleware.asgi.identity import Chain
     from apf_middleware.asgi.request_deadlines import RequestDeadlines
@@ -97,7 +97,7 @@ class Service:
         self.response_headers: ResponseHeaders = ResponseHeaders(configuration.server.responses)
         self.tracing, self.running = build_tracing(configuration), RunningRequests(now())
         self.wait: Wait = choose_wait(self.tracing)
-        self.control_socket: ControlSocket | None = self._build_control_socket()
+        self.control_socket: ControlSocket | None = _build_control_socket(configuration, self._answer_owner)
         costs, running = configuration.server.estimation.learning.costs(), self._asked_running(configuration)
         self.controller: Controller = Controller(configuration, gates, costs=costs, running=running, now=now)
         self.notices, self.observers = FleetNotices(self), RequestObservers(self._adopt_observers)
@@ -334,13 +334,7 @@ class Service:
         self.controller.record(self._asked_running(self.configuration))
         self.due = 0
 
-    def _build_control_socket(self) -> ControlSocket | None:
-        """Return the control socket, if there is a directory for it."""
-        settings = self.configuration.server.admin
-        directory = chosen_directory(settings.socket)
-        return None if directory is None else ControlSocket(directory, settings.app, self._answer_owner)
-
-    async def _answer_owner(self, scope: Scope, receive: Receive, send: Send, peer: Peer) -> None:
+    async def _answer_owner(self, scope: Scope, receive: Receive, send: Send, peer: str) -> None:
         await self.admin.answer_owner(scope, receive, send, peer)  # read here, because a reload replaces it
 
     # Start and end of the server
@@ -390,6 +384,17 @@ class Service:
         """Complete the `end` asynchronously: give back what gates hold on other servers."""
         if self.controller.gate_runner is not None:
             await self.controller.gate_runner.aclose()
+
+
+def _build_control_socket(configuration: Configuration, respond: "Responder") -> "ControlSocket | None":
+    """Return the control socket, if there is a directory for it."""
+    settings = configuration.server.admin
+    directory = chosen_directory(settings.socket)
+    if directory is None:
+        return None
+    from apf_middleware.asgi.control_socket import ControlSocket  # noqa: PLC0415 - it needs uvicorn
+
+    return ControlSocket(directory, settings.app, respond)
 
 
 def _build_fleet(controller: Controller, on_notices: Callable[[Mapping[str, str], bool], None]) -> "Fleet | None":

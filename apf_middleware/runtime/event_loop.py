@@ -11,7 +11,7 @@ from apf_middleware.exceptions import BlockedLoopError
 if TYPE_CHECKING:
     from trio.lowlevel import TrioToken
 
-__all__ = ["PATIENCE_S", "EventLoop"]
+__all__ = ["PATIENCE_S", "EventLoop", "is_asyncio"]
 
 PATIENCE_S: Final = 5.0
 """The time limit of a call from another thread to the event loop: half of Prometheus' default scrape timeout."""
@@ -105,6 +105,11 @@ def _run(function: Callable[[], T], result: "Future[T]") -> None:
         result.set_result(function())
     except BaseException as error:  # noqa: BLE001 - it is raised in the calling thread
         result.set_exception(error)
+
+
+def is_asyncio() -> bool:
+    """Return whether an event loop of asyncio runs in this thread; otherwise, it is one of trio."""
+    return asyncio._get_running_loop() is not None  # noqa: SLF001 - get_running_loop() raises without a loop
 
 
 def _running_trio() -> Any:  # noqa: ANN401 - trio may not be installed

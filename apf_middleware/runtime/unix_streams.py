@@ -15,6 +15,8 @@ import anyio
 import anyio.lowlevel
 from anyio.abc import ByteStream, SocketAttribute, SocketListener
 
+from apf_middleware.runtime.event_loop import is_asyncio
+
 __all__ = ["LoopStream", "accept_stream", "connect_stream"]
 
 
@@ -56,12 +58,12 @@ class LoopStream(ByteStream):
 async def connect_stream(path: Path) -> ByteStream:
     """Connect to the socket at ``path``."""
     stream = await anyio.connect_unix(path)
-    return await _loop_stream(stream.extra(SocketAttribute.raw_socket)) if _is_asyncio() else stream  # noqa: S610
+    return await _loop_stream(stream.extra(SocketAttribute.raw_socket)) if is_asyncio() else stream  # noqa: S610
 
 
 async def accept_stream(listener: SocketListener) -> ByteStream:
     """Return the next connection; raise OSError if there is no file descriptor for it."""
-    if not _is_asyncio():
+    if not is_asyncio():
         try:
             return await listener.accept()
         except anyio.BrokenResourceError as error:
@@ -94,11 +96,3 @@ async def _loop_stream(raw: socket) -> LoopStream:
     except BaseException:
         raw.close()
         raise
-
-
-def _is_asyncio() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

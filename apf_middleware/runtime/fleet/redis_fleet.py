@@ -7,7 +7,6 @@ Redis may be gone, slow, or restarted without data. No request gets an error for
 grant until the lease ends, and then with its fallback seats.
 """
 
-import asyncio
 import logging
 import random
 import secrets
@@ -22,6 +21,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fleet.messages import Grant, Leave, read_message, write
+from apf_middleware.runtime.event_loop import is_asyncio
 from apf_middleware.runtime.fleet.bell import Bell
 from apf_middleware.runtime.fleet.member import FleetMember
 from apf_middleware.runtime.fleet.participant import Participant
@@ -53,7 +53,7 @@ class RedisFleet:
         """Take part until cancelled; while Redis fails, the process goes on with its fallback seats."""
         participant = self.participant
         participant.begin()
-        if not _is_asyncio():
+        if not is_asyncio():
             participant.fail("a store in Redis needs asyncio")
             task_status.started()
             return
@@ -147,11 +147,3 @@ class RedisFleet:
 
     def __repr__(self) -> str:
         return f"<RedisFleet at {self._address}: {self.participant!r}>"
-
-
-def _is_asyncio() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
