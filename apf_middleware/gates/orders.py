@@ -87,8 +87,12 @@ class FairOrder(Generic[_T]):
         flow.turns[entry.cost] = turn = (flow.start + entry.work, entry.number)
         heappush(turns, (*turn, flow.name))
         if len(turns) > 2 * len(self._flows) + _MOST_STALE:
-            turns[:] = [known for known in turns if self._flows[known[2]].turns.get(entry.cost) == known[:2]]
+            turns[:] = [known for known in turns if self._is_valid(known, entry.cost)]
             heapify(turns)
+
+    def _is_valid(self, turn: tuple[int, int, str], cost: int) -> bool:
+        flow = self._flows.get(turn[2])
+        return flow is not None and flow.turns.get(cost) == turn[:2]
 
     def first(self, below: int) -> _T | None:
         """Return the next item in turn, of those that cost less than ``below``."""
@@ -107,11 +111,11 @@ class FairOrder(Generic[_T]):
 
     def _next_turn(self, cost: int) -> tuple[int, int, str] | None:
         while turns := self._turns[cost]:
-            finish, number, name = turns[0]
-            flow = self._flows.get(name)
-            if flow is None or flow.turns.get(cost) != (finish, number):
+            if not self._is_valid(turns[0], cost):
                 heappop(turns)
                 continue
+            finish, number, name = turns[0]
+            flow = self._flows[name]
             head = self._head(flow, cost)
             if head is None:
                 heappop(turns)

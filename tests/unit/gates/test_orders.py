@@ -99,3 +99,14 @@ def test_behind_an_item_that_is_held_up_later_ones_of_its_group_wait() -> None:
     assert order.leave("group", "earlier") == "later"
     assert order.leave("group", "later") is None
     assert len(order) == 0
+
+
+def test_many_flows_that_leave_unserved_are_forgotten() -> None:
+    order = fair(*((f"item{number}", f"flow{number}", 1, 10) for number in range(300)))
+    for number in range(290):
+        order.remove(f"item{number}")
+        order.forget_idle()
+    order.add("late", "late", number=300, cost=1, work=10)
+    order.check()
+
+    assert order.first(2) == "item290"
