@@ -1,6 +1,6 @@
-"""The orders in which parked requests may try: fair among flows, and strictly by arrival for levels with ``fifo``.
+"""The order in which parked requests may try: fair among flows, and by arrival within a flow.
 
-Both are general collections, independent of gates: they order items by numbers that the caller passes.
+It is a general collection, independent of gates: it orders items by numbers that the caller passes.
 
 `WidthIndexedHeap`, the order of the disciplines in `fairqueuing`, can't be used here. It orders a fixed set of queues
 in classes of widths, so it may miss an item that fits behind a wider one of its class. In a queue set such a miss only
@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final, Generic, TypeVar
 
-__all__ = ["ArrivalOrder", "FairOrder"]
+__all__ = ["FairOrder"]
 
 _MOST_STALE: Final = 64
 
@@ -210,48 +210,3 @@ class FairOrder(Generic[_T]):
 
     def __repr__(self) -> str:
         return f"<FairOrder of {len(self)}>"
-
-
-class ArrivalOrder(Generic[_T]):
-    """Strict order within each group: while an item is held up, no later item of its group may continue.
-
-    An item may be noted as ``behind``, which means that it waits only for earlier items.
-    """
-
-    __slots__ = ("_groups", "_held")
-
-    def __init__(self) -> None:
-        self._groups: dict[Hashable, list[tuple[int, _T]]] = {}  # heaps by number, with lazy deletion
-        self._held: dict[_T, bool] = {}  # whether the item is ``behind``
-
-    def hold(self, group: Hashable, number: int, item: _T, *, behind: bool = False) -> None:
-        """Note that ``item`` is held up, either by something outside its group or because it is ``behind``."""
-        if item not in self._held:
-            heappush(self._groups.setdefault(group, []), (number, item))
-        self._held[item] = behind
-
-    def bars(self, group: Hashable, number: int) -> bool:
-        """Return whether an earlier item of the group is held up."""
-        first = self._first(group)
-        return first is not None and first[0] < number
-
-    def leave(self, group: Hashable, item: _T) -> _T | None:
-        """Remove ``item``, which may continue or has left; return the next item if only earlier ones held it up."""
-        self._held.pop(item, None)
-        first = self._first(group)
-        return first[1] if first is not None and self._held[first[1]] else None
-
-    def _first(self, group: Hashable) -> tuple[int, _T] | None:
-        held = self._groups.get(group)
-        while held and held[0][1] not in self._held:
-            heappop(held)
-        if held:
-            return held[0]
-        self._groups.pop(group, None)
-        return None
-
-    def __len__(self) -> int:
-        return len(self._groups)
-
-    def __repr__(self) -> str:
-        return f"<ArrivalOrder of {len(self)} groups>"

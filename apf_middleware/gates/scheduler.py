@@ -33,7 +33,7 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import SharedLevel, Ticket
 from apf_middleware.gates.gate import Gate, GateRequest, ParkDecision, Reject
 from apf_middleware.gates.leases import Leases, SlotTable
-from apf_middleware.gates.orders import ArrivalOrder
+from apf_middleware.gates.orders import FairOrder
 from apf_middleware.gates.slot import (
     Acquisition,
     AcquisitionStage,
@@ -78,7 +78,8 @@ class GateScheduler:
         self.timers: SlotTimers = SlotTimers(chance)
         self.slots: SlotTable = SlotTable(self.timers)
         self._leases = Leases(self.slots, self.timers)
-        self._arrivals: ArrivalOrder[Acquisition] = ArrivalOrder()  # for levels with the setting ``fifo``
+        # In levels with the setting ``fifo``: what waits at a slot, and what waits only for earlier requests (BEHIND).
+        self._arrivals: FairOrder[Acquisition] = FairOrder()
         self._ready: deque[Acquisition] = deque()  # parked requests that wait at no slot and may try next
         self._acquisitions: dict[Ticket, Acquisition] = {}
         self._numbers = 0
@@ -211,10 +212,11 @@ class GateScheduler:
     def _is_free(self, now: int, acquisition: Acquisition) -> bool:
         """Return whether the request may ask its gates; otherwise park or refuse it."""
         # First check the order of arrival: a request that must wait for an earlier one must not take any leases.
-        if self._arrivals and self._arrivals.bars(_group(acquisition), acquisition.number):
+        earlier = self._arrivals.first_of(_group(acquisition), 1) if self._arrivals else None
+        if earlier is not None and earlier.number < acquisition.number:
             self._park(now, acquisition, AcquisitionStage.BEHIND)
             self._move_to(now, acquisition, None)
-            self._arrivals.hold(_group(acquisition), acquisition.number, acquisition, behind=True)
+            self._hold(acquisition)
             return False
         for need in acquisition.needs:
             if need.lease is None and self._is_barred(acquisition, need):
@@ -360,7 +362,12 @@ class GateScheduler:
             acquisition.parked_at = now
             acquisition.has_waited = True
             if acquisition.level.queueset.settings.fifo:
-                self._arrivals.hold(_group(acquisition), acquisition.number, acquisition)
+                self._hold(acquisition)
+
+    def _hold(self, acquisition: Acquisition) -> None:
+        """Keep later requests of the group behind this one."""
+        if acquisition not in self._arrivals:
+            self._arrivals.add(acquisition, _group(acquisition), number=acquisition.number, cost=1, work=0)
 
     def _end_waiting(self, now: int, acquisition: Acquisition) -> None:
         """End the waiting of a request that has passed or left.
@@ -371,9 +378,11 @@ class GateScheduler:
         for reservation in acquisition.reservations.copy():
             reservation.end()
             self.slots.dirty[reservation.slot] = None
-        if self._arrivals:
-            following = self._arrivals.leave(_group(acquisition), acquisition)
-            if following is not None:
+        if acquisition in self._arrivals:
+            self._arrivals.remove(acquisition)
+            self._arrivals.forget_idle()
+            following = self._arrivals.first_of(_group(acquisition), 1)
+            if following is not None and following.stage is AcquisitionStage.BEHIND:
                 self._ready.append(following)
 
     def _let_lapse(self, now: int, acquisition: Acquisition) -> None:
@@ -611,9 +620,9 @@ class GateScheduler:
         return f"<GateScheduler of {len(self.gates)} gates and {len(self._acquisitions)} requests>"
 
 
-def _group(acquisition: Acquisition) -> tuple[int, str]:
+def _group(acquisition: Acquisition) -> str:
     """Return the group in which requests keep the order of arrival: one flow in one queue."""
-    return id(acquisition.ticket.queue), acquisition.flow
+    return f"{id(acquisition.ticket.queue)} {acquisition.flow}"
 
 
 def _refusal(gate: Gate, answer: object, now: int) -> Refusal:

@@ -1,8 +1,8 @@
-"""The fair order and the order of arrival."""
+"""The order of parked requests: fair among flows, by arrival within a flow."""
 
 import pytest
 
-from apf_middleware.gates.orders import ArrivalOrder, FairOrder
+from apf_middleware.gates.orders import FairOrder
 from tests.support.gate_world import GateWorld, Switch, level
 
 
@@ -82,23 +82,6 @@ def test_when_the_first_item_of_a_flow_leaves_the_next_may_have_an_earlier_turn(
     order.remove("long")
 
     assert order.first(2) == "short"
-
-
-def test_behind_an_item_that_is_held_up_later_ones_of_its_group_wait() -> None:
-    order: ArrivalOrder[str] = ArrivalOrder()
-    order.hold("group", 1, "parked")
-    assert order.bars("group", 2)
-    assert not order.bars("group", 1)
-    assert not order.bars("other", 2)
-    order.hold("group", 3, "later", behind=True)
-    order.hold("group", 2, "earlier", behind=True)
-
-    assert order.leave("group", "parked") == "earlier"
-    order.hold("group", 2, "earlier")  # a gate holds it up, too
-    assert order.leave("group", "somebody") is None
-    assert order.leave("group", "earlier") == "later"
-    assert order.leave("group", "later") is None
-    assert len(order) == 0
 
 
 def test_many_flows_that_leave_unserved_are_forgotten() -> None:
