@@ -16,18 +16,19 @@ _MOST_SHOWN: Final = 60
 
 def main() -> None:
     """Run ``apf`` with the arguments of this process."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files may not be valid text
+    _require_text(sys.argv[1:])
     try:
         from apf_middleware.cli.app import app  # noqa: PLC0415 - the extra may be missing
+
+        app(prog_name="apf")  # imports the command
     except ImportError as error:
         package = (error.name or "").partition(".")[0]
         if package not in {"typer", "rich"}:
             raise
         sys.exit(f"apf: {MissingExtraError(package, 'cli')}")
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # names of files may not be valid text
-    _require_text(sys.argv[1:])
-    app(prog_name="apf")
 
 
 def _require_text(arguments: Sequence[str]) -> None:

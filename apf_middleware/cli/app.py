@@ -1,34 +1,76 @@
-"""The command line: each command has a module of the same name."""
+"""The command line: each command has a module of the same name, which is imported when the command is used."""
 
+from collections.abc import Mapping
+from importlib import import_module
 from inspect import getdoc
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from apf_middleware import __version__, is_compiled
-from apf_middleware.cli.check import check
-from apf_middleware.cli.collisions import collisions
-from apf_middleware.cli.convert import convert
-from apf_middleware.cli.dump import dump
-from apf_middleware.cli.explain import explain
-from apf_middleware.cli.gate import gates
-from apf_middleware.cli.queue import queues
-from apf_middleware.cli.recommend import recommend
-from apf_middleware.cli.replay import replay
-from apf_middleware.cli.schema import schema
-from apf_middleware.cli.simulate import simulate
-from apf_middleware.cli.switch import switch
 
 __all__ = ["app", "options"]
 
-app: typer.Typer = typer.Typer(
-    help="API Priority and Fairness for Python web servers.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # help and errors as plain lines, which scripts can read and grep as well as people
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+_COMMANDS: Final[Mapping[str, str]] = {
+    "check": "check",
+    "explain": "explain",
+    "convert": "convert",
+    "schema": "schema",
+    "simulate": "simulate",
+    "recommend": "recommend",
+    "collisions": "collisions",
+    "replay": "replay",
+    "dump": "dump",
+    "switch": "switch",
+    "queue": "queues",
+    "gate": "gates",
+}
+"""The modules of the commands, in the order of the help, each with the name of its command or of its group."""
+
+
+class _Commands(TyperGroup):
+    """Commands that are imported on first use: together they import the whole package, and one needs a part of it."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401, ARG002 - typer has its context in several places
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401 - as above
+        # For an unknown name typer proposes similar ones of those that it has.
+        for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
+            if name not in self.commands:
+                self.add_command(_imported(name), name)
+        return super().get_command(ctx, cmd_name)
+
+
+def _new_app(group: type[TyperGroup]) -> typer.Typer:
+    return typer.Typer(
+        cls=group,
+        help="API Priority and Fairness for Python web servers.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # help and errors as plain lines, which scripts can read and grep as well as people
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def _imported(name: str) -> Any:  # noqa: ANN401 - as above
+    """Import a module and return its command, or its group of commands, in the form that typer runs."""
+    found = getattr(import_module(f"apf_middleware.cli.{name}"), _COMMANDS[name])
+    parent = _new_app(TyperGroup)
+    parent.callback()(options)
+    if isinstance(found, typer.Typer):
+        parent.add_typer(found, name=name)
+        commands = found.registered_commands
+    else:
+        parent.command(name)(found)
+        commands = parent.registered_commands
+    for one in commands:  # typer would use only the first line of the docstring
+        one.short_help = " ".join((getdoc(one.callback) or "").partition("\n\n")[0].split())
+    group: Any = get_command(parent)
+    return group.commands[name]
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
@@ -37,7 +79,6 @@ def _print_version(asked: bool) -> None:  # noqa: FBT001 - typer calls it so
         raise typer.Exit
 
 
-@app.callback()
 def options(
     *,
     version: Annotated[bool, typer.Option("--version", callback=_print_version, is_eager=True)] = False,
@@ -45,10 +86,5 @@ def options(
     """Operate and plan API Priority and Fairness for Python web servers."""
 
 
-app.add_typer(queues, name="queue")
-app.add_typer(gates, name="gate")
-for _command in (check, explain, convert, schema, simulate, recommend, collisions, replay, dump, switch):
-    app.command()(_command)
-for _group in (app, queues, gates):
-    for _info in _group.registered_commands:  # typer would use only the first line of the docstring
-        _info.short_help = " ".join((getdoc(_info.callback) or "").partition("\n\n")[0].split())
+app: typer.Typer = _new_app(_Commands)
+app.callback()(options)

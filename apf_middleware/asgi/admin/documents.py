@@ -274,7 +274,9 @@ def _hide_defaults(schema: Schema) -> None:
             del field["default"]
 
 
-_CONFIG: Final = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, json_schema_extra=_hide_defaults)
+_CONFIG: Final = ConfigDict(
+    extra="forbid", strict=True, allow_inf_nan=False, json_schema_extra=_hide_defaults, defer_build=True
+)
 _LARGEST: Final = 2**31 - 1
 LONGEST_CLOSING_S: Final = 10**9
 """The longest time for which a gate may be closed, in seconds."""

@@ -1,5 +1,7 @@
 """Whatever the arguments are, a command ends with a message and a status, never with a traceback."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -122,6 +124,28 @@ def test_wrong_arguments_are_reported_and_end_with_status_2(apf: Apf, arguments:
 def test_the_version_is_reported(apf: Apf) -> None:
     build = "compiled" if is_compiled else "pure Python"
     assert apf("--version").stdout == f"apf {__version__} ({build})\n"
+
+
+def test_a_command_is_imported_when_it_is_used() -> None:
+    program = (
+        "import sys; from apf_middleware.cli.app import app; app(['--version'], standalone_mode=False); "
+        "print(*(name for name in sys.modules if name.startswith('apf_middleware.')))"
+    )
+
+    imported = subprocess.check_output([sys.executable, "-c", program], text=True).splitlines()[-1].split()
+
+    assert sorted(imported) == [
+        "apf_middleware._version",
+        "apf_middleware.cli",
+        "apf_middleware.cli.app",
+        "apf_middleware.counters",
+        "apf_middleware.exceptions",
+    ]
+
+
+@pytest.mark.parametrize(("misspelt", "meant"), [("chek", "check"), ("queu", "queue")])
+def test_a_command_that_is_not_imported_is_proposed(apf: Apf, misspelt: str, meant: str) -> None:
+    assert f"Did you mean '{meant}'" in apf(misspelt).stderr
 
 
 def test_help_lists_the_commands(apf: Apf) -> None:
