@@ -129,9 +129,10 @@ class _InRedis(ABC):
         self._releases = PendingReleases(name, sharing.connections)
 
     def _place(self, key: Hashable) -> str:
-        # Without a colon in the name, no two gates with this prefix have a place in common, whatever their keys are.
-        name = self.name.replace("%", "%25").replace(":", "%3A")
-        return f"{self._prefix}:{name}:{key}"
+        # The parts after the prefix have no colons, so no two gates have a place in common, also if one prefix begins
+        # with the other one. Without braces in the name, no gate has a key of a fleet either.
+        name = _escaped(self.name).replace("{", "%7B").replace("}", "%7D")
+        return f"{self._prefix}:{name}:{_escaped(str(key))}"
 
     def _ask(self, script: Any, key: Hashable, *arguments: Hashable) -> Awaitable[Any]:  # noqa: ANN401
         return self._connections.ask(script, self._place(key), *arguments)
@@ -150,6 +151,10 @@ class _InRedis(ABC):
         """Give back the remaining leases, for a bounded time, and close the connections."""
         await self._releases.aclose()
         await self._connections.aclose()
+
+
+def _escaped(part: str) -> str:
+    return part.replace("%", "%25").replace(":", "%3A")
 
 
 class _Rate(_InRedis):

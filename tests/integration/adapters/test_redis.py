@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -110,7 +111,24 @@ async def test_gates_whose_names_have_colons_share_nothing(redis: Redis) -> None
     assert await passed(gate_of(gates, "a"), 2, "b:c") == 1
     assert await passed(gate_of(gates, "a:b"), 2, "c") == 1
     assert await passed(gate_of(gates, "a%3Ab"), 2, "c") == 1
-    assert sorted(await redis.keys()) == [b"apf:a%253Ab:c", b"apf:a%3Ab:c", b"apf:a:b:c"]
+    assert sorted(await redis.keys()) == [b"apf:a%253Ab:c", b"apf:a%3Ab:c", b"apf:a:b%3Ac"]
+
+
+async def test_gates_share_nothing_if_one_prefix_begins_with_the_other(redis: Redis) -> None:
+    gates, others = made(flush=60), made(flush=60)
+    redis_rate(gates, "shop", redis, rate=0.1, burst=1, sharing=PATIENT)
+    redis_rate(others, "test", redis, rate=0.1, burst=1, sharing=replace(PATIENT, prefix="apf:shop"))
+
+    assert await passed(gate_of(gates, "shop"), 2, "test:alice") == 1
+    assert await passed(gate_of(others, "test"), 2, "alice") == 1
+
+
+async def test_no_gate_has_a_key_of_a_fleet(redis: Redis) -> None:
+    gates = made(flush=60)
+    redis_rate(gates, "{shop}", redis, rate=0.1, burst=1, sharing=PATIENT)
+
+    assert await passed(gate_of(gates, "{shop}"), 1, "state") == 1
+    assert await redis.keys() == [b"apf:%7Bshop%7D:state"]
 
 
 async def test_a_bucket_reports_exactly_when_the_next_token_comes(redis: Redis) -> None:
