@@ -231,7 +231,7 @@ class RequestBody:
         """
         if _running_loop() is None:
             with anyio.CancelScope() as scope:
-                self.incoming.interrupt = scope.cancel
+                self.incoming.begin_to_wait(scope.cancel)
                 await self._gather(limit, begin_to_wait)
             return
         try:
@@ -256,6 +256,7 @@ class RequestBody:
                     break
         finally:
             if self._incoming is not None:
+                self._incoming.end_to_wait()
                 self._bodies.end(self._incoming)
 
     @coroutine
@@ -295,7 +296,7 @@ class RequestBody:
         task = asyncio.current_task()
         if task is not None:
             self._task = task, task.cancelling()
-            self.incoming.interrupt = task.cancel
+            self.incoming.begin_to_wait(task.cancel)
 
     def _is_interrupted(self) -> bool:
         """Return whether only `IncomingBodies` has cancelled the task."""

@@ -4,6 +4,7 @@ A timer takes hundreds of bytes. Objects with the same limit reach their deadlin
 a dictionary in that order and one timer for the first of them serve all.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
@@ -34,16 +35,17 @@ class Deadlines(Generic[T]):
         self.limit_ns: int = limit_ns
         self._now = now
         self._expire = expire
-        self._ends: dict[T, int] = {}  # the earliest deadline first
+        # The earliest deadline first. A plain `dict` would find that in O(n), because it passes over deleted keys.
+        self._ends: OrderedDict[T, int] = OrderedDict()
         self._alarm = alarm(self._look, now)
 
     def begin(self, item: T, since: int | None = None) -> None:
         """Let ``item`` expire when the limit has passed, counted from now or from the time ``since``."""
-        ends_at = (self._now() if since is None else since) + self.limit_ns
-        if not self._ends:
-            self._alarm.ask(ends_at)
         self._ends.pop(item, None)  # one that begins again must not keep its place in the order
-        self._ends[item] = ends_at
+        self._ends[item] = (self._now() if since is None else since) + self.limit_ns
+        # Usually the timer is set for the first one already. But if the event loop that had the timer has ended, no
+        # deadline would be kept until none were left.
+        self._alarm.ask(next(iter(self._ends.values())))
 
     def end(self, item: T) -> None:
         """Forget ``item``, which has ended in time or has expired; further calls do nothing."""

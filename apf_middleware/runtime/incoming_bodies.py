@@ -22,6 +22,7 @@ from apf_middleware.config.bodies import BodySettings
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.deadlines import Deadlines
+from apf_middleware.runtime.event_loop import EventLoop
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Classification
@@ -57,18 +58,49 @@ class IncomingBody:
     ``is_running`` means that the app already runs and waits for more of the body.
     """
 
-    __slots__ = ("arrived", "flow", "interrupt", "is_counted", "is_running", "kept", "level", "reason", "until")
+    __slots__ = (
+        "_interrupt",
+        "_loop",
+        "arrived",
+        "flow",
+        "is_counted",
+        "is_running",
+        "kept",
+        "level",
+        "reason",
+        "until",
+    )
 
     def __init__(self, classification: "Classification") -> None:
         self.level: str = classification.level
         self.flow: Flow = (classification.schema, classification.flow)
-        self.interrupt: Callable[[], object] = _nothing
+        self._interrupt: Callable[[], object] = _nothing
+        self._loop: EventLoop | None = None
         self.reason: Reason | None = None
         self.is_running: bool = False
         self.is_counted: bool = False
         self.arrived: int = 0  # bytes, in this window
         self.until: int = 0  # the end of the window
         self.kept: int = 0  # bytes
+
+    def begin_to_wait(self, interrupt: Callable[[], object]) -> None:
+        """Note how the task that calls this is interrupted if the request has to end."""
+        self._loop = EventLoop.running()
+        self._interrupt = interrupt
+
+    def end_to_wait(self) -> None:
+        """Note that the task goes on, and must not be interrupted any more."""
+        self._interrupt = _nothing
+
+    def interrupt(self) -> None:
+        """Interrupt the waiting task, in its own event loop."""
+        if self._loop is None or self._loop.is_here:
+            self._interrupt()
+        else:  # if that loop has ended, so has the task
+            self._loop.post(self._interrupt_if_waiting)
+
+    def _interrupt_if_waiting(self) -> None:
+        self._interrupt()  # the task may have gone on since this was posted
 
     def __repr__(self) -> str:
         return f"<IncomingBody of {self.flow} at {self.level}: {self.kept} bytes kept>"
@@ -175,10 +207,9 @@ class IncomingBodies:
         if places is None:
             places = self._levels[incoming.level] = _Places()
         places.enter(incoming)
-        # otherwise the alarm is set for an earlier window
-        if not self._windows:
-            self._alarm.ask(incoming.until)
         self._windows[incoming] = None
+        # Usually the alarm is set for the first window already, unless the event loop that had the alarm has ended.
+        self._alarm.ask(next(iter(self._windows)).until)
         if self._is_closed and not incoming.is_running:
             self._stop(incoming, Reason.QUEUE_CLOSED)
         elif len(self._windows) > self.settings.max_receiving:

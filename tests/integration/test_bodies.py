@@ -1,5 +1,7 @@
 """Bodies that are on their way: no seat is held for them, and there are bounds to their time, number and bytes."""
 
+import asyncio
+import threading
 from collections.abc import Mapping
 
 import anyio
@@ -9,6 +11,7 @@ import pytest
 from apf_middleware.asgi.admin.observation import observe_levels
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason
+from tests.support.asgi_exchange import Exchange
 from tests.support.protected_app import problem, settle
 from tests.support.upload_app import CONFIG, UploadApp
 
@@ -199,3 +202,47 @@ async def test_requests_with_incomplete_bodies_and_their_ends_are_counted() -> N
         schema_counters = protected.middleware.service.controller.levels["crowd"].schema_counters
         assert schema_counters["everybody"].rejected[Reason.SLOW_BODY] == 1
         assert set(protected.middleware.service.reading().receiving.values()) == {0}
+
+
+def _serve_in_thread(backend: str, ready: threading.Event, found: list[UploadApp], ended: list[Exchange]) -> None:
+    async def serve() -> None:
+        if backend == "asyncio":
+            asyncio.get_running_loop().set_debug(True)  # calls that aren't safe from other threads raise errors
+        async with anyio.create_task_group() as tasks:
+            protected = found[0] if found else UploadApp(tasks)
+            protected.tasks = tasks
+            found.append(protected)
+            exchange = protected.open("/").body(b"a", more=True)
+            await settle()
+            ready.set()
+            ended.append(await exchange.end())
+
+    anyio.run(serve, backend=backend)
+
+
+def test_a_request_of_another_event_loop_is_interrupted_in_that_loop(anyio_backend: str) -> None:
+    ready, found, ended = threading.Event(), list[UploadApp](), list[Exchange]()
+    thread = threading.Thread(target=_serve_in_thread, args=(anyio_backend, ready, found, ended))
+    thread.start()
+    try:
+        assert ready.wait(60)
+    finally:
+        found[0].bodies.close()
+        thread.join(60)
+
+    assert [exchange.status for exchange in ended] == [503]
+    found[0].check_idle()
+
+
+async def test_a_request_is_not_interrupted_after_its_body_has_come() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = UploadApp(tasks)
+        exchange = protected.open("/").body(b"a", more=True)
+        await settle()
+        (incoming,) = protected.bodies._windows
+        exchange.body(b"b")
+        await exchange.end()
+
+        incoming._interrupt_if_waiting()  # as if another loop had posted this call too late
+        await settle()
+        assert (exchange.status, exchange.error) == (200, None)

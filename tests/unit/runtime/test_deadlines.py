@@ -1,6 +1,7 @@
 """Each object expires at its own deadline, although one timer serves all of them."""
 
 from collections.abc import Callable
+from time import process_time
 
 import pytest
 
@@ -118,3 +119,28 @@ def test_one_that_begins_after_all_have_gone_has_a_timer_again(clock: Clock) -> 
     clock.begin("b", 60 * MS)
     clock.timer.run(110 * MS)
     assert clock.expired == {"a": 50 * MS, "b": 110 * MS}
+
+
+def test_the_next_deadline_is_found_at_once_however_many_have_ended(clock: Clock) -> None:
+    def looks(ended: int) -> float:
+        for item in range(ended + 1):
+            clock.begin(str(item), 0)
+        for item in range(ended):
+            clock.deadlines.end(str(item))
+        began = process_time()
+        for _ in range(100):
+            clock.deadlines._look()
+        taken = process_time() - began
+        clock.deadlines.end(str(ended))
+        return taken
+
+    few, many = (min(looks(number) for _ in range(3)) for number in (10, 100_000))
+    assert many < 20 * few
+
+
+def test_one_begins_to_be_timed_anew_if_the_loop_of_the_timer_has_ended(clock: Clock) -> None:
+    clock.begin("a", 0)
+    clock.timer.at = None  # as if that loop had ended
+    clock.begin("b", 10 * MS)
+    clock.timer.run(200 * MS)
+    assert clock.expired == {"a": 50 * MS, "b": 60 * MS}
