@@ -136,7 +136,7 @@ class HeadroomWorld:
         digest = RequestDigest(ANONYMOUS, "get", f"/{kind}", "GET")
         classification = Classification("all", "web", flow, flow_hash("all", flow))
         destination = self.controller.destination(classification, _ONE)
-        destination.gates, destination.digest = self._gating.names(digest, classification), digest
+        destination.gates = self._gating.names(digest, classification)
         destination.route = route_key(digest)
         admission = Admission(destination)
         request = _Request(self, admission, is_long=is_long, client=client)

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi.body import RequestBody
 from apf_middleware.asgi.resolver import ResolvedRequest
+from apf_middleware.asgi.scope import complete_digest
 from apf_middleware.asgi.stream_policy import is_event_stream
 from apf_middleware.mode import Mode
 from apf_middleware.propagation.current import CURRENT_CRITICALITY
@@ -91,6 +92,8 @@ class Passing:
             deadlines.begin(arrived, now, admission, scope)
         if resolved.criticality is not None:
             CURRENT_CRITICALITY.set(resolved.criticality)
+        if resolved.digest is not None:
+            admission.show(complete_digest(resolved.digest, scope), scope)
         return self._virtual.begin(now, admission)
 
     def __repr__(self) -> str:

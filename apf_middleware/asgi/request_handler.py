@@ -23,7 +23,7 @@ from apf_middleware.asgi.responses import (
     answer_unknown_queue,
     send_answer,
 )
-from apf_middleware.asgi.scope import Headers, path_of
+from apf_middleware.asgi.scope import Headers, complete_digest, path_of
 from apf_middleware.asgi.service import Service
 from apf_middleware.asgi.stream_policy import (
     StreamPolicy,
@@ -86,7 +86,7 @@ class RequestHandler:
         controller, policy, more = service.controller, resolved.policy, resolved.headers_at_once
         deadlines, admission = service.deadlines, Admission(resolved)
         try:
-            is_plain = policy is None and body is None and deadlines is None and resolved.criticality is None
+            is_plain = resolved.is_plain and body is None and deadlines is None
             if is_plain or _may_arrive((arrived, now), admission, body, deadlines, scope):
                 controller.arrive(now, admission)
             if admission.state is _WAITING:
@@ -137,6 +137,8 @@ class RequestHandler:
                 await body.gather(service.controller.bodies.settings.buffer)
                 now = service.now()
                 if service.resolver is resolver and resolved.until > now and service.passing is None:
+                    if resolved.gates and await self._is_unavailable(resolved, scope, send):
+                        break
                     return resolved, body, service.now()
                 # While the body arrived, the configuration was reloaded, the mode changed or the credential expired.
                 resolved = None
@@ -168,14 +170,20 @@ class RequestHandler:
         if not isinstance(found, ResolvedRequest):
             await self._answer(found, scope, receive.receive if isinstance(receive, RequestBody) else receive, send)
             return None
-        if found.gates and service.startup_gates.lacks(found.gates):
-            await answer_unavailable(scope, send)
+        if found.gates and await self._is_unavailable(found, scope, send):
             return None
         if service.passing is not None:
             found = service.observers.attach(scope, found)
             await service.passing.serve(self.app, now, found, (scope, receive, send), service.deadlines)
             return None
         return found
+
+    async def _is_unavailable(self, resolved: ResolvedRequest, scope: Scope, send: Send) -> bool:
+        """Return whether a gate of the request is missing; the request has then been answered."""
+        if not self._service.startup_gates.lacks(resolved.gates):
+            return False
+        await answer_unavailable(scope, send)
+        return True
 
     async def _answer(
         self, found: Identity | Refused | UnknownQueue | ServedWithoutSeats, scope: Scope, receive: Receive, send: Send
@@ -257,6 +265,8 @@ def _may_arrive(
         return True
     if resolved.criticality is not None:
         CURRENT_CRITICALITY.set(resolved.criticality)
+    if resolved.digest is not None:
+        admission.show(complete_digest(resolved.digest, scope), scope)
     policy = resolved.policy
     return policy is None or admit_stream(now, admission, policy, scope)
 
@@ -280,8 +290,7 @@ def _end(admission: Admission, body: RequestBody | None) -> None:
     destination = admission.destination
     if destination.gates:  # no other request has leases
         destination.controller.release_leases(admission)
-        if isinstance(destination, ResolvedRequest):
-            destination.forget_scope()
+        admission.show(None)
     if admission.stream is not None:
         admission.stream.close()
     if body is not None:

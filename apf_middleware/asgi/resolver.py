@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from math import inf
@@ -27,6 +28,7 @@ from apf_middleware.asgi.scope import Headers, digest_request
 from apf_middleware.asgi.stream_policy import StreamPolicy
 from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.classification import Classification, Identity, RequestDigest, Resource
+from apf_middleware.classification.digest import NO_VALUES
 from apf_middleware.classification.kubernetes import is_served_without_seats
 from apf_middleware.compilation import mypyc_attr
 from apf_middleware.config import Configuration
@@ -38,7 +40,6 @@ from apf_middleware.estimation import Choice, Estimate, route_key
 from apf_middleware.estimation.base import STEADY
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Controller, Destination, QueueNaming, UnknownQueue
-from apf_middleware.runtime.admission import NO_SCOPE
 from apf_middleware.runtime.queues.naming import REASONS
 
 if TYPE_CHECKING:
@@ -128,11 +129,11 @@ class ResolvedRequest(Destination):
 
     ``headers`` are added to rejections and to responses to requests that have waited, and ``headers_at_once`` to
     responses to requests that were admitted at once. ``policy`` is None unless the level limits open streams, the
-    requests are Kubernetes watches, or they get fewer seats than their estimate. The result for a request with
-    ``gates`` is never cached, so ``gates``, ``digest`` and ``scope`` belong to this one request.
+    requests are Kubernetes watches, or they get fewer seats than their estimate. Most requests are ``is_plain``: they
+    ask for seats without further preparation.
     """
 
-    __slots__ = ("awaits_body", "body", "details", "headers", "headers_at_once", "policy", "until")
+    __slots__ = ("awaits_body", "body", "details", "headers", "headers_at_once", "is_plain", "policy", "until")
 
     details: RequestDetails  # unset unless the admin lists running requests
 
@@ -153,10 +154,7 @@ class ResolvedRequest(Destination):
         self.policy: StreamPolicy | None = None
         self.body: RequestBody | None = None  # the body that an estimator has read; then this is for one request only
         self.awaits_body: bool = False  # whether the body must be received before the request asks for seats
-
-    def forget_scope(self) -> None:
-        """Drop the scope of a finished request, to break the reference cycle of scope, admission and destination."""
-        self.scope = NO_SCOPE
+        self.is_plain: bool = True
 
 
 ResolveResult = ResolvedRequest | Refused | UnknownQueue | ServedWithoutSeats
@@ -255,6 +253,8 @@ class RequestResolver:
         )
         self._keys = CacheKeys(configuration, chain, self._costs.dependence)
         self._cache: RequestCache[ResolvedRequest] = RequestCache(self._keys)
+        # Not recalled: a gate may be missing, so these requests take the longer way.
+        self._gated: BoundedCache[Key, ResolvedRequest] = BoundedCache(REMEMBERED)
         self.recall: Callable[[Scope], ResolvedRequest | None] = self._cache.recall
         self._callers: BoundedCache[Key, _Caller] = BoundedCache(REMEMBERED)
         self.refused: Counter[str] = Counter() if before is None else before.refused
@@ -270,6 +270,8 @@ class RequestResolver:
         """
         key = self._key(scope)
         known = None if key is None else self._cache.get(key)
+        if known is None and key is not None and self._gating is not None:
+            known = self._gated.get(key)
         if known is not None and known.until > now:
             return known
         refreshes = self._refreshes
@@ -296,13 +298,12 @@ class RequestResolver:
         messages = messages if body is None else body
         if self.successor is not None:  # reloaded while the body was received or the estimate was awaited
             return _with_body(await self.successor.resolve(scope, now, messages), body)
-        resolved = self._resolved(digest, classification, caller, estimate, scope)
+        resolved = self._resolved(digest, classification, caller, estimate)
         resolved.body = body
-        # A result for one request only isn't cached. There are two kinds: a result with gates, which contains the
-        # request's scope, and one whose estimate depends on more than the key contains, for example on the body.
-        is_for_one = resolved.gates or not (choice is None or choice.dependence.is_steady)
+        # A result is for one request only if the estimate depends on more than the key contains, such as the body.
+        is_for_one = not (choice is None or choice.dependence.is_steady)
         if key is not None and not is_for_one and refreshes == self._refreshes:
-            self._cache.put(key, resolved)
+            (self._gated if resolved.gates else self._cache).put(key, resolved)
         return resolved
 
     def _place(
@@ -320,7 +321,7 @@ class RequestResolver:
         return self._count_unknown(placed) if isinstance(placed, UnknownQueue) else placed
 
     def _resolved(
-        self, digest: RequestDigest, classification: Classification, caller: _Caller, estimate: Estimate, scope: Scope
+        self, digest: RequestDigest, classification: Classification, caller: _Caller, estimate: Estimate
     ) -> ResolvedRequest:
         """Return the resolved request."""
         gates = () if self._gating is None else self._gating.names(digest, classification)
@@ -328,8 +329,8 @@ class RequestResolver:
         resolved = ResolvedRequest(
             self._controller, classification, caller, self._response_headers, work, writes=writes
         )
-        if gates:
-            resolved.gates, resolved.digest, resolved.scope = gates, digest, scope
+        if gates:  # headers are large, and each request has its own (see `complete_digest`)
+            resolved.gates, resolved.digest = gates, replace(digest, headers=NO_VALUES, query=NO_VALUES, host="")
         if self._controller.running is not None:  # the admin lists running requests
             resolved.details = RequestDetails(digest.verb, digest.path, digest.resource)
         resolved.awaits_body = self._awaits_body(digest, resolved)
@@ -341,6 +342,7 @@ class RequestResolver:
         was_cut, is_watch = work.width < estimate.asked, digest.verb == "watch" and digest.resource is not None
         if was_cut or is_watch or resolved.runtime.streams.is_limited:
             resolved.policy = StreamPolicy(digest, resolved, was_cut=was_cut, is_watch=is_watch)
+        resolved.is_plain = resolved.policy is None and resolved.criticality is None and not gates
         return resolved
 
     def _awaits_body(self, digest: RequestDigest, resolved: ResolvedRequest) -> bool:
@@ -415,7 +417,9 @@ class RequestResolver:
             self._refreshes += 1
             # cached requests contain the identities of their callers
             self._cache.clear()
+            self._gated.clear()
             self._callers.clear()
 
     def __repr__(self) -> str:
-        return f"<RequestResolver: {len(self._cache)} requests and {len(self._callers)} callers cached>"
+        cached = len(self._cache) + len(self._gated)
+        return f"<RequestResolver: {cached} requests and {len(self._callers)} callers cached>"

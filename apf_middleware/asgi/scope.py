@@ -20,6 +20,7 @@ __all__ = [
     "HeaderView",
     "Headers",
     "QueryView",
+    "complete_digest",
     "digest_request",
     "headers_of",
     "method_of",
@@ -177,4 +178,23 @@ def digest_request(scope: Scope, identity: Identity, client_address: str, resolv
         query,
         resolution.path_parameters,
         client_address,
+    )
+
+
+def complete_digest(common: RequestDigest, scope: Scope) -> RequestDigest:
+    """Return a digest with the headers and the query of one request, and all that it has in common with others."""
+    headers = HeaderView(scope)
+    return RequestDigest(
+        common.identity,
+        common.verb,
+        common.path,
+        common.method,
+        common.resource,
+        headers.first(b"host", ""),
+        headers,
+        query_of(scope),
+        common.path_parameters,
+        common.client_address,
+        common.body,
+        common.criticality,
     )

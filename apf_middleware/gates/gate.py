@@ -55,7 +55,7 @@ _SECOND: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class GateRequest:
-    """The facts about a request that gates may use."""
+    """The facts about a request that gates may use; ``route`` is its kind, if durations are learned."""
 
     level: str
     schema: str
@@ -64,6 +64,7 @@ class GateRequest:
     identity: Identity = ANONYMOUS
     digest: RequestDigest | None = None
     scope: Mapping[str, Any] = field(default_factory=dict)
+    route: str | None = None
 
     @property
     def state(self) -> Mapping[str, Any]:

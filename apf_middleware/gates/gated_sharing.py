@@ -167,8 +167,7 @@ class GatedSharing:
 
     def release_leases(self, now: int, ticket: Ticket, *, early: bool = False) -> Sequence[Ticket]:
         """Release the leases of ``ticket``, but not its seats."""
-        self.scheduler.release(now, ticket, early=early)
-        return self.settle(now)
+        return self.settle(now) if self.scheduler.release(now, ticket, early=early) else _NO_TICKETS
 
     def conclude(self, now: int, check: Check, answer: object) -> Sequence[Ticket]:
         """Apply the answer of an asynchronous gate; return the tickets that were seated."""

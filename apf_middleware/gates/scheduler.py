@@ -188,20 +188,22 @@ class GateScheduler:
         self._leases.undo(now, acquisition)
         return acquisition
 
-    def release(self, now: int, ticket: Ticket, *, early: bool = False) -> None:
-        """Give back the leases of ``ticket``, which has ended.
+    def release(self, now: int, ticket: Ticket, *, early: bool = False) -> bool:
+        """Give back the leases of ``ticket``, which has ended; return whether there were any.
 
         If ``early``, its response has only begun: give back only the leases of gates with ``release: headers``.
         """
-        acquisition = self._acquisitions.get(ticket)
+        acquisition, had_leases = self._acquisitions.get(ticket), False
         if acquisition is None:
-            return
+            return False
         for need in acquisition.needs:
             if need.lease is not None and not (early and need.gate.terms.release == "response"):
                 self._leases.give_back(now, need, need.gate.release)
+                had_leases = True
         if not early:
             del self._acquisitions[ticket]
             acquisition.stage = AcquisitionStage.ENDED
+        return had_leases
 
     def acquisition(self, ticket: Ticket) -> Acquisition | None:
         """Return the acquisition of a request that has gates to pass and hasn't ended; None for any other request."""

@@ -199,10 +199,8 @@ class Destination:
         self.route: str | None = None
         self.criticality: Criticality | None = None  # that is passed on; None if nothing asks for it
         self.observations: tuple[RequestObservation, ...] = ()  # of one request, whose destination isn't shared
-        # Only for requests with gates, whose destinations aren't shared; `RequestResolver` sets them.
         self.gates: Sequence[str] = ()
-        self.digest: RequestDigest | None = None
-        self.scope: Mapping[str, Any] = NO_SCOPE
+        self.digest: RequestDigest | None = None  # for gates, of what all requests with this destination have in common
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.classification}>"
@@ -224,6 +222,7 @@ class Admission(Ticket):
         "_outcome",
         "_predicted_wait",
         "_revocation",
+        "_shown",
         "destination",
         "queued_width",
         "refusal",
@@ -243,6 +242,7 @@ class Admission(Ticket):
     _outcome: RequestOutcome
     _predicted_wait: int
     _revocation: Revocation
+    _shown: "tuple[RequestDigest | None, Mapping[str, Any]]"
     refusal: "Refusal | None"
 
     def __init__(self, destination: Destination) -> None:
@@ -286,6 +286,19 @@ class Admission(Ticket):
         """The name of the criticality that the request is passed on with; None if the server knows none."""
         found = self.destination.criticality
         return None if found is None else found.key
+
+    @property
+    def shown(self) -> "tuple[RequestDigest | None, Mapping[str, Any]]":
+        """The digest and the scope that gates see."""
+        found: tuple[RequestDigest | None, Mapping[str, Any]] | None = getattr(self, "_shown", None)
+        return (self.destination.digest, NO_SCOPE) if found is None else found
+
+    def show(self, digest: "RequestDigest | None", scope: Mapping[str, Any] = NO_SCOPE) -> None:
+        """Let gates see the facts of this request alone.
+
+        At its end the scope must be taken back, because it refers to the admission.
+        """
+        self._shown = digest, scope
 
     @property
     def seats(self) -> int:

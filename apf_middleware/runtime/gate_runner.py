@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from anyio import create_task_group
 
@@ -30,9 +30,6 @@ from apf_middleware.runtime.alarm import AnyAlarm
 from apf_middleware.runtime.event_loop import EventLoop
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.log import log_event
-
-if TYPE_CHECKING:
-    from apf_middleware.runtime.admission import Destination
 
 __all__ = ["GateRunner"]
 
@@ -219,8 +216,8 @@ def _is_early(ticket: Ticket) -> bool:
     """
     if not isinstance(ticket, Admission) or ticket.stream is None or not ticket.stream.is_counted:
         return False
-    destination: Destination = ticket.destination
-    return destination.scope.get("type") != "websocket"
+    _, scope = ticket.shown
+    return scope.get("type") != "websocket"
 
 
 def _requirements(ticket: Ticket) -> GateRequirements | None:
@@ -232,14 +229,15 @@ def _requirements(ticket: Ticket) -> GateRequirements | None:
     # In a ``fifo`` level a request without gates must not overtake a parked one, so it is announced as well.
     if not destination.gates and not runtime.shared.settings.fifo:
         return None
-    classification = destination.classification
+    classification, (digest, scope) = destination.classification, ticket.shown
     request = GateRequest(
         level=classification.level,
         schema=classification.schema,
         flow=classification.flow,
         seats=ticket.width,
         identity=destination.identity,
-        digest=destination.digest,
-        scope=destination.scope,
+        digest=digest,
+        scope=scope,
+        route=destination.route,
     )
     return GateRequirements(request, destination.gates, runtime.wait_limit_ns)

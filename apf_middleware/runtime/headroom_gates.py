@@ -3,7 +3,7 @@
 from functools import partial
 
 from apf_middleware.config.objects import headroom_gate_name
-from apf_middleware.estimation import LearnedCosts, route_key
+from apf_middleware.estimation import LearnedCosts
 from apf_middleware.fairqueuing.headroom import Headroom
 from apf_middleware.gates import GateRequest, Gates, HeadroomGate
 from apf_middleware.runtime.registry import LevelRegistry
@@ -39,9 +39,7 @@ def adopt_headroom(gates: Gates, registry: LevelRegistry, costs: LearnedCosts) -
 
 
 def _expected_ns(costs: LearnedCosts, request: GateRequest) -> int | None:
-    if request.digest is None:
-        return None
-    found = costs.guess(route_key(request.digest))
+    found = costs.guess(request.route)
     return None if found is None else int(found.duration_ns)
 
 

@@ -101,7 +101,7 @@ class DestinationResolver:
         destination = Destination(self._controller, classification, work, template.identity)
         destination.route = route_key(digest) if self._learns else None
         if classification.level in self._headrooms:
-            destination.gates, destination.digest = (headroom_gate_name(classification.level),), digest
+            destination.gates = (headroom_gate_name(classification.level),)
         return _Resolved(digest, choice, destination)
 
     def _place(self, digest: RequestDigest) -> Classification:
@@ -117,7 +117,7 @@ class DestinationResolver:
         if estimate.work == before.work:
             return before
         destination = Destination(self._controller, before.classification, estimate.work, before.identity)
-        destination.route, destination.gates, destination.digest = before.route, before.gates, before.digest
+        destination.route, destination.gates = before.route, before.gates
         return destination
 
 

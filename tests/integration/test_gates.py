@@ -15,7 +15,7 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest, Park
 from apf_middleware.runtime import Admission
 from apf_middleware.runtime.waiting import wait_in_scope
-from tests.support.asgi_exchange import Exchange, websocket_scope
+from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
 from tests.support.gated_app import DB, GatedApp, configuration
 from tests.support.protected_app import ProtectedApp, problem, settle
 
@@ -465,3 +465,61 @@ async def test_an_asynchronous_gate_that_opens_too_late_rejects_at_once() -> Non
         assert (refused.status, problem(refused)["reason"]) == (503, "gate")
         assert int(refused.headers["retry-after"]) >= 60
         assert protected.is_idle()
+
+
+class Watching:
+    """A gate of the app's own that notes what it sees of requests."""
+
+    name = "db"
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[object, ...]] = []
+
+    def try_acquire(self, request: GateRequest, _key: object, _cost: int) -> object:
+        digest = request.digest
+        assert digest is not None
+        assert digest.headers == request.headers
+        number, query, mark = digest.headers["x-number"], dict(digest.query), request.scope["state"]["mark"]
+        self.seen.append((number, query, digest.host, digest.path, digest.identity.name, mark))
+        return object()
+
+    def release(self, _lease: object) -> None:
+        pass
+
+
+async def test_a_gate_sees_each_request_although_what_they_have_in_common_is_cached() -> None:
+    gates, watching = Gates(), Watching()
+    gates.add(watching)
+    async with anyio.create_task_group() as tasks:
+        protected = GatedApp(tasks, configuration(), gates)
+        asked = []
+        for number in ("1", "2"):
+            headers = {"X-User": "alice", "X-Number": number, "Host": f"shop-{number}"}
+            scope = http_scope(f"/db/1?page={number}", headers=headers)
+            scope["state"]["mark"] = number
+            asked.append(await Exchange(protected.middleware, scope, tasks).body().start().end())
+
+        assert watching.seen == [
+            (number, {"page": number}, f"shop-{number}", "/db/1", "system:anonymous", number) for number in ("1", "2")
+        ]
+        first, second = (exchange.scope["apf"] for exchange in asked)
+        assert first.destination is second.destination
+        assert first.shown == second.shown == (None, {}), "a scope that refers to itself stays in memory"
+        assert len(list(gates.scheduler)) == 0
+
+
+async def test_a_gate_that_is_removed_while_a_body_arrives_rejects_the_request() -> None:
+    gates = Gates()
+    gates.add(Watching())
+    async with anyio.create_task_group() as tasks:
+        protected = GatedApp(tasks, configuration(server=", bodies: {holdSeats: false}"), gates)
+        scope = http_scope("/db/1", "POST", {"X-User": "alice", "transfer-encoding": "chunked"})
+        exchange = Exchange(protected.middleware, scope, tasks).body(b"a", more=True).start()
+        await settle()
+        gates.remove("db")
+        exchange.body(b"b")
+        await exchange.end()
+
+        assert (exchange.status, exchange.error) == (503, None)
+        assert protected.controller.levels["crowd"].shared.queueset.is_idle
+        assert protected.controller.bodies.number == 0

@@ -15,7 +15,7 @@ NAME = "headroom:crowd"
 def ask(world: LevelWorld, path: str) -> Admission:
     destination = world.controller.destination(PLACE, Work())
     digest = RequestDigest(ANONYMOUS, "get", path, "GET")
-    destination.digest, destination.route = digest, f"GET {path}"
+    destination.route = f"GET {path}"
     destination.gates = Gating(world.controller.configuration).names(digest, PLACE)
     admission = Admission(destination)
     world.controller.arrive(world.time, admission)
