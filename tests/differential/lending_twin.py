@@ -119,9 +119,15 @@ class PlainLending:
             if not level.is_draining:
                 level.least = min(level.promised, level.kept)
         if self.staying + self.leaving >= self.seats:
-            for level in self.children(None):
+            beyond = [parent for parent in self.parents if self.exceeds(parent)]
+            levels = [level for level in self.levels if level.parent is None or level.parent in beyond]
+            for level in levels:
                 if level.is_draining and not level.exempt:
-                    level.least = min(level.least, 1) or int(bool(level.waiting))
+                    level.least = min(level.least, 1) or int(bool(level.waiting) and level.limits.max > 0)
+
+    def exceeds(self, parent: PlainParent) -> bool:
+        """Whether the children are promised more than the parent's own min."""
+        return sum(child.least for child in self.children(parent)) > parent.kept
 
     def parent_least(self, parent: PlainParent) -> int:
         own = parent.kept if self.makes_room else parent.limits.min

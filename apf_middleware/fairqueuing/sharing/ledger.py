@@ -146,7 +146,12 @@ def _make_room(seats: int, levels: Sequence[SharedLevel], parents: Collection[Pa
     promised = sum(level.least for level in top) + sum(parent.least for parent in parents)
     if promised < seats:
         return
-    # There are fewer seats than before, or every seat is promised. A draining level then keeps one seat, to finish.
-    for level in top:
-        if level.is_draining and not level.exempt:
-            level.least = min(level.least, 1) or int(level.queueset.waiting > 0)
+    # There are fewer seats than before, or every seat is promised. A draining level then keeps one seat, to finish,
+    # unless its seats are within the min of its parent. A level with a max of 0 seats never had one.
+    for level in levels:
+        parent = level.parent
+        is_covered = parent is not None and parent.promised <= parent.kept
+        if level.is_draining and not (level.exempt or is_covered):
+            level.least = min(level.least, 1) or int(level.queueset.waiting > 0 and level.limits.max > 0)
+    for parent in parents:
+        parent.begin(_promised_to_children(parent, levels), parent.kept)

@@ -74,6 +74,18 @@ def test_a_draining_level_whose_requests_wait_for_gates_has_no_claim_to_seats_an
     assert promised(10, old, new).free == 10, "it doesn't get back what others may use already"
 
 
+def test_children_that_drain_keep_their_seats_within_the_min_of_their_parent_and_one_beyond_it() -> None:
+    for least, expected in ((5, 5), (2, 1)):
+        parent = Parent("family", LevelLimits(least, least, 8), weight=1, kept=least)
+        old, other = level("old", 5, parent=parent), level("other", 3)
+        old.is_draining, old.kept, other.kept = True, 5, 3
+        old.queueset.waiting = 1
+        ledger = promised(5, old, other, parents=(parent,))
+
+        assert (old.least, parent.least, other.least) == (expected, least, 3)
+        assert ledger.total == max(5, least + 3), "the mins in force, and not more"
+
+
 def test_a_level_that_is_held_has_no_seats() -> None:
     a = level("a", 4)
     ledger = promised(10, a)

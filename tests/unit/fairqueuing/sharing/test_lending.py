@@ -348,6 +348,24 @@ def test_a_negative_number_of_seats_is_refused_and_changes_nothing() -> None:
     assert list(lending.levels) == ["b"]
 
 
+@pytest.mark.parametrize("seats", [0, 1])
+def test_a_level_that_has_no_seats_gets_none_when_it_drains(seats: int) -> None:
+    other = QUEUED, limits(1, 1)
+    lending = Lending(2, {"a": other, "goes": (QUEUED, limits(1, 1))})
+    running, waits = arrive(lending, "goes", 2)
+    goes = lending.levels["goes"]
+    lending.reconfigure(0, seats, {"a": other, "goes": (QUEUED, LevelLimits(0, 0, 0))})
+    lending.check()
+    lending.reconfigure(0, seats, {"a": other})
+
+    lending.check()
+    assert (goes.least, goes.most) == (0, 0)
+    lending.release(1, goes, running)
+    lending.check()
+    lending.abandon(2, goes, waits)
+    assert not lending.draining
+
+
 def test_a_level_that_drains_and_one_that_needs_its_seat_do_not_wait_for_each_other() -> None:
     """Nothing runs, and the wide request of one can't be seated before the other has drained."""
     stays = QueueSetSettings(5, 1, 1, 10), LevelLimits(5, 1, 7)
