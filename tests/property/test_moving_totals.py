@@ -61,6 +61,7 @@ class World:
         )
         self.requests: list[Admission] = []
         self.flows = 0
+        self.most = self.controller.seats  # so far
 
     def of(self, state: TicketState) -> list[Admission]:
         return [one for one in self.requests if one.state is state]
@@ -94,6 +95,8 @@ class World:
         controller = self.controller
         controller.sharing.check()
         total, limits = controller.seats, controller.registry.limits
+        self.most = max(self.most, total)
+        assert self.used() <= self.most, "a smaller total may be exceeded, but never what there was"
         assert sum(one.min for one in limits.values()) <= total
         waiting = {one.level for one in self.of(TicketState.WAITING)}
         if not waiting:
