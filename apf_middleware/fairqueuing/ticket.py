@@ -134,7 +134,7 @@ class Ticket:
     - ``arrival_r``: the virtual time, or the position, of the arrival
     - ``start_r``: the virtual time, or the position, of the virtual start
     - ``charged``: in `MaxMinSerial` the expected work, in `MaxMinConcurrent` the position of the expected end
-    - ``settled``: in `MaxMinSerial` the position of the end, in `MaxMinConcurrent` the actual duration
+    - ``settled``: in `MaxMinSerial` what its meter keeps of the end, in `MaxMinConcurrent` the actual duration
     """
 
     __slots__ = (

@@ -35,6 +35,7 @@ class Stay:
     seated_at: int | None = None
     guess_ns: int = 0
     end: int | None = None  # once its length is known
+    exact_end: Fraction = Fraction(0)  # it is rounded down only after all changes of the weight
     is_gone: bool = False  # out of the real world: its seats are free
 
 
@@ -225,6 +226,7 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
         most = self.concurrency * max(known, seat_seconds(ticket.work.seats, self.guess_ns))
         end = queue.known_end + floor(queue.weighed(known * GRAINS_PER_UNIT))
         stay.end = queue.known_end = min(end, queue.position + floor(queue.weighed(most * GRAINS_PER_UNIT)))
+        stay.exact_end = Fraction(stay.end)
         self.learn(queue, duration_ns)
         self.lift(queue)
         if not ticket.work.linger_ns:
@@ -246,7 +248,8 @@ class PlainMaxMinSerial(Discipline[PlainQueue]):
             way = way * former // weight
         for stay in queue.stays:
             if stay.end is not None:
-                stay.end = position + (stay.end - position) * former // weight
+                stay.exact_end = position + (stay.exact_end - position) * former / weight
+                stay.end = floor(stay.exact_end)
         queue.exact = Fraction(position)
         queue.weight = weight
         queue.next_start = position + way

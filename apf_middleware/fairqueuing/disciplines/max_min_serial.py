@@ -34,7 +34,7 @@ which no other queue wants would be charged more the longer it does so.
 
 The results agree with those of `equal-serial` if all demands are equal or only one queue has requests. Each call is
 O((1 + crossings) log n), where crossings are the queues that become granted or limited, plus the virtual ends and
-raised guesses that are due.
+raised guesses that are due. Only the first change of a queue's weight takes O(virtual ends) in addition.
 """
 
 from collections import deque
@@ -61,16 +61,23 @@ _SEATED: Final = TicketState.SEATED
 
 
 class SerialMeter(WorkMeter):
-    """A work meter, the position where the queue's next ticket starts, and the expected work of the running ones."""
+    """A work meter, the position where the queue's next ticket starts, and the expected work of the running ones.
 
-    __slots__ = ("lingering", "next_dispatch_w", "running_work")
+    Ends are *kept* as positions, until the weight of the queue changes for the first time. From then on they are kept
+    as amounts of work, which another weight doesn't change: ``_anchor`` is the position of the meter at the last
+    change, and ``_anchor_work`` the work up to there, in grains times weight.
+    """
+
+    __slots__ = ("_anchor", "_anchor_work", "_is_by_work", "lingering", "next_dispatch_w", "running_work")
 
     def __init__(self, index: int, guess_ns: int) -> None:
         super().__init__(index, guess_ns)
         self.next_dispatch_w: int = 0
         self.running_work: int = 0  # in grains of work
-        # those with an end that is a position, but isn't among the virtual ends
+        # those with an end that isn't among the virtual ends
         self.lingering: dict[Ticket, None] = {}
+        self._is_by_work = False
+        self._anchor = self._anchor_work = 0
 
     def finish_of(self, first: Ticket) -> int:
         work = first.total_work * GRAINS_PER_UNIT
@@ -81,7 +88,17 @@ class SerialMeter(WorkMeter):
         if not self.virtual_ends:
             return None
         end = self.virtual_ends[0] >> WIDTH_BITS
+        if self._is_by_work:
+            end = self.end_of(end)
         return end - self.base if self.on_r else end
+
+    def kept(self, end: int) -> int:
+        """Return what is kept of an end at this position."""
+        return self._anchor_work + (end - self._anchor) * self.weight if self._is_by_work else end
+
+    def end_of(self, kept: int) -> int:
+        """Return the position of an end."""
+        return self._anchor + (kept - self._anchor_work) // self.weight if self._is_by_work else kept
 
     def shift_positions(self, way: int) -> None:
         """Change nothing: the stored positions are always on the queue's own meter."""
@@ -102,12 +119,17 @@ class SerialMeter(WorkMeter):
         way = self.next_dispatch_w - position
         if way > 0 or weight > former:
             self.next_dispatch_w = position + way * former // weight
-        for ticket in self.lingering:
-            ticket.settled = position + (ticket.settled - position) * former // weight
-        ends = self.virtual_ends
-        self.virtual_ends = []
-        for end in ends:
-            self.end_virtually(position + ((end >> WIDTH_BITS) - position) * former // weight, end & WIDEST)
+        if self._is_by_work:
+            self._anchor_work += (position - self._anchor) * former
+        else:  # this happens once
+            self._is_by_work = True
+            for ticket in self.lingering:
+                ticket.settled = (ticket.settled - position) * former
+            ends = self.virtual_ends
+            self.virtual_ends = []
+            for end in ends:
+                self.end_virtually(((end >> WIDTH_BITS) - position) * former, end & WIDEST)
+        self._anchor = position
 
     def figures(self) -> dict[str, int]:
         return {"next_dispatch_w": self.next_dispatch_w, "rho": self.rho, "virtual_ends": len(self.virtual_ends)}
@@ -318,7 +340,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
             latest = position + (meter.scaled(most) if meter.is_weighted else most)
             if end > latest:  # noqa: PLR1730 - min() is slower
                 end = latest
-        ticket.settled = end
+        ticket.settled = meter.kept(end)
         meter.next_dispatch_w = end + running
         fluid.learn(meter, duration_ns)
         if meter.first is not None:
@@ -340,7 +362,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         fluid.give(ticket.width)
         if meter.is_closed:
             return
-        is_over = ticket.settled <= position
+        is_over = meter.end_of(ticket.settled) <= position
         if ticket is fluid.lone_ticket:
             if is_over:
                 fluid.end_alone(meter)

@@ -149,8 +149,8 @@ def _make_room(seats: int, levels: Sequence[SharedLevel], parents: Collection[Pa
     # There are fewer seats than before, or every seat is promised. A draining level then keeps one seat, to finish,
     # unless its seats are within the min of its parent. A level with a max of 0 seats never had one.
     for level in levels:
-        parent = level.parent
-        is_covered = parent is not None and parent.promised <= parent.kept
+        family = level.parent
+        is_covered = family is not None and family.promised <= family.kept
         if level.is_draining and not (level.exempt or is_covered):
             level.least = min(level.least, 1) or int(level.queueset.waiting > 0 and level.limits.max > 0)
     for parent in parents:

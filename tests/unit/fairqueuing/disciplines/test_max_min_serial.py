@@ -1,8 +1,11 @@
 """Max-min shares with one expected end for each queue."""
 
+from time import process_time
+
 import pytest
 
-from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
+from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial, SerialMeter
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from tests.support.discipline_level import Level
 
 SECOND = 10**9
@@ -64,3 +67,41 @@ def test_what_a_queue_used_beyond_its_share_stays_as_demand_until_it_is_paid_bac
     assert level.queueset.deck.queues[0].meters() == {"next_dispatch_w": SECOND << 10, "rho": 1, "virtual_ends": 1}
     level.release(2 * SECOND, second)
     assert level.queueset.deck.queues[0].meters()["virtual_ends"] == 0
+
+
+def meter_with_ends(number: int) -> SerialMeter:
+    meter = SerialMeter(0, GUESS)
+    meter.weight, meter.is_weighted = WEIGHT_ONE, True
+    for place in range(number):
+        meter.end_virtually(meter.kept(1001 + 7 * place), 1)
+    return meter
+
+
+def reweigh(meter: SerialMeter, position: int, weight: int) -> None:
+    former, meter.weight = meter.weight, weight
+    meter.rescale(position, former, weight)
+
+
+def test_ends_are_ahead_by_the_same_work_after_any_number_of_changes_of_the_weight() -> None:
+    meter = meter_with_ends(2)
+    for _ in range(1000):
+        for weight in (3 * WEIGHT_ONE, WEIGHT_ONE // 7, WEIGHT_ONE):
+            reweigh(meter, 1, weight)
+            assert meter.next_end() == 1 + 1000 * WEIGHT_ONE // weight
+    meter.end_virtually(meter.kept(500), 1)
+    assert meter.next_end() == 500
+    reweigh(meter, 100, 2 * WEIGHT_ONE)
+    assert meter.next_end() == 300
+
+
+def test_a_change_of_the_weight_takes_the_same_time_for_any_number_of_ends() -> None:
+    def taken(number: int) -> float:
+        meter = meter_with_ends(number)
+        reweigh(meter, 0, 2 * WEIGHT_ONE)  # the first time, each end is converted
+        began = process_time()
+        for place in range(1000):
+            reweigh(meter, place, (1 + place % 3) * WEIGHT_ONE)
+        return process_time() - began
+
+    few, many = (min(taken(number) for _ in range(3)) for number in (10, 20_000))
+    assert many < 20 * few
