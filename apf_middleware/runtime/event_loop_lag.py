@@ -82,11 +82,6 @@ class EventLoopLag:
         self._is_resting = True
         self._due = self._gap = self._dense_until = self._looks_at = 0
 
-    @property
-    def is_resting(self) -> bool:
-        """True if no probe is due, because no requests come."""
-        return self._is_resting
-
     def quantile(self, fraction: float) -> int:
         """Return the lag of the last seconds in nanoseconds: of this fraction of all moments it was no longer."""
         self.window.forget(self._now())

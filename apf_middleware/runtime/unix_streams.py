@@ -6,10 +6,8 @@ event loop's own streams have neither.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from socket import socket
-from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -23,15 +21,10 @@ __all__ = ["LoopStream", "accept_stream", "connect_stream"]
 class LoopStream(ByteStream):
     """A connection that asyncio reads and writes, as a stream of anyio."""
 
-    def __init__(self, raw: socket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._raw = raw
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
         writer.transport.set_write_buffer_limits(0)  # so that what has been sent isn't lost by closing
-
-    @property
-    def extra_attributes(self) -> Mapping[Any, Callable[[], Any]]:
-        return {SocketAttribute.raw_socket: lambda: self._raw}
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         """Return the next bytes; raise EndOfStream if the peer has closed the connection."""
@@ -92,7 +85,7 @@ async def _loop_stream(raw: socket) -> LoopStream:
     """Return the connection ``raw``, which nothing has been read from."""
     raw.setblocking(False)  # noqa: FBT003 - it takes no keyword
     try:
-        return LoopStream(raw, *await asyncio.open_unix_connection(sock=raw))
+        return LoopStream(*await asyncio.open_unix_connection(sock=raw))
     except BaseException:
         raw.close()
         raise

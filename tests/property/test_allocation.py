@@ -244,9 +244,9 @@ def test_limits_are_the_proportions_rounded_once(total: int, shares: list[LevelS
             assert got.max == 0
             continue
         assert got.nominal == ceil(Fraction(total * level.shares, share_sum))
-        assert got.lendable == round_half_away(got.nominal * level.lendable_percent / 100)
+        assert got.nominal - got.min == round_half_away(got.nominal * level.lendable_percent / 100)
         percent = level.borrowing_percent
-        assert got.borrowing == (total if percent is None else round_half_away(got.nominal * percent / 100))
+        assert got.max - got.nominal == (total if percent is None else round_half_away(got.nominal * percent / 100))
     assert not share_sum or total <= sum(level.nominal for level in limits.values()) <= total + len(shares)
 
 

@@ -53,14 +53,6 @@ class LevelLimits(Value):
         require_integer("min", self.min, least=0, most=self.nominal)
         require_integer("max", self.max, least=self.nominal, most=MOST_AMOUNT)
 
-    @property
-    def lendable(self) -> int:
-        return self.nominal - self.min
-
-    @property
-    def borrowing(self) -> int:
-        return self.max - self.nominal
-
 
 def limits_from_shares(
     seats: int, levels: Mapping[Level, LevelShares], *, strict_upstream: bool = False

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from anyio.abc import ByteStream, SocketAttribute
+from anyio.abc import ByteStream
 
 from apf_middleware.runtime.unix_streams import LoopStream, accept_stream, connect_stream
 
@@ -82,13 +82,6 @@ async def test_what_was_sent_arrives_although_the_connection_is_closed_at_once(t
             await ours.send(bytes(2**21))
             await ours.aclose()
         assert len(heard) == 2**21
-
-
-async def test_the_socket_can_be_asked_for(tmp_path: Path) -> None:
-    async with connected(tmp_path) as streams:
-        for stream in streams:
-            raw = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
-            assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE) == socket.SOCK_STREAM
 
 
 async def test_a_path_where_nobody_listens(tmp_path: Path) -> None:
