@@ -11,8 +11,8 @@ from its value. It doesn't import pydantic, because the algorithm imports this m
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import Annotated, Any, Final, Literal
+from enum import Enum, StrEnum
+from typing import Annotated, Any, Literal
 
 __all__ = [
     "Count",
@@ -29,6 +29,7 @@ __all__ = [
     "ParkedRequest",
     "QueueSetSnapshot",
     "QueueSnapshot",
+    "QueueState",
     "RequestSnapshot",
     "SharingSnapshot",
     "TicketSnapshot",
@@ -80,7 +81,14 @@ Work = Annotated[int, JSONForm("work", type="string", pattern=r"^-?\d+\.\d{8}ss$
 Key = Annotated[Hashable, JSONForm("key", type=["string", "null"])]
 """A key of a gate, which may be anything hashable; in JSON text, or null for None and for an empty key."""
 
-_STATES: Final = ["Open", "Paused", "Closing", "Closed"]
+
+class QueueState(StrEnum):
+    """The state of a named queue at one moment."""
+
+    OPEN = "Open"
+    PAUSED = "Paused"
+    CLOSING = "Closing"
+    CLOSED = "Closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +265,7 @@ class NamedQueueSnapshot:
 
     name: str
     parent: str | None
-    state: Annotated[str, JSONForm(enum=_STATES)]
+    state: Annotated[str, JSONForm(enum=[one.value for one in QueueState])]
     weight: Count
     min: Count
     deserved: Number

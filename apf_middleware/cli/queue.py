@@ -23,9 +23,9 @@ from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths
 from apf_middleware.config import read
 from apf_middleware.config.emit import emit_documents
 from apf_middleware.config.problems import Problems
+from apf_middleware.runtime.queues import QueueAction
 
 __all__ = [
-    "Action",
     "Mode",
     "Strategy",
     "create",
@@ -47,14 +47,6 @@ queues: typer.Typer = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-
-class Action(StrEnum):
-    """Actions on a queue."""
-
-    OPEN = "open"
-    CLOSE = "close"
-    PAUSE = "pause"
 
 
 class Mode(StrEnum):
@@ -187,14 +179,14 @@ def operate(
     server: Server,
     *,
     name: _Name,
-    action: Annotated[Action, typer.Option("--action", "-a", help="What to do.", show_default=False)],
+    action: Annotated[QueueAction, typer.Option("--action", "-a", help="What to do.", show_default=False)],
     mode: Annotated[
         Mode | None, typer.Option(help="Serve waiting requests (drain, the default), or reject them.")
     ] = None,
     output: _FormOption = Form.TEXT,
 ) -> None:
     """Open, close or pause a queue in every worker."""
-    if mode is not None and action is not Action.CLOSE:
+    if mode is not None and action is not QueueAction.CLOSE:
         raise typer.BadParameter("only --action close has a mode", param_hint="--mode")
     body = {} if mode is None else {"mode": mode.value}
     _show_change(server.ask("POST", page("queues", name, action.value), NamedQueueDocument, body), output)

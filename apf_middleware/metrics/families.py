@@ -45,7 +45,7 @@ from apf_middleware.metrics.series import (
     read_widths,
 )
 from apf_middleware.mode import MODES
-from apf_middleware.snapshots import NamedQueueSnapshot
+from apf_middleware.snapshots import NamedQueueSnapshot, QueueState
 
 __all__ = ["FAMILIES", "Family", "Labels", "Point", "Portion", "read_families"]
 
@@ -199,7 +199,6 @@ _SEAT_RATIOS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0
 _REQUEST_RATIOS: Final = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
 _KIND_RATIOS: Final = (0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 _DEMAND_RATIOS: Final = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0, 2.8, 4.0, 6.0)
-_QUEUE_STATES: Final = ("Open", "Paused", "Closing", "Closed")
 FAMILIES: Final[tuple[Family, ...]] = (
     _schema(
         "dispatched_requests_total",
@@ -402,7 +401,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _queue(
         "queue_state",
         "1 for the state that the queue is in, 0 for the other states.",
-        lambda queue: {state: float(queue.state == state) for state in _QUEUE_STATES},
+        lambda queue: {state.value: float(queue.state == state) for state in QueueState},
         "state",
     ),
     _queue("queue_weight", "The queue's shares.", lambda queue: queue.weight, mode="livemax"),

@@ -6,7 +6,8 @@ A named queue *is* a priority level. `NamedQueues` is the interface for the comm
 from apf_middleware.runtime.queues.live import Drift, LiveChanges
 from apf_middleware.runtime.queues.named_queues import NamedQueues
 from apf_middleware.runtime.queues.naming import QueueNaming, UnknownQueue
-from apf_middleware.runtime.queues.states import QueueAction, QueueState
+from apf_middleware.runtime.queues.states import QueueAction
+from apf_middleware.snapshots import QueueState
 
 __all__ = [
     "Drift",

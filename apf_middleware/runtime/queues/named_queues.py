@@ -19,9 +19,9 @@ from apf_middleware.fairqueuing import LevelShares, Reason
 from apf_middleware.runtime.log import log_event
 from apf_middleware.runtime.queues.fields import check_changes, check_name, with_changes
 from apf_middleware.runtime.queues.live import Drift, LiveChanges
-from apf_middleware.runtime.queues.states import ACTIONS, MODES, QueueAction, QueueState, requested_state_of
+from apf_middleware.runtime.queues.states import ACTIONS, MODES, QueueAction, requested_state_of
 from apf_middleware.runtime.queues.status import look_at_queues
-from apf_middleware.snapshots import NamedQueueSnapshot
+from apf_middleware.snapshots import NamedQueueSnapshot, QueueState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

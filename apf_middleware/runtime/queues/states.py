@@ -20,22 +20,14 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from apf_middleware.config.objects import Level
+from apf_middleware.snapshots import QueueState
 
-__all__ = ["ACTIONS", "MODES", "QueueAction", "QueueState", "RequestedState", "requested_state_of", "state_of"]
+__all__ = ["ACTIONS", "MODES", "QueueAction", "RequestedState", "requested_state_of", "state_of"]
 
 RequestedState = Literal["open", "paused", "closed"]
 """The state that an operator requested for a queue; its level stores it as ``state``."""
 
 _ORDER: Final[tuple[RequestedState, ...]] = ("open", "paused", "closed")
-
-
-class QueueState(StrEnum):
-    """The state of a queue at this moment."""
-
-    OPEN = "Open"
-    PAUSED = "Paused"
-    CLOSING = "Closing"
-    CLOSED = "Closed"
 
 
 class QueueAction(StrEnum):
