@@ -1,6 +1,8 @@
-"""The file of the control socket: it is there while a server runs, and gone when a signal has ended it."""
+"""The control socket of real servers: it answers while a server runs, and is gone when a signal has ended it."""
 
+import http.client
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -42,6 +44,15 @@ def wait_for_answers(server: Server, workers: int) -> None:
             answered.add(answer.read())
 
 
+def status_of(path: Path, page: str) -> int:
+    connection = http.client.HTTPConnection("apf", timeout=60)
+    with socket.socket(socket.AF_UNIX) as connection.sock:
+        connection.sock.settimeout(60)
+        connection.sock.connect(str(path))
+        connection.request("GET", page)
+        return connection.getresponse().status
+
+
 @pytest.fixture(params=SERVERS)
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[signal.Signals, tuple[Server, Path]]]:
     """Two servers of a kind, one for each signal, with the directories of their sockets."""
@@ -61,7 +72,9 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[signal
 
 
 @pytest.mark.timeout(300)  # of a busy machine, on which two servers with workers start one after the other
-def test_no_socket_is_left_when_a_signal_has_ended_a_server(pair: dict[signal.Signals, tuple[Server, Path]]) -> None:
+def test_sockets_answer_until_a_signal_has_ended_a_server(pair: dict[signal.Signals, tuple[Server, Path]]) -> None:
+    for _, sockets in pair.values():
+        assert {status_of(path, "/gates") for path in sockets.iterdir()} == {200}
     for number, (server, _) in pair.items():
         server.process.send_signal(number)
     for number, (server, sockets) in pair.items():
