@@ -389,7 +389,7 @@ class PlainLending:
         if not (limit and fits):
             return self._reject(ticket, Reason.CONCURRENCY_LIMIT)
         self._seat(level, ticket)
-        return [ticket.number]
+        return [ticket.number, *self.dispatch()]
 
     def _reject(self, ticket: PlainTicket, reason: Reason) -> list[int]:
         ticket.state, ticket.reason = "rejected", reason

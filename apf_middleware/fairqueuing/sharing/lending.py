@@ -200,6 +200,8 @@ class Lending(Sharing):
 
         The ticket gets seats within its level's min. Beyond the min it gets seats only if none of the waiting levels
         comes before its own level. Otherwise the ticket waits, or is rejected if its level has no queues.
+
+        A ticket that is seated without a queue may change the turns of the levels, so that another ticket fits now.
         """
         queueset = level.queueset
         if not queueset.settings.queues:
@@ -211,8 +213,8 @@ class Lending(Sharing):
         seated = queueset.arrive(now, ticket)
         self._clock = now
         self._note(now, level)
-        if ticket.state is _WAITING and self._scheduler.may_seat():
-            return self._dispatch(now)
+        if (ticket.state is _WAITING or (seated and not queueset.settings.queues)) and self._scheduler.may_seat():
+            return [*seated, *self._dispatch(now)]
         return seated
 
     def abandon(

@@ -511,3 +511,24 @@ def test_a_level_that_drains_has_no_cap() -> None:
     lending.check()
 
     assert seated(tickets) == 5
+
+
+def test_a_request_without_a_queue_that_changes_the_turns_lets_others_have_what_was_saved_up() -> None:
+    """While seats are saved up for a wide request, a newcomer takes one; the rest suffices for another level."""
+    one_queue = QueueSetSettings(3, 1, 1, 20)
+    wanted: Wanted = {
+        "any": (REJECTING, LevelLimits(2, 0, 2)),
+        "narrow": (one_queue, LevelLimits(1, 1, 2)),
+        "wide": (one_queue, LevelLimits(3, 3, 6)),
+        "other": (one_queue, LevelLimits(1, 0, 21)),
+    }
+    lending = Lending(9, wanted)
+    for name, width in (("narrow", 1), ("wide", 3), ("other", 3)):
+        assert all(ticket.is_seated for ticket in arrive(lending, name, work=Work(width)))
+    [wide] = arrive(lending, "wide", work=Work(3))
+    [narrow] = arrive(lending, "narrow")
+    assert (wide.is_waiting, narrow.is_waiting) == (True, True)
+
+    ticket = Ticket("any", 1, Work())
+    assert list(lending.arrive(0, lending.levels["any"], ticket)) == [ticket, narrow]
+    lending.check()
