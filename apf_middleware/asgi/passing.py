@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from apf_middleware.asgi.body import RequestBody
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.asgi.scope import complete_digest
-from apf_middleware.asgi.stream_policy import is_event_stream
+from apf_middleware.asgi.stream_policy import admit_stream, begin_watch, is_event_stream
 from apf_middleware.mode import Mode
 from apf_middleware.propagation.current import CURRENT_CRITICALITY
 from apf_middleware.runtime import Admission, RejectionLog
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Passing"]
 
-_ACCEPTED: Final = frozenset({"websocket.accept", "websocket.http.response.start"})
+_HANDSHAKES: Final = frozenset({"websocket.accept", "websocket.http.response.start"})
 
 
 class Passing:
@@ -63,14 +63,14 @@ class Passing:
         # The app's admission has no seats. In this state it accepts all calls, and they do nothing.
         admission, now = Admission(resolved), self._now()
         admission.arrived_at = admission.seated_at = now
-        begun = self._begin(arrived, now, resolved, scope, deadlines) if self.mode == "observe" else None
+        times = arrived, now
+        begun = self._begin(times, admission, resolved, scope, deadlines) if self.mode == "observe" else None
         request = _UnlimitedRequest(admission) if begun is None else begun
         scope["apf"] = admission
         if body is not None:
             receive, send = body.hand_over(receive, send)
         if isinstance(request, VirtualRequest):
-            _copy_deadline(request.admission, admission)
-            send = _ObservedReply(send, request)
+            send = _ObservedReply(send, admission, request)
         try:
             await app(scope, receive, send)
         except BaseException as error:
@@ -84,25 +84,36 @@ class Passing:
                 body.close()
 
     def _begin(
-        self, arrived: int, now: int, resolved: ResolvedRequest, scope: Scope, deadlines: "RequestDeadlines | None"
+        self,
+        times: tuple[int, int],
+        passing: Admission,
+        resolved: ResolvedRequest,
+        scope: Scope,
+        deadlines: "RequestDeadlines | None",
     ) -> VirtualRequest:
-        """Begin a virtual request; what services further on are told is as in the mode ``on``."""
-        admission = Admission(resolved)
+        """Begin a virtual request; what services further on are told is as in the mode ``on``.
+
+        ``times`` are those of its arrival, and now; ``passing`` is the app's admission.
+        """
+        (arrived, now), admission, policy = times, Admission(resolved), resolved.policy
         if deadlines is not None:
             deadlines.begin(arrived, now, admission, scope)
+            if (deadline := admission.deadline_ns) is not None:
+                passing.set_deadline(deadline, admission.latest_start_ns or deadline)
         if resolved.criticality is not None:
             CURRENT_CRITICALITY.set(resolved.criticality)
         if resolved.digest is not None:
             admission.show(complete_digest(resolved.digest, scope), scope)
-        return self._virtual.begin(now, admission)
+        if policy is not None and admission.reason is None:
+            admit_stream(now, admission, policy, scope)
+            passing.stream = admission.stream
+            begin_watch(passing, policy)
+        virtual = self._virtual.begin(now, admission)
+        passing.pass_with(virtual)
+        return virtual
 
     def __repr__(self) -> str:
         return f"<Passing in the mode {self.mode}>"
-
-
-def _copy_deadline(virtual: Admission, admission: Admission) -> None:
-    if (deadline := virtual.deadline_ns) is not None:
-        admission.set_deadline(deadline, virtual.latest_start_ns or deadline)
 
 
 class _UnlimitedRequest:
@@ -127,10 +138,11 @@ class _UnlimitedRequest:
 class _ObservedReply:
     """The ``send`` of an app: it adds headers, and notes failures and that a virtual request becomes a stream."""
 
-    __slots__ = ("_headers", "_send", "_virtual")
+    __slots__ = ("_admission", "_headers", "_send", "_virtual")
 
-    def __init__(self, send: Send, virtual: VirtualRequest) -> None:
+    def __init__(self, send: Send, admission: Admission, virtual: VirtualRequest) -> None:
         self._send = send
+        self._admission = admission
         resolved = virtual.admission.destination
         assert isinstance(resolved, ResolvedRequest)
         self._headers: Headers = resolved.headers_at_once if virtual.admission.is_seated else resolved.headers
@@ -138,19 +150,27 @@ class _ObservedReply:
 
     async def __call__(self, message: Message) -> None:
         kind = message["type"]
-        admission = self._virtual.admission
         if kind == "http.response.start":
             if message["status"] >= 500:
                 self._virtual.fail(message["status"])
             headers = list(message.get("headers", ()))
             message = {**message, "headers": [*headers, *self._headers]}
-            if any(name.lower() == b"content-type" and is_event_stream(value) for name, value in headers):
-                self._become_stream(admission)
-        elif kind in _ACCEPTED:
+            is_stream = any(name.lower() == b"content-type" and is_event_stream(value) for name, value in headers)
+            self._begin_response(is_stream=is_stream)
+        elif kind in _HANDSHAKES:
             message = {**message, "headers": [*message.get("headers", ()), *self._headers]}
-            self._become_stream(admission)
+            if kind == "websocket.accept":
+                self._begin_response(is_stream=True)
+            elif message["status"] >= 500:
+                self._virtual.fail(message["status"])
         await self._send(message)
 
-    def _become_stream(self, admission: Admission) -> None:
-        if admission.destination.runtime.streams.settings.release_at_start:
-            self._virtual.finish()
+    def _begin_response(self, *, is_stream: bool) -> None:
+        """Release the virtual seats if the response is a stream; otherwise stop counting the request as one."""
+        admission = self._admission
+        stream = admission.stream
+        if is_stream or (stream is not None and stream.watches):
+            if admission.destination.runtime.streams.settings.release_at_start:
+                admission.release()
+        elif stream is not None and self._virtual.lasted_ns is None:
+            stream.leave()

@@ -43,6 +43,7 @@ __all__ = [
     "AdmissionRecord",
     "Destination",
     "RequestObservation",
+    "VirtualSeats",
     "Wakeable",
 ]
 
@@ -50,7 +51,7 @@ MOST_CHARGED: Final = 10_000
 """No request is billed for more seats than this."""
 
 NO_SCOPE: Final[Mapping[str, Any]] = MappingProxyType({})
-"""The scope of destinations that no gate looks at."""
+"""The scope of a request that no gate looks at."""
 
 _NEW: Final = TicketState.NEW
 _WAITING: Final = TicketState.WAITING
@@ -71,6 +72,18 @@ class AdmissionRecord(Value):
     waited: float
     reason: "Reason | None"
     flow_weight: float = 1
+
+
+class VirtualSeats(Protocol):
+    """The seats that a request would have, which has passed because its server only observes."""
+
+    def release(self, stream: Stream) -> None:
+        """Give the seats back before the response has ended, if there is a place for the ``stream``."""
+        ...
+
+    def charge(self, seats: float) -> bool:
+        """Bill the flow for ``seats``; return False if the seats have been given back already."""
+        ...
 
 
 class Wakeable(Protocol):
@@ -223,6 +236,7 @@ class Admission(Ticket):
         "_predicted_wait",
         "_revocation",
         "_shown",
+        "_virtual",
         "destination",
         "queued_width",
         "refusal",
@@ -243,6 +257,7 @@ class Admission(Ticket):
     _predicted_wait: int
     _revocation: Revocation
     _shown: "tuple[RequestDigest | None, Mapping[str, Any]]"
+    _virtual: VirtualSeats
     refusal: "Refusal | None"
 
     def __init__(self, destination: Destination) -> None:
@@ -372,6 +387,8 @@ class Admission(Ticket):
         # First take a place among the streams. A request with neither seats nor such a place would not be limited.
         if self.state is _SEATED and self.long_term().enter():
             self.destination.controller.release(self, long_lived=True)
+        elif self.state is _NEW and (virtual := self._virtual_seats()) is not None:
+            virtual.release(self.long_term())
         return self.state is not _SEATED
 
     def charge(self, seats: int | float) -> bool:  # noqa: PYI041 - a float would hide a bool in the compiled build
@@ -382,9 +399,18 @@ class Admission(Ticket):
         if require_amount("seats", seats) > MOST_CHARGED:
             raise InvalidValueError("seats", seats, f"it must be at most {MOST_CHARGED}")
         if self.state is not _SEATED:
-            return False
+            virtual = self._virtual_seats()
+            return virtual is not None and virtual.charge(seats)
         self.destination.controller.charge(self, seats)
         return True
+
+    def pass_with(self, virtual: VirtualSeats) -> None:
+        """Let the request pass without seats, and tell ``virtual`` what the app does with those that it would have."""
+        self._virtual = virtual
+
+    def _virtual_seats(self) -> VirtualSeats | None:
+        found: VirtualSeats | None = getattr(self, "_virtual", None)
+        return found
 
     def watch(self, resource: str, namespace: str = "", name: str = "", *, api_group: str = "") -> "Watch":
         """Record that the client of this request is notified of changes (a *watch*).

@@ -3,16 +3,22 @@
 So a server shows what its configuration would do, without doing it. A virtual request waits in the queue of its flow
 until it gets seats, and then holds them for as long as the real one has run, or still runs. So all that is counted is
 as if requests were limited, with one difference: the real requests run all at once, and may take longer for that.
+
+What the app does with the seats that it doesn't have is done with the virtual ones: `Admission.release` gives them back
+after the time for which the real request had run, and `Admission.charge` bills them.
 """
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.deadlines import Deadlines
+
+if TYPE_CHECKING:
+    from apf_middleware.runtime.open_streams import Stream
 
 __all__ = ["VirtualRequest", "VirtualRequests"]
 
@@ -21,16 +27,31 @@ _WAITING: Final = TicketState.WAITING
 
 
 class VirtualRequest:
-    """One request that has begun at ``began_at``; ``lasted_ns`` is None while it runs."""
+    """One request that has begun at ``began_at``; ``lasted_ns`` is None while it runs and needs its seats.
 
-    __slots__ = ("_failure", "_requests", "admission", "began_at", "lasted_ns")
+    It ``is_long_lived`` if it has given its seats back before its response has ended.
+    """
+
+    __slots__ = (
+        "_charged",
+        "_failure",
+        "_requests",
+        "_stream",
+        "admission",
+        "began_at",
+        "is_long_lived",
+        "lasted_ns",
+    )
 
     def __init__(self, admission: Admission, began_at: int, requests: "VirtualRequests") -> None:
         self.admission: Admission = admission
         self.began_at: int = began_at
         self.lasted_ns: int | None = None
         self._requests = requests
+        self.is_long_lived: bool = False
         self._failure: tuple[int, bool] | None = None
+        self._charged: float | None = None
+        self._stream: Stream | None = admission.stream  # its place among the streams, if it may become one
 
     def wake(self) -> None:
         """Note that the virtual wait is over."""
@@ -50,9 +71,32 @@ class VirtualRequest:
             self.admission.fail(status, aborted=aborted)
 
     def finish(self) -> None:
-        """Note that the real request has ended, or has become a stream; further calls do nothing."""
+        """Note that the real request needs its seats no longer; further calls do nothing."""
         if self.lasted_ns is None:
             self._requests.note_finished(self)
+
+    def release(self, stream: "Stream") -> None:
+        """Give the seats back before the response has ended, if there is a place for the ``stream``."""
+        if self.lasted_ns is None and self.admission.reason is None and stream.enter():
+            self._stream, self.is_long_lived = stream, True
+            self.finish()
+
+    def leave_streams(self) -> None:
+        """Give the place among the streams back, because the request would have been rejected."""
+        if self._stream is not None:
+            self._stream.leave()
+
+    def charge(self, seats: float) -> bool:
+        """Bill the flow for ``seats``; return False if the seats have been given back already."""
+        if self.lasted_ns is None:
+            self._charged = seats
+        return self.lasted_ns is None
+
+    def settle(self) -> None:
+        """Bill the flow as the app has said, and count the failure, if there is one; the seats are given back next."""
+        if self._charged is not None:
+            self.admission.charge(self._charged)
+        self.count_failure()
 
 
 class VirtualRequests:
@@ -87,8 +131,12 @@ class VirtualRequests:
             else:
                 self._deadlines(limit_ns).begin(request, now)
         elif admission.reason is not None:
-            self._on_rejected(admission)
+            self._note_rejected(request)
         return request
+
+    def _note_rejected(self, request: VirtualRequest) -> None:
+        request.leave_streams()
+        self._on_rejected(request.admission)
 
     def note_woken(self, request: VirtualRequest) -> None:
         """Note the end of a virtual wait."""
@@ -97,7 +145,7 @@ class VirtualRequests:
         self._deadlines(admission.destination.runtime.wait_limit_ns).end(request)
         if admission.state is not _SEATED:
             if admission.reason is not None:
-                self._on_rejected(admission)
+                self._note_rejected(request)
         elif request.lasted_ns is not None:
             self._schedule(admission.seated_at + request.lasted_ns, request)
 
@@ -141,8 +189,8 @@ class VirtualRequests:
         if admission.state is _WAITING:
             controller.abandon(admission, Reason.DEADLINE)
         elif admission.state is _SEATED and request.lasted_ns is not None:
-            request.count_failure()
-            controller.release(admission)
+            request.settle()
+            controller.release(admission, long_lived=request.is_long_lived)
             if admission.destination.gates:
                 controller.release_leases(admission)
 

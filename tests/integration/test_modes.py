@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,7 +87,7 @@ async def test_requests_without_seats_have_an_admission(mode: Mode) -> None:
         found.append(admission)
         assert (admission.level, admission.seats, admission.waited) == ("crowd", 0, 0)
         assert admission.has_passed
-        assert not admission.charge(7)
+        assert admission.charge(7) is (mode == "observe")
         admission.watch("orders")
         assert admission.release()
         assert not admission.revocable().is_set()
@@ -193,6 +194,70 @@ async def test_virtual_streams_give_their_seats_back_when_their_response_begins(
         ends.set()
         for stream in streams:
             await stream.end()
+
+
+async def test_seats_that_the_app_gives_back_early_are_given_back_virtually() -> None:
+    given_back, end = anyio.Event(), anyio.Event()
+
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        if scope["path"] == "/early":
+            assert scope["apf"].charge(3)
+            assert scope["apf"].release()
+            assert not scope["apf"].charge(7), "the seats have been given back"
+            given_back.set()
+            await end.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async with anyio.create_task_group() as tasks:
+        middleware = APFMiddleware(app, in_mode("observe"))
+        runtime = middleware.service.controller.levels["crowd"]
+        early = Exchange(middleware, http_scope("/early"), tasks).body().start()
+        await given_back.wait()
+        assert (runtime.shared.snapshot().seats_in_use, runtime.streams.open) == (0, 1)
+        await Exchange(middleware, http_scope("/other"), tasks).body().start().end()
+        end.set()
+        assert (await early.end()).status == 200
+        counters = runtime.schema_counters["everybody"]
+        assert (sum(counters.executions.counts), sum(counters.streams.counts)) == (1, 1)
+        assert runtime.streams.open == 0
+        middleware.service.controller.sharing.check()
+
+
+@pytest.mark.parametrize("path", ["/socket", "/events"])
+async def test_a_stream_too_many_is_counted_as_rejected_and_runs(path: str) -> None:
+    end = anyio.Event()
+
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.accept"})
+        else:
+            kind = [(b"content-type", b"text/event-stream")]
+            await send({"type": "http.response.start", "status": 200, "headers": kind})
+        await end.wait()
+        if scope["type"] == "http":
+            await send({"type": "http.response.body"})
+
+    def open_one() -> Exchange:
+        scope = websocket_scope("/") if path == "/socket" else http_scope("/", headers={"accept": "text/event-stream"})
+        exchange = Exchange(middleware, scope, tasks)
+        exchange.deliver({"type": "websocket.connect"} if path == "/socket" else {"type": "http.request"})
+        return exchange.start()
+
+    async with anyio.create_task_group() as tasks:
+        middleware = APFMiddleware(app, in_mode("observe"))
+        runtime = middleware.service.controller.levels["crowd"]
+        runtime.streams.adopt(replace(runtime.streams.settings, max_open=1))
+        streams = [open_one(), open_one()]
+        await settle()
+        assert [len(stream.sent) for stream in streams] == [1, 1], "both run"
+        assert runtime.schema_counters["everybody"].rejected[Reason.STREAM_LIMIT] == 1
+        assert (runtime.streams.open, runtime.shared.snapshot().seats_in_use) == (1, 0)
+        end.set()
+        for stream in streams:
+            await stream.end()
+        assert runtime.streams.open == 0
+        runtime.streams.check()
 
 
 async def test_requests_fail_as_if_they_were_limited() -> None:

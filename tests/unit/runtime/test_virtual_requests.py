@@ -235,3 +235,39 @@ def test_the_end_of_the_mode_frees_the_seats_of_requests_that_have_ended() -> No
     assert waits.admission.state is TicketState.RELEASED
     world.run()
     world.controller.sharing.check()
+
+
+def test_seats_that_are_given_back_early_while_the_wait_lasts_are_held_for_as_long_as_the_real_ones() -> None:
+    world = World(configuration("equal-serial", seats=1))
+    first, second = world.begin(), world.begin()
+    streams = second.admission.destination.runtime.streams
+    passing = world.ask()
+    passing.pass_with(second)
+    world.run(10 * MS)
+    assert passing.charge(2)
+    assert passing.release()
+    assert streams.open == 1
+    world.run(30 * MS)
+    first.finish()
+    world.run(39 * MS)
+    assert second.admission.is_seated
+    world.run(41 * MS)
+    assert second.admission.state is TicketState.RELEASED
+    assert sum(second.admission.destination.counters.streams.counts) == 1
+    world.controller.sharing.check()
+
+
+def test_one_that_would_have_been_rejected_has_no_place_among_the_streams() -> None:
+    world = World(configuration("equal-serial", seats=1))
+    first, second = world.begin(), world.begin()
+    streams = second.admission.destination.runtime.streams
+    passing = world.ask()
+    passing.pass_with(second)
+    assert passing.release()
+    assert streams.open == 1
+    world.run(100 * MS)
+    assert second.admission.reason is Reason.TIME_OUT
+    assert streams.open == 0
+    assert passing.release()
+    assert streams.open == 0
+    first.finish()
