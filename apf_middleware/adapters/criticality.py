@@ -54,8 +54,7 @@ class CriticalityHeaders:
 
     def tell(self, request: OutgoingRequest) -> None:
         """Tell the criticality with a request: a hook of `httpx.Client`."""
-        for name, value in self.headers(request.headers).items():
-            request.headers[name] = value
+        request.headers.update(self.headers(request.headers))
 
     async def tell_async(self, request: OutgoingRequest) -> None:
         """Tell the criticality with a request: a hook of `httpx.AsyncClient`."""
