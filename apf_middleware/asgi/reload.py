@@ -295,7 +295,7 @@ class Watcher:
         MissingExtraError: the package watchfiles is not installed.
     """
 
-    __slots__ = ("_changed", "_look", "_sources", "_stop", "_thread", "_watch")
+    __slots__ = ("_look", "_sources", "_stop", "_thread", "_watch")
 
     def __init__(self, sources: Sequence[str | PathLike[str]]) -> None:
         _require_sources(sources, "watch", value=True)
@@ -308,14 +308,13 @@ class Watcher:
         self._look = self._seen()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._changed: Callable[[], object] | None = None
 
     def start(self, changed: Callable[[], object]) -> None:
         """Begin to watch, and call ``changed`` also for changes since the watcher was constructed."""
         self.stop()
         # A new event for each thread. `stop` doesn't wait, so an older thread may still run, and must find its own
         # event set.
-        self._stop, self._changed = threading.Event(), changed
+        self._stop = threading.Event()
         self._thread = threading.Thread(
             target=self._run, args=(self._stop, changed), name="apf: watch the configuration", daemon=True
         )
