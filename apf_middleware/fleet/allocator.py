@@ -77,6 +77,8 @@ class Allocator:
         self.total: FleetTotal | None = None
         self._claimed = budget.seats  # the number of seats of which the levels' claims are
         self._tolerated = budget.seats  # while requests end that had seats of a larger total
+        self._owed = 0  # the debts of all accounts
+        self._first_lapse = now  # no lease ends before
         self._expected = None if expected is None else set(expected)
         self._budgets: dict[str, Budget] = {}  # by configuration
         self._reported = 0  # the seats that members had when they reported for the first time
@@ -92,7 +94,7 @@ class Allocator:
     @property
     def debt(self) -> int:
         """The most seats that all members may be using, known or not."""
-        return self._set_aside + sum(account.debt for account in self.accounts.values())
+        return self._set_aside + self._owed
 
     @property
     def _set_aside(self) -> int:
@@ -115,10 +117,14 @@ class Allocator:
         lease_until = now + self._lease_ns + self._margin_ns
         account = self.accounts.get(report.member)
         if account is None:
-            self.accounts[report.member] = MemberAccount(report, now, lease_until, self._floor)
+            account = self.accounts[report.member] = MemberAccount(report, now, lease_until, self._floor)
+            self._first_lapse = min(self._first_lapse, lease_until)
+            self._owed += account.debt
             self._reported += max(report.seats, self._floor)
         else:
+            self._owed -= account.debt
             account.receive(report, self.epoch, now, lease_until)
+            self._owed += account.debt
         if report.budget is not None:
             self._budgets[report.configuration] = report.budget
         self.board.merge(report.notices)
@@ -128,7 +134,7 @@ class Allocator:
     def leave(self, now: int, member: str) -> None:
         """Forget a member that has certainly ended, with all its requests."""
         self._pass_time(now)
-        self.accounts.pop(member, None)
+        self._close(member)
         if self._expected is not None:
             self._expected.discard(member)
 
@@ -137,8 +143,16 @@ class Allocator:
         self._tolerated = max(self.budget.seats, min(self._tolerated, debt))
         self.overshoot += max(0, debt - self._tolerated) * (now - self._now)
         self._now = now
-        for name in [name for name, account in self.accounts.items() if now >= account.lease_until]:
-            del self.accounts[name]
+        if now >= self._first_lapse:
+            for name in [name for name, account in self.accounts.items() if now >= account.lease_until]:
+                self._close(name)
+            leases = (account.lease_until for account in self.accounts.values())
+            self._first_lapse = min(leases, default=now + self._lease_ns)
+
+    def _close(self, member: str) -> None:
+        account = self.accounts.pop(member, None)
+        if account is not None:
+            self._owed -= account.debt
 
     def divide(self, now: int, asking: Collection[str]) -> dict[str, Grant]:
         """Return the grants to be sent now: to members whose seats change, and to those that are ``asking``.
@@ -220,7 +234,7 @@ class Allocator:
         granted = {name: min(target, live[name].seats) for name, target in targets.items()}
         free = self.budget.seats - self.debt
         if self.is_learning(now):
-            free = min(free, self._reported - sum(account.debt for account in live.values()))
+            free = min(free, self._reported - self._owed)
         if free < 0:
             return granted  # requests have outlived a lease, or the budget has become smaller
         below = [name for name, target in targets.items() if target > live[name].seats]
@@ -235,7 +249,9 @@ class Allocator:
 
     def _grant(self, account: MemberAccount, seats: int) -> Grant:
         name = account.report.member
+        self._owed -= account.debt
         sequence = account.grant(seats)
+        self._owed += account.debt
         share = self.shares.members[name]
         return Grant(
             self.epoch,

@@ -275,6 +275,15 @@ class SimulatedAllocator:
         asking, self.asking = self.asking, set()
         for name, grant in self.pure.divide(now, asking).items():
             world.send(world.deliver_grant, grant, name)
+        self.check(now)
+
+    def check(self, now: int) -> None:
+        """Raise AssertionError unless the debts are those of the accounts, and all ended leases are noticed."""
+        pure = self.pure
+        unknown = max(0, self.world.most_members - len(pure.accounts))
+        owed = sum(account.debt for account in pure.accounts.values()) + self.world.floor * unknown
+        assert pure.debt == owed, f"{pure!r} counts a debt of {pure.debt}, but it is {owed}"
+        assert all(account.lease_until > now for account in pure.accounts.values()), f"{pure!r} keeps ended leases"
 
 
 class FleetWorld:
