@@ -408,8 +408,8 @@ class Queue:
         assert self.waiting_work == sum(ticket.total_work for ticket in tickets), f"waiting work of {self!r}"
         assert self.newest is (tickets[-1] if tickets else None), f"the end of {self!r}"
         assert all(ticket.queue is self and ticket.is_waiting for ticket in tickets), f"foreign tickets in {self!r}"
-        counts = Counter(ticket.entropy for ticket in tickets)
-        assert self._by_flow is None or self._by_flow == counts, f"tickets of {self!r} by flow"
+        counts = self._by_flow
+        assert counts is None or counts == Counter(ticket.entropy for ticket in tickets), f"tickets of {self!r} by flow"
 
     def __repr__(self) -> str:
         return (
