@@ -143,6 +143,21 @@ class Unweighted(DelegatingDiscipline, of=EqualSerial):
 Unweighted.is_weighted = False
 
 
+@pytest.mark.parametrize(("rounds", "least", "most"), [(2, 0.93, 1.0), (8, 0.4, 0.75)])
+def test_a_heavy_flow_of_wide_requests_gets_nearly_its_weight_unless_others_pass_in_many_rounds(
+    discipline: type[Discipline[Any]], rounds: int, least: float, most: float
+) -> None:
+    """The bound of what documentation says of back-fill; with eight rounds it is a control that is unfair."""
+    settings = QueueSetSettings(12, 64, 1, 1000, exact=16, backfill=rounds)
+    # each third flow has requests of the same durations
+    weights, widths = {0: 5, 3: 1}, {0: 5, 3: 1}
+    load = WeightedLoad(QueueSet(settings, discipline=discipline), weights, 1, widths=widths)
+    load.run(10**10)
+
+    wide = load.measure(60 * 10**9)[0]
+    assert least <= wide <= most + 0.02
+
+
 def test_the_control_is_unfair() -> None:
     load = WeightedLoad(queueset(Unweighted), FLOWS[0], 1)
     load.run(10**10)

@@ -13,7 +13,6 @@ __all__ = ["LONGEST", "SEATS", "WeightedLoad", "weighted_settings"]
 
 _MS: Final = 10**6
 _LENGTHS: Final = 4
-_WORK: Final = (Work(1), Work(2))
 SEATS: Final = 6
 LONGEST: Final = _LENGTHS * 25 * _MS
 """The nanoseconds of the longest request."""
@@ -28,9 +27,16 @@ class WeightedLoad:
     """Flows that keep a backlog at one queue set, of 30 requests or as told; ``used`` are their seat-nanoseconds."""
 
     def __init__(
-        self, queueset: QueueSet, weights: Mapping[int, float], seed: int, backlogs: Mapping[int, int] | None = None
+        self,
+        queueset: QueueSet,
+        weights: Mapping[int, float],
+        seed: int,
+        backlogs: Mapping[int, int] | None = None,
+        widths: Mapping[int, int] | None = None,
     ) -> None:
         self.queueset = queueset
+        self.widths = widths or {flow: 1 + flow % 2 for flow in weights}
+        self.work = {flow: Work(width) for flow, width in self.widths.items()}
         self.weights = dict(weights)
         self.random = random.Random(seed)
         self.now = 0
@@ -42,7 +48,7 @@ class WeightedLoad:
                 self.arrive(flow)
 
     def arrive(self, flow: int) -> None:
-        ticket = Ticket(str(flow), flow, _WORK[flow % 2], round(self.weights[flow] * WEIGHT_ONE))
+        ticket = Ticket(str(flow), flow, self.work[flow], round(self.weights[flow] * WEIGHT_ONE))
         self.begin(self.queueset.arrive(self.now, ticket))
 
     def begin(self, seated: Sequence[Ticket]) -> None:
