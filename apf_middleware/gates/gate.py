@@ -185,7 +185,7 @@ class ParkDecision:
 # Terms
 
 OnError = Literal["admit", "reject", "backoff"]
-ReleaseAt = Literal["response", "headers"]
+ReleaseAt = Literal["response", "headers", "seats"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +194,10 @@ class Terms:
 
     ``status`` is the status of the gate's rejections, and ``on_error`` the answer when the gate itself fails. At most
     ``max_parked`` requests wait for the gate; if it is None, half of the length limit in each queue, for all gates
-    together. ``release`` says when a lease is given back: at the end of the response, or when its headers are sent. If
-    no event has come for ``flush_ns``, the gate is asked again; None means a tenth of the request's wait limit, at most
-    a second. ``poll_ns`` is for gates without events: the first pause after which the gate is asked again.
+    together. ``release`` says when a lease is given back: at the end of the response, when its headers are sent, or
+    with the seats of the request, which a stream gives back when it begins. If no event has come for ``flush_ns``, the
+    gate is asked again; None means a tenth of the request's wait limit, at most a second. ``poll_ns`` is for gates
+    without events: the first pause after which the gate is asked again.
     """
 
     status: int = 503
@@ -212,8 +213,8 @@ class Terms:
         require_integer("status", self.status, least=400, most=599)
         if self.on_error not in {"admit", "reject", "backoff"}:
             raise InvalidValueError("on_error", self.on_error, "it must be admit, reject or backoff")
-        if self.release not in {"response", "headers"}:
-            raise InvalidValueError("release", self.release, "it must be response or headers")
+        if self.release not in {"response", "headers", "seats"}:
+            raise InvalidValueError("release", self.release, "it must be response, headers or seats")
         for name in ("max_parked", "flush_ns", "poll_ns"):
             value = getattr(self, name)
             if value is not None:

@@ -150,12 +150,12 @@ class GatedSharing:
     def release(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
         """Release the seats and leases of ``ticket``.
 
-        If its response continues, only leases with ``release: headers`` are released.
+        If its response continues, the leases with ``release: response`` aren't released.
         """
 
         def step() -> Sequence[Ticket]:
             # leases first, because the request that gets the seats may need them
-            self.scheduler.release(now, ticket, early=self._is_early(ticket))
+            self.scheduler.release(now, ticket, "seats" if self._is_early(ticket) else "response")
             return self.sharing.release(now, level, ticket)
 
         seated = self._run(now, step)
@@ -167,7 +167,8 @@ class GatedSharing:
 
     def release_leases(self, now: int, ticket: Ticket, *, early: bool = False) -> Sequence[Ticket]:
         """Release the leases of ``ticket``, but not its seats."""
-        return self.settle(now) if self.scheduler.release(now, ticket, early=early) else _NO_TICKETS
+        had_leases = self.scheduler.release(now, ticket, "headers" if early else "response")
+        return self.settle(now) if had_leases else _NO_TICKETS
 
     def conclude(self, now: int, check: Check, answer: object) -> Sequence[Ticket]:
         """Apply the answer of an asynchronous gate; return the tickets that were seated."""

@@ -41,7 +41,7 @@ class HeadroomGate(Gate):
         clock: Callable[[], int],
     ) -> None:
         # Requests that wait here are bounded by the lengths of their queues, as if there were no gate.
-        terms = Terms(status=429, max_parked=2**31, poll_ns=20_000_000)
+        terms = Terms(status=429, max_parked=2**31, poll_ns=20_000_000, release="seats")
         super().__init__(name, terms)
         self.headroom: Headroom = headroom
         self._expected_ns = expected_ns

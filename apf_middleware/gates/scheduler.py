@@ -31,7 +31,7 @@ from typing import Any, Final, Protocol
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import SharedLevel, Ticket
-from apf_middleware.gates.gate import Gate, GateRequest, ParkDecision, Reject
+from apf_middleware.gates.gate import Gate, GateRequest, ParkDecision, Reject, ReleaseAt
 from apf_middleware.gates.leases import Leases, SlotTable
 from apf_middleware.gates.orders import FairOrder
 from apf_middleware.gates.slot import (
@@ -52,6 +52,11 @@ __all__ = ["GateScheduler", "Unpark"]
 _SECOND: Final = 10**9
 _NO_GATES: Final[tuple[str, ...]] = ()
 _NO_TICKETS: Final[tuple[Ticket, ...]] = ()
+_ENDING: Final[dict[ReleaseAt, frozenset[ReleaseAt]]] = {
+    "headers": frozenset({"headers"}),
+    "seats": frozenset({"headers", "seats"}),
+    "response": frozenset({"headers", "seats", "response"}),
+}
 
 
 def _middle() -> float:
@@ -188,19 +193,19 @@ class GateScheduler:
         self._leases.undo(now, acquisition)
         return acquisition
 
-    def release(self, now: int, ticket: Ticket, *, early: bool = False) -> bool:
-        """Give back the leases of ``ticket``, which has ended; return whether there were any.
+    def release(self, now: int, ticket: Ticket, at: ReleaseAt = "response") -> bool:
+        """Give back the leases of ``ticket`` that end now; return whether there were any.
 
-        If ``early``, its response has only begun: give back only the leases of gates with ``release: headers``.
+        It has ended, or, according to ``at``, has only sent its headers or given its seats back.
         """
         acquisition, had_leases = self._acquisitions.get(ticket), False
         if acquisition is None:
             return False
         for need in acquisition.needs:
-            if need.lease is not None and not (early and need.gate.terms.release == "response"):
+            if need.lease is not None and need.gate.terms.release in _ENDING[at]:
                 self._leases.give_back(now, need, need.gate.release)
                 had_leases = True
-        if not early:
+        if at == "response":
             del self._acquisitions[ticket]
             acquisition.stage = AcquisitionStage.ENDED
         return had_leases

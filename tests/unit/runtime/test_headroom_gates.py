@@ -108,3 +108,19 @@ def test_a_request_without_a_digest_is_not_short() -> None:
 
     assert admission.is_seated
     assert gate(world).used("long") == 1
+
+
+def test_streams_that_have_given_their_seats_back_use_no_headroom() -> None:
+    world = learned()
+    end(world, ask(world, "/short"))
+    streams = [ask(world, "/long") for _ in range(2)]
+    assert not ask(world, "/long").is_seated
+    for stream in streams:
+        assert stream.release()
+    assert gate(world).used("long") == 1, "the request that waited has a seat now"
+
+    typical_ns = gate(world).headroom.typical_ns
+    world.time += 3600 * 1000 * MS
+    for stream in streams:
+        world.controller.release_leases(stream)
+    assert gate(world).headroom.typical_ns <= typical_ns, "streams last for long without seats"
