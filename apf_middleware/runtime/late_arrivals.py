@@ -45,8 +45,9 @@ class LateArrivals:
         self.waited_ns: Counter[str] = Counter()
 
     def adopt(self, mode: PredictionMode) -> None:
-        """Put another mode in force; requests that wait aren't judged again."""
+        """Put a mode in force after a reload; requests that wait aren't judged again."""
         self._mode = mode
+        self.prediction.forget_removed()
 
     def reject(self, now: int, admission: Admission) -> bool:
         """Return whether a request that has just begun to wait is to be rejected; otherwise follow its wait."""

@@ -80,15 +80,20 @@ class WaitPrediction:
             drain.serve(now, work)
         if not drain.waiting:
             level.close(queue)
-            if not level.drains and runtime.shared.is_over:
-                del self._levels[runtime]  # a level that has been deleted
+            if not level.drains and (runtime.shared.is_over or runtime.shared.is_draining):
+                del self._levels[runtime]  # a level that has been deleted, or removed by a reload
+
+    def forget_removed(self) -> None:
+        """Forget the levels that a reload has removed, unless requests still wait there."""
+        for runtime in [one for one, level in self._levels.items() if one.shared.is_draining and not level.drains]:
+            del self._levels[runtime]
 
     def _duration_ns(self, admission: Admission) -> int:
         known = self._costs.guess(admission.destination.route)
         return 0 if known is None else int(known.duration_ns)
 
     def __repr__(self) -> str:
-        return f"<WaitPrediction: {len(self._joined)} requests wait>"
+        return f"<WaitPrediction: {len(self._joined)} requests wait, {len(self._levels)} levels>"
 
 
 def _next_seat_ns(typical_ns: int, seats: int, others: int, width: int) -> int:

@@ -18,13 +18,13 @@ spec: {{seats: {seats}, defaults: none, deadlines: {{prediction: "{mode}"}}}}
 ---
 apiVersion: apf/v1
 kind: PriorityLevel
-metadata: {{name: web}}
+metadata: {{name: "{level}"}}
 spec: {{shares: 1000, waitLimit: 15s, queuing: {{queues: exact, queueLengthLimit: 10000}}}}
 ---
 apiVersion: apf/v1
 kind: FlowSchema
 metadata: {{name: all}}
-spec: {{level: web, distinguisher: {{source: user}}, rules: [{{httpRules: [{{}}]}}]}}
+spec: {{level: "{level}", distinguisher: {{source: user}}, rules: [{{httpRules: [{{}}]}}]}}
 """
 
 
@@ -40,9 +40,9 @@ class DeadlineArrivals:
         self.seats = seats
         self.controller = Controller(self.configure(mode), costs=self.costs, now=lambda: self.now)
 
-    def configure(self, mode: str) -> Configuration:
-        """Return the configuration with this mode of predictions."""
-        return load_text(_TEXT.format(seats=self.seats, mode=mode))
+    def configure(self, mode: str, level: str = "web") -> Configuration:
+        """Return the configuration with this mode of predictions, and with this name of the level."""
+        return load_text(_TEXT.format(seats=self.seats, mode=mode, level=level))
 
     @property
     def late(self) -> LateArrivals:

@@ -62,7 +62,8 @@ class DurationSampler:
             del rows[::2]
         found = DurationSamples(
             self._rejected,
-            tuple([zlib.crc32(route.encode()) for route, _, _, _ in rows]),
+            # well-formed requests have no surrogates, and an ill-formed one must not end the member's reports
+            tuple([zlib.crc32(route.encode("utf-8", "surrogatepass")) for route, _, _, _ in rows]),
             tuple([duration for _, duration, _, _ in rows]),
             tuple([max(0, now - ended) for _, _, ended, _ in rows]),
             tuple([outcome for _, _, _, outcome in rows]),

@@ -43,12 +43,12 @@ def test_other_flows_count_only_by_their_shares() -> None:
 def test_queues_without_waiting_requests_are_forgotten() -> None:
     server = DeadlineArrivals()
     running, first, second = server.fill(waiting=2)
-    assert repr(server.late.prediction) == "<WaitPrediction: 2 requests wait>"
+    assert repr(server.late.prediction) == "<WaitPrediction: 2 requests wait, 1 levels>"
 
     server.controller.abandon(first, Reason.CANCELLED)
     server.controller.release(running)
     assert second.is_seated
-    assert repr(server.late.prediction) == "<WaitPrediction: 0 requests wait>"
+    assert repr(server.late.prediction) == "<WaitPrediction: 0 requests wait, 1 levels>"
     assert server.arrive().predicted_wait_ns == 100 * MS
 
 
@@ -58,4 +58,19 @@ def test_requests_that_never_joined_are_ignored() -> None:
     place = Classification("all", "web", "flow", 1)
     prediction.leave(0, Admission(server.controller.destination(place, Work())), is_seated=True)
 
-    assert repr(prediction) == "<WaitPrediction: 0 requests wait>"
+    assert repr(prediction) == "<WaitPrediction: 0 requests wait, 0 levels>"
+
+
+def test_levels_that_a_reload_has_removed_are_forgotten() -> None:
+    for is_busy in (False, True):
+        server = DeadlineArrivals()
+        running, waiting = server.fill(waiting=1)
+        if not is_busy:
+            server.controller.release(running)
+            server.controller.release(waiting)
+        server.controller.reconfigure(server.configure("on", level="people"))
+        if is_busy:
+            assert repr(server.late.prediction) == "<WaitPrediction: 1 requests wait, 1 levels>"
+            server.controller.release(running)
+            server.controller.release(waiting)
+        assert repr(server.late.prediction) == "<WaitPrediction: 0 requests wait, 0 levels>"

@@ -73,3 +73,9 @@ def test_only_rejections_for_lack_of_seats_count() -> None:
 def test_the_metrics_are_those_of_the_process_that_allocates() -> None:
     """Otherwise the bounds of a fleet would be counted once for each member."""
     assert Sampled().sampler.reading() is None
+
+
+def test_a_path_that_is_no_text_does_not_end_the_reports() -> None:
+    sampled = Sampled()
+    sampled.end("GET /\ud800")
+    assert len(sampled.take().durations) == 1
