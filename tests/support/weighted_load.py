@@ -35,8 +35,8 @@ class WeightedLoad:
         widths: Mapping[int, int] | None = None,
     ) -> None:
         self.queueset = queueset
-        self.widths = widths or {flow: 1 + flow % 2 for flow in weights}
-        self.work = {flow: Work(width) for flow, width in self.widths.items()}
+        widths = widths or {flow: 1 + flow % 2 for flow in weights}
+        self.work = {flow: Work(width) for flow, width in widths.items()}
         self.weights = dict(weights)
         self.random = random.Random(seed)
         self.now = 0
