@@ -81,7 +81,7 @@ class RequestHandler:
             if (found := await self._receive(scope, receive, send, now, resolved)) is None:
                 return
             resolved, body, now = found
-            resolved = service.observers.attach(scope, resolved) if service.is_observed else resolved
+            resolved, send = service.observers.begin(scope, resolved, send) if service.is_observed else (resolved, send)
         # There is no await from here to `arrive`, so no reload can replace the level that was resolved.
         controller, policy, more = service.controller, resolved.policy, resolved.headers_at_once
         deadlines, admission = service.deadlines, Admission(resolved)
@@ -173,7 +173,7 @@ class RequestHandler:
         if found.gates and await self._is_unavailable(found, scope, send):
             return None
         if service.passing is not None:
-            found = service.observers.attach(scope, found)
+            found, send = service.observers.begin(scope, found, send)
             await service.passing.serve(self.app, now, found, (scope, receive, send), service.deadlines)
             return None
         return found

@@ -5,16 +5,18 @@ before it asks for seats. The observation that an observer returns is then told 
 observers a request costs nothing more.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 from copy import copy
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from starlette.types import Scope
+from starlette.types import Message, Scope, Send
 
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.runtime.admission import RequestObservation
 
-__all__ = ["RequestObserver", "RequestObservers"]
+__all__ = ["RequestObserver", "RequestObservers", "ResponseObservation"]
+
+_STARTS = frozenset({"http.response.start", "websocket.http.response.start"})
 
 
 class RequestObserver(Protocol):
@@ -22,6 +24,15 @@ class RequestObserver(Protocol):
 
     def begin(self, scope: Scope, resolved: ResolvedRequest) -> RequestObservation | None:
         """Return the observation of a request; None if this one isn't observed. This must not raise."""
+        ...
+
+
+@runtime_checkable
+class ResponseObservation(Protocol):
+    """The interface of observations that are also told the status of the response."""
+
+    def note_response(self, status: int) -> None:
+        """Note the status, as soon as the response begins. This must not raise."""
         ...
 
 
@@ -48,15 +59,37 @@ class RequestObservers:
             if not self._observers:
                 self._on_change()
 
-    def attach(self, scope: Scope, resolved: ResolvedRequest) -> ResolvedRequest:
-        """Return the resolved request with the observations of all observers."""
+    def __iter__(self) -> Iterator[RequestObserver]:
+        return iter(self._observers)
+
+    def begin(self, scope: Scope, resolved: ResolvedRequest, send: Send) -> tuple[ResolvedRequest, Send]:
+        """Begin to observe a request; return it with its observations, and the ``send`` that they listen to."""
+        if not self._observers:
+            return resolved, send
         begun = (observer.begin(scope, resolved) for observer in self._observers)
         observations = tuple(one for one in begun if one is not None)
         if not observations:
-            return resolved
+            return resolved, send
         alone = copy(resolved)  # ``resolved`` may be in the cache, which other requests use
         alone.observations = observations
-        return alone
+        interested = tuple(one for one in observations if isinstance(one, ResponseObservation))
+        return alone, (_ObservedSend(send, interested) if interested else send)
 
     def __repr__(self) -> str:
         return f"<RequestObservers: {len(self._observers)}>"
+
+
+class _ObservedSend:
+    """The server's ``send``, which also tells observations the status of the response."""
+
+    __slots__ = ("_observations", "_send")
+
+    def __init__(self, send: Send, observations: tuple[ResponseObservation, ...]) -> None:
+        self._send = send
+        self._observations = observations
+
+    def __call__(self, message: Message) -> Awaitable[None]:
+        if message["type"] in _STARTS:
+            for one in self._observations:
+                one.note_response(message["status"])
+        return self._send(message)

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from apf_middleware.cli.output import Output, OutputOption, require_folder, show_json, tell
-from apf_middleware.cli.simulate import fail, warn_of_omissions, with_progress
+from apf_middleware.cli.simulate import fail, read_recording, warn_of_omissions, with_progress, with_workers
 from apf_middleware.cli.tables import in_ms, in_percent, print_table
 from apf_middleware.config import Configuration, ConfigurationError, emit, load
 from apf_middleware.config.scenario import Backend, Scenario
-from apf_middleware.exceptions import InvalidValueError, TraceFormatError
+from apf_middleware.exceptions import InvalidValueError, MissingExtraError, TraceFormatError
 from apf_middleware.simulation.compare import describe_changes
 from apf_middleware.simulation.recommend import Objective, Recommendation, Run
 from apf_middleware.simulation.recommend import recommend as search
@@ -54,12 +54,12 @@ def recommend(
             require_folder("write", write)
         given = load(*config or ())
         warn_of_omissions((given,))
-        recorded = RequestTrace(trace, rows)
-        survey = recorded.survey()
-        found = _search(Recording(recorded, survey), given, wanted, places)
+        recording = read_recording(RequestTrace(trace, rows))
+        survey = recording.survey
+        found = _search(recording, given, wanted, places)
         if write is not None:
             write.write_text(emit(found.configuration, "apf"))
-    except (TraceFormatError, ConfigurationError, InvalidValueError, OSError) as error:
+    except (TraceFormatError, ConfigurationError, InvalidValueError, MissingExtraError, OSError) as error:
         fail("recommend", error)
     if output is Output.JSON:
         show_json(_as_document(found, survey))
@@ -79,7 +79,7 @@ def _search(
     recording: Recording, configuration: Configuration, objective: Objective, places: int | None
 ) -> Recommendation:
     def runner(places: int) -> Run:
-        scenario = Scenario(recording.trace.path.name, backend=Backend(places=places))
+        scenario = with_workers(Scenario(recording.trace.path.name, backend=Backend(places=places)), recording)
         return lambda one, name: with_progress(scenario, one, name, recording)
 
     run, run_free = runner(places or _UNLIMITED), runner(_UNLIMITED)

@@ -24,9 +24,18 @@ from apf_middleware.simulation.fleet.comparison import compare_layouts
 from apf_middleware.simulation.plots import plot as draw
 from apf_middleware.simulation.plots import require_plots
 from apf_middleware.simulation.recording import Recording
-from apf_middleware.simulation.trace import RequestTrace
+from apf_middleware.simulation.trace import RequestTrace, TraceSurvey
 
-__all__ = ["Listing", "chosen_configuration", "fail", "simulate", "warn_of_omissions", "with_progress"]
+__all__ = [
+    "Listing",
+    "chosen_configuration",
+    "fail",
+    "read_recording",
+    "simulate",
+    "warn_of_omissions",
+    "with_progress",
+    "with_workers",
+]
 
 _UNUSABLE: Final = 2
 
@@ -37,6 +46,7 @@ class Listing(StrEnum):
     USER = "user"
     ADDRESS = "address"
     PATH = "path"
+    FLOW = "flow"
 
 
 def simulate(
@@ -70,7 +80,8 @@ def simulate(
         if plot is not None:
             require_folder("plot", plot)
             require_plots(plot)
-        recording = None if trace is None else _recording(trace, by)
+        recording = None if trace is None else read_recording(RequestTrace(trace), by)
+        scenario = scenario if recording is None else with_workers(scenario, recording)
         wanted = list(_wanted(scenario, configuration, compare, fleet=compare_fleet))
         warn_of_omissions(one for _, _, one in wanted)
         results = [with_progress(played, one, name, recording) for name, played, one in wanted]
@@ -131,12 +142,40 @@ def _read(paths: list[Path], trace: Path | None) -> tuple[Scenario, Configuratio
     return scenario, reading.configuration
 
 
-def _recording(path: Path, by: Listing) -> Recording:
-    trace = RequestTrace(path)
+def read_recording(trace: RequestTrace, by: Listing = Listing.USER) -> Recording:
+    """Return recorded requests, and say what is wrong with them and what their sample means."""
     survey = trace.survey()
-    if survey.unreadable:
-        typer.secho(f"{path}: {survey.unreadable} lines can't be read and are left out", err=True, fg="yellow")
+    for one in _limits_of(survey):
+        typer.secho(f"{trace.path}: {one}", err=True, fg="yellow")
     return Recording(trace, survey, by.value)
+
+
+def _limits_of(survey: TraceSurvey) -> Iterator[str]:
+    header, footer = survey.header, survey.footer
+    if survey.unreadable:
+        yield f"{survey.unreadable} lines can't be read and are left out"
+    if survey.is_cut_off:
+        yield "the recording has no end, because it was cut off; what is there is used"
+    if footer is not None and footer.lost:
+        yield f"{footer.lost:,} requests were lost during the recording, so there was more load than is simulated"
+    if footer is not None and footer.reason == "incomplete":
+        yield "a worker went away during the recording, so its later requests are missing"
+    if footer is not None and not footer.is_settled:
+        yield "the configuration or the mode has changed during the recording"
+    if header is not None and header.sample < 1:
+        part = f"{100 * header.sample:g} %"
+        yield (
+            f"only {part} of the flows were recorded, each of them whole: with all seats there is too little load, so "
+            f"simulate with {part} of the seats; a level needs {1 / header.sample:g} times what is found here"
+        )
+
+
+def with_workers(scenario: Scenario, recording: Recording) -> Scenario:
+    """Return the scenario with a server for each process of the recording, unless it says how many there are."""
+    header = recording.survey.header
+    if header is None or header.workers < 2 or scenario.servers > 1 or scenario.members is not None:
+        return scenario
+    return replace(scenario, servers=header.workers)
 
 
 def chosen_configuration(name: str, configuration: Configuration) -> Configuration:

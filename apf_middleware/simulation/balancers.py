@@ -9,7 +9,15 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.simulation.requests import SimulatedClient
 from apf_middleware.simulation.server import SimulatedServer
 
-__all__ = ["Balancer", "LeastRequests", "RandomServer", "ServersInTurn", "StickyServer", "balancer"]
+__all__ = [
+    "Balancer",
+    "LeastRequests",
+    "RandomServer",
+    "RecordedServer",
+    "ServersInTurn",
+    "StickyServer",
+    "balancer",
+]
 
 
 class Balancer(Protocol):
@@ -77,6 +85,23 @@ class StickyServer:
             key = f"{self._seed}/{client.template.identity.name}/{client.template.client_address}"
             chosen = self._chosen[client] = zlib.crc32(key.encode()) % len(self._servers)
         return _next_alive(self._servers, chosen)
+
+
+class RecordedServer:
+    """The server with the number of the process that has served the recorded request.
+
+    ``others`` chooses one for requests that aren't recorded.
+    """
+
+    def __init__(self, servers: Sequence[SimulatedServer], others: Balancer) -> None:
+        self._servers = servers
+        self._others = others
+
+    def choose(self, client: SimulatedClient) -> int:
+        worker = client.template.worker
+        return (
+            self._others.choose(client) if worker is None else _next_alive(self._servers, worker % len(self._servers))
+        )
 
 
 def _next_alive(servers: Sequence[SimulatedServer], first: int) -> int:

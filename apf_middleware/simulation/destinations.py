@@ -15,9 +15,10 @@ from apf_middleware.config.objects import headroom_gate_name
 from apf_middleware.estimation import Choice, Estimate, route_key
 from apf_middleware.estimation.base import cut, plain_work
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing import Work, flow_hash
 from apf_middleware.runtime import Controller, Destination, QueueNaming, UnknownQueue
 
-__all__ = ["MOST_KNOWN", "DestinationResolver", "RequestTemplate", "identity_of"]
+__all__ = ["MOST_KNOWN", "DestinationResolver", "RecordedPlace", "RequestTemplate", "identity_of"]
 
 MOST_KNOWN = 50_000
 """The number of kinds of requests that are remembered; others are resolved anew each time."""
@@ -28,13 +29,26 @@ _AUTHENTICATED = "system:authenticated"
 def identity_of(user: str, groups: tuple[str, ...] = ()) -> Identity:
     """Return the identity of ``user`` with the groups that authentication adds; an empty name is the anonymous user."""
     if user in ("", ANONYMOUS.name):
-        return Identity(ANONYMOUS.name, (*groups, *ANONYMOUS.groups)) if groups else ANONYMOUS
+        return Identity(ANONYMOUS.name, tuple(dict.fromkeys((*groups, *ANONYMOUS.groups)))) if groups else ANONYMOUS
     return Identity(user, tuple(dict.fromkeys((*groups, _AUTHENTICATED))))
+
+
+class RecordedPlace(NamedTuple):
+    """The schema, level and flow of a recorded request, and the weight of the flow."""
+
+    schema: str
+    level: str
+    flow: str
+    weight: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RequestTemplate:
-    """A request as a client sends it; header names are in lower case. Compared by identity, so a fast key."""
+    """A request as a client sends it; header names are in lower case. Compared by identity, so a fast key.
+
+    A recorded request may have a ``place``, which then isn't found by the rules; ``worker`` is the number of the
+    process that has served it.
+    """
 
     identity: Identity
     method: str = "GET"
@@ -42,6 +56,10 @@ class RequestTemplate:
     host: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     client_address: str = ""
+    place: RecordedPlace | None = None
+    final_seats: int = 0
+    linger_ns: int = 0
+    worker: int | None = None
 
 
 class _Resolved(NamedTuple):
@@ -62,6 +80,7 @@ class DestinationResolver:
         self._estimation = derive_work(configuration, sources)
         self._find_criticality = derive_criticality(configuration)
         self._learns = self._estimation.dependence.changing or configuration.learns_routes
+        self._flowless = configuration.flowless_levels
         self._headrooms = frozenset(name for name, level in configuration.levels.items() if level.headroom_percent)
         self._resolved: dict[tuple[RequestTemplate, int], _Resolved] = {}
 
@@ -95,14 +114,23 @@ class DestinationResolver:
             client_address=template.client_address,
         )
         digest.criticality = self._find_criticality(digest)
-        classification = self._place(digest)
+        classification = self._recorded_place(template.place) or self._place(digest)
         choice = self._estimation.choose(digest, classification)
-        work = cut(plain_work(seats), choice.cap) if seats else _at_once(choice.estimate(digest, classification)).work
+        work = (
+            cut(_work(template, seats), choice.cap) if seats else _at_once(choice.estimate(digest, classification)).work
+        )
         destination = Destination(self._controller, classification, work, template.identity)
         destination.route = route_key(digest) if self._learns else None
         if classification.level in self._headrooms:
             destination.gates = (headroom_gate_name(classification.level),)
         return _Resolved(digest, choice, destination)
+
+    def _recorded_place(self, place: RecordedPlace | None) -> Classification | None:
+        """Return the classification of the recording, if there is still such a level."""
+        if place is None or place.level not in self._controller.levels:
+            return None
+        entropy = 0 if place.level in self._flowless else flow_hash(place.schema, place.flow)
+        return Classification(place.schema, place.level, place.flow, entropy, place.weight)
 
     def _place(self, digest: RequestDigest) -> Classification:
         """Return the classification with the level that the request names, or with its schema's level."""
@@ -119,6 +147,12 @@ class DestinationResolver:
         destination = Destination(self._controller, before.classification, estimate.work, before.identity)
         destination.route, destination.gates = before.route, before.gates
         return destination
+
+
+def _work(template: RequestTemplate, seats: int) -> Work:
+    if template.final_seats or template.linger_ns:
+        return Work(seats, template.final_seats, template.linger_ns)
+    return plain_work(seats)
 
 
 def _trusts_nothing(_: object) -> bool:

@@ -10,7 +10,8 @@ from typing import Final, Literal
 
 from apf_middleware.config.scenario import Tenant
 from apf_middleware.simulation.arrivals import Arrivals, draw_seats
-from apf_middleware.simulation.destinations import MOST_KNOWN, RequestTemplate, identity_of
+from apf_middleware.simulation.destinations import MOST_KNOWN, RecordedPlace, RequestTemplate, identity_of
+from apf_middleware.simulation.recorded_durations import RecordedDurations
 from apf_middleware.simulation.requests import ClientGroup, SimulatedClient
 from apf_middleware.simulation.trace import RecordedRequest, RequestTrace, TraceSurvey
 
@@ -22,7 +23,7 @@ MOST_CLIENTS: Final = 5_000
 OTHERS: Final = "(others)"
 """The name under which all that are not listed are summed up."""
 
-By = Literal["user", "address", "path"]
+By = Literal["user", "address", "path", "flow"]
 """The property by which the rows of a trace are listed."""
 
 _LISTED: Final = 12
@@ -60,10 +61,14 @@ class RecordedClients:
     """The clients of a recording: users, or the addresses of requests without a user.
 
     Each row of a client may be another request, so each replaces the client's ``template``. Clients that are counted
-    one by one are added to ``measured``.
+    one by one are added to ``measured``. Requests keep the schema, level and flow of the recording if they are
+    simulated ``as_placed``.
     """
 
-    def __init__(self, groups: list[ClientGroup], recording: Recording, measured: list[SimulatedClient]) -> None:
+    def __init__(
+        self, groups: list[ClientGroup], recording: Recording, measured: list[SimulatedClient], *, as_placed: bool
+    ) -> None:
+        self._as_placed = as_placed
         self._groups = dict(zip(recording.names, groups, strict=True))
         self._recording = recording
         self._measured = measured
@@ -83,14 +88,18 @@ class RecordedClients:
                 self._clients[key] = client
                 self._measured.append(client)
         client.template = template
+        client.patience_ns = (row.wait_ns or 0) if row.outcome == "hung-up" else 0
+        client.told_ns = row.deadline_ns or 0
         return client
 
     def _template(self, row: RecordedRequest) -> RequestTemplate:
-        key = (row.user, row.groups, row.address, row.method, row.path, row.host, tuple(row.headers.items()))
+        place = RecordedPlace(row.schema, row.level, row.flow, row.weight) if self._as_placed and row.level else None
+        more = (row.final_seats, row.linger_ns, row.worker)
+        key = (row.user, row.groups, row.address, row.method, row.path, row.host, *row.headers.items(), place, *more)
         known = self._templates.get(key)
         if known is None:
             identity = identity_of(row.user, row.groups)
-            known = RequestTemplate(identity, row.method, row.path, row.host, row.headers, row.address)
+            known = RequestTemplate(identity, row.method, row.path, row.host, row.headers, row.address, place, *more)
             if len(self._templates) < MOST_KNOWN:
                 self._templates[key] = known
         return known
@@ -98,13 +107,17 @@ class RecordedClients:
 
 @dataclass(frozen=True, slots=True)
 class RecordedArrivals:
-    """Makes a request for each row, one scheduled at a time; ``tenant`` supplies what the rows don't contain."""
+    """Makes a request for each row, one scheduled at a time.
+
+    ``tenant`` supplies what the rows don't contain. Without one, requests without a duration get one of ``durations``.
+    """
 
     arrivals: Arrivals
     rows: Iterator[RecordedRequest]
     client: Callable[[RecordedRequest], SimulatedClient]
     tenant: Tenant | None
     until: int
+    durations: RecordedDurations | None = None
 
     def begin(self) -> None:
         """Schedule the next row."""
@@ -121,5 +134,7 @@ class RecordedArrivals:
         if tenant is not None:
             duration = tenant.service.draw(client.dice) if duration is None else duration
             seats = seats or draw_seats(tenant, client.dice)
+        elif duration is None and self.durations is not None and row.outcome:
+            duration = self.durations.draw(row, client.dice)
         self.begin()
         self.arrivals.submit(client, duration or 0, seats)

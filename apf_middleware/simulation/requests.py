@@ -23,8 +23,8 @@ class SimulatedRequest:
     backend with ``weight`` seats: the ``asked_seats`` of the scenario, or else those that the configuration estimates.
     ``parent`` is the request that makes it while it is served, and ``called`` the number of requests that it has made
     itself. ``on_conclusion`` is called at its end, with True if it was rejected; ``on_wake`` when its wait in a queue
-    is over. ``is_settled`` means that the client no longer waits for it, whether or not it got a response. It
-    ``is_cut_off`` if its server has crashed.
+    is over. ``told_ns`` is the time limit that the client tells the server, or 0. ``is_settled`` means that the client
+    no longer waits for it, whether or not it got a response. It ``is_cut_off`` if its server has crashed.
     """
 
     __slots__ = (
@@ -42,6 +42,7 @@ class SimulatedRequest:
         "parent",
         "server_index",
         "service_ns",
+        "told_ns",
         "tries",
         "weight",
     )
@@ -67,6 +68,7 @@ class SimulatedRequest:
         self.server_index: int = server_index
         self.asked_seats: int = asked_seats
         self.weight: int = asked_seats or destination.work.width
+        self.told_ns: int = 0
         self.tries: int = 0
         self.called: int = 0
         self.is_settled: bool = False
@@ -98,7 +100,9 @@ class SimulatedClient:
 
     Amounts of work are in seat-nanoseconds. ``open_ns`` is the work that it waits for. In the current window,
     ``begun_ns`` is the work that it waited for at the start, ``asked_ns`` what it has asked for since, and ``got_ns``
-    what it got. ``all_asked_ns`` and ``all_got_ns`` are the sums over all windows that count.
+    what it got. ``all_asked_ns`` and ``all_got_ns`` are the sums over all windows that count. Of a recorded request,
+    ``patience_ns`` is the time after which its client has hung up, and ``told_ns`` the time limit that it has brought;
+    0 means none.
     """
 
     group: ClientGroup
@@ -112,6 +116,8 @@ class SimulatedClient:
     got_ns: int = 0
     all_asked_ns: int = 0
     all_got_ns: int = 0
+    patience_ns: int = 0
+    told_ns: int = 0
 
     def __post_init__(self, seed: str) -> None:
         self.dice = Random(seed)  # noqa: S311 - a simulation

@@ -13,13 +13,14 @@ from random import Random
 from typing import TYPE_CHECKING, Final, Literal
 
 from apf_middleware.config import Configuration
+from apf_middleware.config.fingerprint import fingerprint
 from apf_middleware.config.scenario import ReplayedArrivals, Scenario, Tenant
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import TicketState
 from apf_middleware.runtime import retry_after_s
 from apf_middleware.simulation.arrivals import Arrivals, clients_of, draw_seats
 from apf_middleware.simulation.backend import SimulatedBackend
-from apf_middleware.simulation.balancers import balancer
+from apf_middleware.simulation.balancers import RecordedServer, balancer
 from apf_middleware.simulation.destinations import DestinationResolver
 from apf_middleware.simulation.events import EventQueue, FifoTimeouts
 from apf_middleware.simulation.fleet import SimulatedFleet
@@ -94,10 +95,14 @@ class Simulation:
         self._counted_open = 0  # counted requests that haven't finished
         self._is_over = False
         self._dice = Random(f"{scenario.seed}/simulation")  # noqa: S311 - a simulation
+        header = None if recording is None else recording.survey.header
+        self._is_as_recorded = header is not None and header.configuration == fingerprint(configuration)
         self._configuration = configuration = of_members(scenario, configuration)
         self.servers: list[SimulatedServer] = list(self._new_servers())
         self._resolvers = [DestinationResolver(configuration, server.controller) for server in self.servers]
         self._balancer = balancer(scenario.balancing, self.servers, self._dice, scenario.seed)
+        if header is not None and header.workers == len(self.servers):
+            self._balancer = RecordedServer(self.servers, self._balancer)
         self._responses = configuration.server.responses
         names = [tenant.name for tenant in scenario.tenants]
         recorded = [f"{name} (recorded)" if name in names else name for name in recording.names] if recording else []
@@ -190,8 +195,9 @@ class Simulation:
         if recording is not None:
             meters = measurements.tenants[len(scenario.tenants) :]
             recorded = [ClientGroup(meter, self._new_timeouts()) for meter in meters]
-            find = RecordedClients(recorded, recording, measurements.clients).client
-            RecordedArrivals(self._arrivals, recording.rows(scenario.seed), find, None, self._limit_ns).begin()
+            find = RecordedClients(recorded, recording, measurements.clients, as_placed=self._is_as_recorded).client
+            rows, durations = recording.rows(scenario.seed), recording.survey.durations
+            RecordedArrivals(self._arrivals, rows, find, None, self._limit_ns, durations).begin()
 
     def _schedule_replay(self, client: SimulatedClient, tenant: Tenant, file: str) -> None:
         until = self._limit_ns if tenant.end_ns is None else min(self._limit_ns, tenant.end_ns)
@@ -260,7 +266,14 @@ class Simulation:
             group.meter.tries += 1
         if group.timeout_ns:
             group.timeouts.add(now + group.timeout_ns, request)
+        if request.client.patience_ns:
+            self._events.at(now + request.client.patience_ns, self._hang_up, request)
         self.servers[request.server_index].receive(request)
+
+    def _hang_up(self, request: SimulatedRequest) -> None:
+        """Let the client of a recorded request hang up when it did so, unless it has its answer by then."""
+        if not request.is_settled:
+            self._time_out(request)
 
     def _time_out(self, request: SimulatedRequest) -> None:
         """Let the client give up this try, because it has waited too long."""
@@ -427,9 +440,11 @@ class Simulation:
         """Create a request to the server of its ``parent``, or to the next server if it has none."""
         index = self._balancer.choose(client) if parent is None else parent.server_index
         destination = self._resolvers[index].destination(client.template, seats)
-        return SimulatedRequest(
+        request = SimulatedRequest(
             client, due, service_ns, destination, server_index=index, asked_seats=seats, parent=parent
         )
+        request.told_ns = client.told_ns or client.group.timeout_ns
+        return request
 
 
 def _is_settled(request: SimulatedRequest) -> bool:

@@ -128,7 +128,7 @@ class SimulatedServer:
         """Set the deadline of a request whose client tells for how long it waits, or whose schema or level has one."""
         destination = request.admission.destination
         own = self._schema_deadlines.get(destination.classification.schema, destination.runtime.deadline_ns)
-        told = request.client.group.timeout_ns if self._tells_deadlines else 0
+        told = request.told_ns if self._tells_deadlines else 0
         left = min((one for one in (own, told or None) if one is not None), default=None)
         if left is not None:
             limit_time(request.admission, request.asked_at, left, self.controller.costs)

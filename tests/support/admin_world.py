@@ -12,6 +12,7 @@ from starlette.types import Message
 from apf_middleware.asgi.admin import Admin
 from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.asgi.fleet_notices import FleetNotices
+from apf_middleware.asgi.identity import build_chain
 from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import RequestDetails
 from apf_middleware.classification import Classification, Identity, Resource
@@ -93,6 +94,7 @@ class AdminWorld:
         self.fleet: Any = None
         self.notices = FleetNotices(self)
         self.observers = RequestObservers(lambda: None)
+        self.chain = build_chain(self.configuration.server, ())
         self.mode: Mode = "on"
         self.passed: Counter[str] = Counter(observe=0, off=0)
         self.reloads = 0
@@ -279,3 +281,63 @@ def resolved(reference: str, whole: dict[str, Any]) -> dict[str, Any]:
     for step in reference.removeprefix("#/").split("/"):
         found = found[step]
     return found
+
+
+class RecordedStream:
+    """A recording that an operator has asked for, with the lines that have come; tests decide when its client reads."""
+
+    def __init__(self, office: DescribedAdmin, order: Mapping[str, object]) -> None:
+        self._office = office
+        self._body = json.dumps(order).encode()
+        self._is_asked = False
+        self._gone = anyio.Event()
+        self._ended = anyio.Event()
+        self.content = b""
+        self.may_read = anyio.Event()
+        self.may_read.set()
+
+    async def run(self, *, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:  # noqa: ANN401 - of any status
+        """Ask for the recording, and read it to its end; the task has started when the header has come."""
+
+        async def receive() -> Message:
+            if not self._is_asked:
+                self._is_asked = True
+                return {"type": "http.request", "body": self._body, "more_body": False}
+            await self._gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Message) -> None:
+            await self.may_read.wait()
+            is_first = not self.content
+            self.content += message.get("body", b"")
+            if is_first and self.content:
+                task_status.started()
+
+        await self._office.admin.answer(http_scope(f"{PATH}/recordings", "POST", JSON), receive, send, OLGA)
+        self._ended.set()
+
+    def disconnect(self) -> None:
+        """Close the client's connection."""
+        self._gone.set()
+
+    async def end(self) -> None:
+        """Wait for the end."""
+        with anyio.fail_after(60):
+            await self._ended.wait()
+
+    async def stop(self) -> None:
+        """Stop the recording, and wait for its end."""
+        await self._office.call("DELETE", f"recordings/{self.header['id']}")
+        await self.end()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.content.splitlines() if line]
+
+    @property
+    def header(self) -> dict[str, Any]:
+        return self.lines[0]
+
+    @property
+    def footer(self) -> dict[str, Any]:
+        return self.lines[-1]

@@ -45,6 +45,7 @@ from apf_middleware.asgi.admin.protocol import (
     no_such_page,
 )
 from apf_middleware.asgi.admin.queues import QueueResource
+from apf_middleware.asgi.admin.recordings import RecordingResource
 from apf_middleware.asgi.admin.streamed_answer import StreamedAnswer, send_streamed
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP
 from apf_middleware.asgi.responses import Answer, send_answer
@@ -85,6 +86,7 @@ class Admin:
             "queues": QueueResource(view, settings.app),
             "gates": GateResource(view, settings.app),
             "mode": ModeResource(view, settings.app),
+            "recordings": RecordingResource(view, settings.app),
         }
 
     def is_for(self, scope: Scope) -> bool:

@@ -8,12 +8,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import GenericAlias
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, create_model
 
 from apf_middleware.asgi.admin.formatting import Formatter
 from apf_middleware.mode import MODES, Mode
+from apf_middleware.recordings.marks import Names
 from apf_middleware.runtime.queues import Drift
 from apf_middleware.snapshots import (
     Count,
@@ -51,6 +52,10 @@ __all__ = [
     "QueueClosing",
     "QueueCreation",
     "QueueList",
+    "RecordingDocument",
+    "RecordingList",
+    "RecordingSnapshot",
+    "RecordingStart",
     "ReloadDocument",
     "RequestList",
     "WaitingDocument",
@@ -112,6 +117,36 @@ class ModeDocument:
     worker: Worker
     mode: Mode
     passed: Mapping[str, Count]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingSnapshot:
+    """A recording under way: when it began and how long it will take, in seconds, and the rows sent and lost."""
+
+    id: str
+    by: str
+    since: Number
+    left: Number
+    rows: Count
+    lost: Count
+    sample: Number
+    names: Names
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingList:
+    """All recordings of a worker."""
+
+    worker: Worker
+    recordings: tuple[RecordingSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingDocument:
+    """One recording."""
+
+    worker: Worker
+    recording: RecordingSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +313,7 @@ _CONFIG: Final = ConfigDict(
     extra="forbid", strict=True, allow_inf_nan=False, json_schema_extra=_hide_defaults, defer_build=True
 )
 _LARGEST: Final = 2**31 - 1
+_Key = Annotated[str, StringConstraints(pattern="^([0-9a-f]{2}){16,64}$")]
 LONGEST_CLOSING_S: Final = 10**9
 """The longest time for which a gate may be closed, in seconds."""
 
@@ -311,7 +347,20 @@ QueueClosing: Final = _body("QueueClosing", {"mode": _field(Literal["drain", "sh
 GateClosing: Final = _body("GateClosing", {"for": _field(float | None, _CLOSING, least=1e-3)})
 GateKick: Final = _body("GateKick", {"request": _field(int | None, "the id of a request, or null for all")})
 ModeChange: Final = _body("ModeChange", {"mode": (Mode, Field(description=f"one of {', '.join(MODES)}"))})
-_BODIES: Final = (Nothing, QueueCreation, QueueChange, QueueClosing, GateClosing, GateKick, ModeChange)
+LONGEST_RECORDING_S: Final = 24 * 3600
+"""The longest time for which traffic may be recorded, in seconds."""
+
+_SECONDS_RULE: Final = f"a number of seconds, more than 0 and at most {LONGEST_RECORDING_S}"
+RecordingStart: Final = _body(
+    "RecordingStart",
+    {
+        "seconds": (float, Field(description=_SECONDS_RULE, gt=0, le=LONGEST_RECORDING_S)),
+        "sample": (float, Field(1.0, description="the part of the flows, more than 0 and at most 1", gt=0, le=1)),
+        "names": _field(Names, "hashed or plain", "hashed"),
+        "key": _field(_Key, "32 to 128 hexadecimal digits, the key of the hashes", None),
+    },
+)
+_BODIES: Final = (Nothing, QueueCreation, QueueChange, QueueClosing, GateClosing, GateKick, ModeChange, RecordingStart)
 
 _COMPONENTS: Final[Mapping[str, type]] = {
     "Levels": SharingSnapshot,
@@ -329,6 +378,8 @@ _COMPONENTS: Final[Mapping[str, type]] = {
     "Gates": GateList,
     "OneGate": GateDocument,
     "OneMode": ModeDocument,
+    "Recordings": RecordingList,
+    "OneRecording": RecordingDocument,
 }
 """The names of documents in the OpenAPI description; other classes have their own names there, without ``Snapshot``."""
 

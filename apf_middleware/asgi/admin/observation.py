@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from apf_middleware.asgi.fleet_notices import FleetNotices
+from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import NO_DETAILS
 from apf_middleware.classification import Resource
@@ -55,6 +56,8 @@ class View(Protocol):
     def notices(self) -> FleetNotices: ...
     @property
     def observers(self) -> RequestObservers: ...
+    @property
+    def chain(self) -> Chain: ...
 
     @property
     def mode(self) -> Mode: ...

@@ -40,7 +40,7 @@ def describe(path: str, root: str) -> Schema:
         },
         "servers": [{"url": root or "/"}],
         "security": [{"credentials": []}],
-        "paths": {f"{path}/{page}": item for page, item in (_dumps() | _queues() | _gates() | _mode()).items()},
+        "paths": {f"{path}/{page}": item for page, item in _pages().items()},
         "components": {
             "schemas": component_schemas(),
             "securitySchemes": {
@@ -52,6 +52,10 @@ def describe(path: str, root: str) -> Schema:
             },
         },
     }
+
+
+def _pages() -> dict[str, Schema]:
+    return _dumps() | _queues() | _gates() | _mode() | _recordings()
 
 
 def _dumps() -> dict[str, Schema]:
@@ -120,6 +124,22 @@ def _mode() -> dict[str, Schema]:
             "get": _operation("getMode", "Whether this worker limits requests", "OneMode", _VIEW),
             "put": _operation("putMode", "Change the mode", "OneMode", _CHANGE, body="ModeChange"),
         }
+    }
+
+
+def _recordings() -> dict[str, Schema]:
+    summary = "Record the traffic: a header, a line for each request that has ended, and a footer"
+    start = _operation("startRecording", summary, "", _CHANGE, body="RecordingStart")
+    start["responses"]["200"]["content"] = {"application/x-ndjson": {"schema": _TEXT}}
+    return {
+        "recordings": {
+            "get": _operation("listRecordings", "All recordings under way in this worker", "Recordings", _VIEW),
+            "post": start,
+        },
+        "recordings/{name}": {
+            "get": _operation("getRecording", "One recording under way", "OneRecording", _FIND, _NAME),
+            "delete": _operation("stopRecording", "End a recording, with its footer", "OneRecording", _FIND, _NAME),
+        },
     }
 
 

@@ -11,7 +11,7 @@ import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Generic, TypeVar
@@ -21,7 +21,17 @@ from apf_middleware.asgi.admin.documents import ProblemDocument, from_json
 from apf_middleware.asgi.admin.protocol import MARK
 from apf_middleware.config.sockets import SocketFile
 
-__all__ = ["Reply", "SocketWorker", "UrlWorker", "Worker", "ask_all", "page"]
+__all__ = [
+    "OpenAnswer",
+    "Reply",
+    "SocketWorker",
+    "UrlWorker",
+    "Worker",
+    "ask_all",
+    "describe_failure",
+    "open_answer",
+    "page",
+]
 
 _MOST_BYTES: Final = 64 * 2**20
 _MOST_AT_ONCE: Final = 64
@@ -149,29 +159,73 @@ def ask_all(
         return list(threads.map(ask, workers))
 
 
-def _ask(question: _Question[DocumentT_co], timeout: float, worker: Worker) -> Reply[DocumentT_co]:
-    headers = {"Accept": "application/json", "Connection": "close", **worker.headers}
-    if question.body is not None:
-        headers["Content-Type"] = "application/json"
+@dataclass(frozen=True, slots=True)
+class OpenAnswer:
+    """The beginning of an answer that goes on for a time."""
+
+    response: http.client.HTTPResponse
+    connection: http.client.HTTPConnection
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.response.close()
+        self.connection.close()
+
+
+def open_answer(
+    worker: Worker, path: str, body: Mapping[str, object], timeout: float
+) -> OpenAnswer | Reply[ProblemDocument]:
+    """Post a request whose answer goes on for a time, and return that answer; or why there is none."""
     connection = worker.connect(timeout)
     try:
-        with suppress(BrokenPipeError, ConnectionResetError):  # a server may refuse before it has read all
-            connection.request(question.method, worker.path + question.path, question.body, headers)
-        with connection.getresponse() as response:
-            content = response.read(_MOST_BYTES)
-            mark, location = response.getheader(MARK), response.getheader("location")
-    except TimeoutError:
-        return Reply(worker.name, silence="it didn't answer in time; raise --timeout to wait longer")
-    except OSError as error:
-        return Reply(worker.name, silence=(error.strerror or str(error)).lower())
-    except (http.client.HTTPException, ValueError) as error:
-        silence = f"it doesn't answer as a web server does: {type(error).__name__}: {error}"
-        return Reply(worker.name, silence=silence)
+        response = _send(connection, worker, ("POST", path, json.dumps(body).encode()))
+        if response.getheader(MARK) is not None and response.status == http.client.OK:
+            return OpenAnswer(response, connection)
+        with response, closing(connection):
+            return _reply_of(worker, response, ProblemDocument)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        connection.close()
+        return Reply(worker.name, silence=describe_failure(error))
+
+
+def _ask(question: _Question[DocumentT_co], timeout: float, worker: Worker) -> Reply[DocumentT_co]:
+    connection = worker.connect(timeout)
+    try:
+        with _send(connection, worker, (question.method, question.path, question.body)) as response:
+            return _reply_of(worker, response, question.kind)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return Reply(worker.name, silence=describe_failure(error))
     finally:
         connection.close()
+
+
+def _send(
+    connection: http.client.HTTPConnection, worker: Worker, question: tuple[str, str, bytes | None]
+) -> http.client.HTTPResponse:
+    method, path, body = question
+    headers = {"Accept": "application/json", "Connection": "close", **worker.headers}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    with suppress(BrokenPipeError, ConnectionResetError):  # a server may refuse before it has read all
+        connection.request(method, worker.path + path, body, headers)
+    return connection.getresponse()
+
+
+def describe_failure(error: Exception) -> str:
+    """Return why a worker hasn't answered."""
+    if isinstance(error, TimeoutError):
+        return "it didn't answer in time; raise --timeout to wait longer"
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    return f"it doesn't answer as a web server does: {type(error).__name__}: {error}"
+
+
+def _reply_of(worker: Worker, response: http.client.HTTPResponse, kind: type[DocumentT_co]) -> Reply[DocumentT_co]:
+    content = response.read(_MOST_BYTES)
+    mark, location = response.getheader(MARK), response.getheader("location")
     if mark is None:
         return Reply(worker.name, silence=_describe_stranger(response.status, location))
-    return _parse(worker.name, response.status, content, question.kind)
+    return _parse(worker.name, response.status, content, kind)
 
 
 def _describe_stranger(status: int, location: str | None) -> str:

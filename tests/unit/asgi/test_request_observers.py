@@ -115,3 +115,28 @@ async def test_requests_that_are_admitted_at_once_are_observed(mode: str) -> Non
         await app.request("/known").end()
 
     assert observer.events == ["/known crowd", "/known seated", "/known released"]
+
+
+class Listener(Observation):
+    """An observation that is interested in the response."""
+
+    def note_response(self, status: int) -> None:
+        self.events.append(f"{self.path} {status}")
+
+
+@pytest.mark.parametrize("mode", ["on", "observe", "off"])
+async def test_observations_may_listen_to_the_response(mode: str) -> None:
+    events: list[str] = []
+
+    class ListeningObserver:
+        def begin(self, scope: "Scope", _resolved: "ResolvedRequest") -> Listener:
+            return Listener(events, scope["path"])
+
+    async with anyio.create_task_group() as tasks:
+        app = ProtectedApp(tasks, configuration(server=f"{ALL_HEADERS}, mode: '{mode}'", length=1, queues=1))
+        observer = ListeningObserver()
+        app.middleware.service.observers.add(observer)
+        assert list(app.middleware.service.observers) == [observer]
+        await app.request("/answered").end()
+
+    assert events == ["/answered seated", "/answered 200", "/answered released"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from apf_middleware.recordings import Footer, Header
 from tests.support.command_line import invoke as apf
 from tests.support.simulated_worlds import SCENARIO
 
@@ -142,3 +143,38 @@ def test_a_fleet_meets_the_variants(shared: Path) -> None:
     kubernetes, own = json.loads(result.stdout)
     assert kubernetes["fleet"]["budget"] == 50, "Kubernetes has no fleets, so each member has all seats"
     assert own["fleet"]["budget"] == 10
+
+
+def test_what_a_recording_lacks_is_told(tmp_path: Path) -> None:
+    header = Header("2026-10-10T13:55:36+00:00", sample=0.1, workers=2)
+    footer = Footer(50, lost=1_200, seconds=5, reason="incomplete", is_settled=False)
+    rows = [json.dumps({"time": n / 10, "duration": 0.01, "user": f"~{n % 3}", "worker": n % 2}) for n in range(50)]
+    path = tmp_path / "traffic.jsonl"
+    path.write_text("\n".join([header.line(), *rows, footer.line()]))
+    whole = apf("simulate", "--trace", path, "--no-curves").stderr
+
+    for said in (
+        "1,200 requests were lost during the recording",
+        "a worker went away",
+        "the configuration or the mode has changed",
+        "only 10 % of the flows were recorded",
+        "simulate with 10 % of the seats; a level needs 10 times what is found here",
+    ):
+        assert said in whole
+    assert "cut off" not in whole
+
+    path.write_text("\n".join([header.line(), *rows]))
+    assert "it was cut off; what is there is used" in apf("simulate", "--trace", path, "--no-curves").stderr
+    assert "it was cut off" in apf("recommend", path, "--objective", "p99=10s", "--rows", 1_000).stderr
+
+
+def test_a_recording_of_several_processes_is_simulated_with_as_many(tmp_path: Path) -> None:
+    header = Header("2026-10-10T13:55:36+00:00", workers=3)
+    rows = [json.dumps({"time": 1, "duration": 1, "user": f"~{n}", "worker": n}) for n in range(3)]
+    path, config = tmp_path / "traffic.jsonl", tmp_path / "apf.yaml"
+    path.write_text("\n".join([header.line(), *rows, Footer(3, seconds=5).line()]))
+    config.write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 1}\n")
+    result = json.loads(apf("simulate", config, "--trace", path, "-o", "json").stdout)
+
+    [users] = [level for level in result["levels"] if level["name"] == "users"]
+    assert (users["dispatched"], users["wait_p99_ms"]) == (3, 0)

@@ -1,5 +1,6 @@
 """Which server gets a request."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -8,6 +9,7 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.simulation.balancers import (
     LeastRequests,
     RandomServer,
+    RecordedServer,
     ServersInTurn,
     StickyServer,
     balancer,
@@ -86,3 +88,13 @@ def test_clients_have_the_same_place_in_each_run() -> None:
         return [sticky.choose(client) for client in clients]
 
     assert chosen() == chosen()
+
+
+def test_as_in_the_recording(simulation: Simulation) -> None:
+    [client, *_] = simulation.measurements.clients
+    recorded, turns = RecordedServer(simulation.servers, ServersInTurn(simulation.servers)), client.template
+    for worker, server in ((3, 3), (6, 2), (0, 0)):
+        client.template = replace(turns, worker=worker)
+        assert recorded.choose(client) == server
+    client.template = turns
+    assert [recorded.choose(client) for _ in range(2)] == [0, 1], "requests of tenants have no recorded server"

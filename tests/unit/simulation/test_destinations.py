@@ -11,9 +11,9 @@ from apf_middleware.config import load_text
 from apf_middleware.config.estimation import ComputedEstimate, EstimationSettings
 from apf_middleware.config.scenario import Scenario
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing import Work
+from apf_middleware.fairqueuing import Work, flow_hash
 from apf_middleware.simulation import Result, simulate
-from apf_middleware.simulation.destinations import DestinationResolver, RequestTemplate, identity_of
+from apf_middleware.simulation.destinations import DestinationResolver, RecordedPlace, RequestTemplate, identity_of
 from apf_middleware.simulation.run import Simulation
 from tests.support.simulated_worlds import LEVEL, POISSON, SERVER, one_level, play, world
 
@@ -91,3 +91,19 @@ def test_requests_go_to_the_queue_that_they_name(named: str, level: str) -> None
     found = resolver.destination(RequestTemplate(identity_of("alice"), headers={"x-plan": named}))
 
     assert found.runtime.name == found.classification.level == level
+
+
+def test_recorded_requests_may_keep_their_place_and_their_seats() -> None:
+    configuration = load_text("", defaults="web")
+    simulation = Simulation(Scenario(), configuration)
+    resolver = DestinationResolver(configuration, simulation.servers[0].controller)
+    place = RecordedPlace("custom", "users", "~1", 2.5)
+    template = RequestTemplate(identity_of("~7"), place=place, final_seats=3, linger_ns=10**9)
+    found = resolver.destination(template, 2)
+
+    assert found.classification[:3] == ("custom", "users", "~1")
+    assert (found.classification.weight, found.work) == (2.5, Work(2, 3, 10**9))
+    assert found.classification.entropy == flow_hash("custom", "~1")
+
+    gone = replace(template, place=place._replace(level="gone"))
+    assert resolver.destination(gone, 2).classification.level == "users", "rules decide where there is no such level"

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from apf_middleware.config import load_text
+from apf_middleware.config.fingerprint import fingerprint
 from apf_middleware.config.scenario import Scenario
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.recordings import Footer, Header
 from apf_middleware.simulation import simulate
 from apf_middleware.simulation.recording import OTHERS, Recording
 from apf_middleware.simulation.run import Simulation
@@ -110,3 +112,84 @@ def test_a_tenant_can_replay_a_file(tmp_path: Path) -> None:
     [tenant] = result.tenants
     assert (tenant.requests, tenant.worst_ms) == (2, 200)
     assert [round(window.begin_s, 2) for window in result.windows if window.served[0]] == [1.0, 2.0]
+
+
+# Recordings of a server
+
+
+ONE_SEAT = """
+apiVersion: apf/v1
+kind: Server
+spec: {seats: 1, defaults: none}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: all}
+spec: {shares: 1000, maxSeats: 1, waitLimit: 10s, queuing: {queues: 4, handSize: 2, queueLengthLimit: 2}}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: all}
+spec: {level: all, rules: [{httpRules: [{paths: [/never]}]}]}
+"""
+
+
+def recorded(tmp_path: Path, rows: list[dict[str, Any]], *, workers: int = 1, config: str = ONE_SEAT) -> Recording:
+    """Return a recording that was made with this configuration."""
+    digest = fingerprint(load_text(config))
+    path = tmp_path / "recorded.jsonl"
+    lines = [Header("2026-10-10T13:55:36+00:00", configuration=digest, workers=workers).line()]
+    lines += [json.dumps({"schema": "all", "level": "all", "flow": "~1"} | row) for row in rows]
+    path.write_text("\n".join([*lines, Footer(len(rows), seconds=10).line()]))
+    trace = RequestTrace(path)
+    return Recording(trace, trace.survey(), "flow")
+
+
+def test_requests_are_placed_as_in_the_recording_under_the_same_configuration(tmp_path: Path) -> None:
+    """The rules of this configuration accept no recorded request."""
+    rows = [{"time": 1.0, "duration": 0.5}, {"time": 1.1, "duration": 0.5}]
+    found = recorded(tmp_path, rows)
+
+    same = simulate(Scenario(), load_text(ONE_SEAT), recording=found)
+    assert same.level("all").dispatched == 2
+    assert same.level("all").wait_p99_ms == pytest.approx(400, rel=0.01)
+    assert [tenant.name for tenant in same.tenants] == ["all/~1"]
+
+    other = simulate(Scenario(), load_text(ONE_SEAT.replace("waitLimit: 10s", "waitLimit: 9s")), recording=found)
+    assert other.level("all").dispatched == 0
+
+
+def test_rejected_requests_take_as_long_as_others_if_they_are_served(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"time": 0, "duration": 0.25, "outcome": "served"}]
+    rows += [{"time": 5, "outcome": "rejected", "reason": "queue-full", "wait": 0}]
+    result = simulate(Scenario(), load_text(ONE_SEAT), recording=recorded(tmp_path, rows))
+
+    assert (result.tenants[0].served, result.tenants[0].worst_ms) == (2, 250)
+
+
+def test_clients_hang_up_when_they_did(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"time": 0, "duration": 3, "outcome": "served"}]
+    rows += [{"time": 1, "outcome": "hung-up", "reason": "cancelled", "wait": 0.5}]
+    rows += [{"time": 2, "outcome": "hung-up", "reason": "cancelled", "wait": 5, "flow": "~2"}]
+    result = simulate(Scenario(), load_text(ONE_SEAT), recording=recorded(tmp_path, rows))
+
+    assert result.tenant("all/~1").timeouts == 1
+    assert (result.tenant("all/~2").timeouts, result.tenant("all/~2").served) == (0, 1), "its seat came before"
+
+
+def test_each_process_serves_its_own_requests(tmp_path: Path) -> None:
+    rows = [{"time": 1, "duration": 1, "worker": number % 2, "flow": f"~{number}"} for number in range(4)]
+    found = recorded(tmp_path, rows, workers=2)
+    result = simulate(Scenario(servers=2), load_text(ONE_SEAT), recording=found)
+
+    assert result.level("all").dispatched == 4
+    assert result.level("all").wait_p99_ms == pytest.approx(1000, rel=0.01)
+
+
+def test_recorded_deadlines_end_waits(tmp_path: Path) -> None:
+    config = ONE_SEAT.replace("defaults: none", "defaults: none, deadlines: {}")
+    rows: list[dict[str, Any]] = [{"time": 0, "duration": 3, "outcome": "served"}]
+    rows += [{"time": 1, "outcome": "rejected", "reason": "deadline", "deadline": 0.5, "wait": 0.5}]
+    result = simulate(Scenario(), load_text(config), recording=recorded(tmp_path, rows, config=config))
+
+    assert result.tenants[0].rejected == {"deadline": 1}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from apf_middleware.exceptions import TraceFormatError
+from apf_middleware.recordings import Footer, Header, open_recording
 from apf_middleware.simulation import trace
 from apf_middleware.simulation.trace import RecordedRequest, RequestTrace
 
@@ -176,3 +177,77 @@ def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "t.gz").write_text("not compressed")
     with pytest.raises(TraceFormatError, match="can't be read"):
         RequestTrace(tmp_path / "t.gz").survey()
+
+
+HEADER = Header("2026-10-10T13:55:36+00:00", configuration="0123", workers=2).line()
+FOOTER = Footer(2, lost=1, seconds=30.0).line()
+ROWS = '{"time": 1.5, "duration": 0.5, "user": "b"}\n{"time": 0.5, "duration": 0.5, "user": "a"}\n'
+
+
+def test_a_recording_has_a_beginning_and_an_end(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(f"{HEADER}\n{ROWS}{FOOTER}\n")
+    recorded = RequestTrace(path)
+    survey = recorded.survey()
+
+    assert survey.header is not None
+    assert survey.footer is not None
+    assert (survey.header.workers, survey.footer.lost, survey.is_cut_off, survey.rows) == (2, 1, False, 2)
+    assert (survey.begin_ns, survey.span_ns) == (0, 30 * 10**9), "from its beginning to its end"
+    assert [(row.user, row.time_ns) for row in recorded.rows()] == [("a", 500_000_000), ("b", 1_500_000_000)]
+
+
+@pytest.mark.parametrize("end", ["", '{"time": 2, "dur'])
+def test_a_recording_without_an_end_was_cut_off(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(f"{HEADER}\n{ROWS}{end}")
+    recorded = RequestTrace(path)
+
+    assert recorded.survey().is_cut_off
+    assert len(list(recorded.rows())) == 2
+    assert not RequestTrace(path, 1).survey().is_cut_off, "then the rest isn't read"
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_a_compressed_file_that_was_cut_off_is_used_as_far_as_it_goes(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"t.jsonl{suffix}"
+    with open_recording(path, "w") as file:
+        file.write(f"{HEADER}\n{ROWS}")
+        file.flush()
+        file.write(ROWS * 100)
+    path.write_bytes(path.read_bytes()[:-10])
+    recorded = RequestTrace(path)
+
+    assert recorded.survey().is_cut_off
+    assert len(list(recorded.rows())) == recorded.survey().rows >= 2
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"\x28\xb5\x2f\xfd\x04", b"\x1f\x8b\x08\0\0\0\0\0"])
+def test_a_compressed_file_without_requests_can_not_be_read(tmp_path: Path, suffix: str, content: bytes) -> None:
+    path = tmp_path / f"t.jsonl{suffix}"
+    path.write_bytes(content)
+
+    with pytest.raises(TraceFormatError, match=r"t\.jsonl"):
+        RequestTrace(path).survey()
+
+
+def test_damage_within_a_compressed_file_is_an_error_and_no_end(tmp_path: Path) -> None:
+    for suffix in (".gz", ".zst"):
+        path = tmp_path / f"t.jsonl{suffix}"
+        with open_recording(path, "w") as file:
+            file.write(f"{HEADER}\n" + "".join(f'{{"time": {n * 7919 % 5003}}}\n' for n in range(50_000)))
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2 : len(content) // 2 + 50] = bytes(50)
+        path.write_bytes(content)
+
+        with pytest.raises(TraceFormatError):
+            RequestTrace(path).survey()
+
+
+def test_a_recording_of_another_version_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(HEADER.replace('"version": 1', '"version": 2') + f"\n{ROWS}")
+
+    with pytest.raises(TraceFormatError, match="reads the version 1 of recordings"):
+        RequestTrace(path).survey()

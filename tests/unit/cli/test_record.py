@@ -1,0 +1,183 @@
+"""``apf record``: the file that it writes, what it refuses, and what it reports."""
+
+import os
+import signal
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from apf_middleware.cli.control.line_streams import LineStreams
+from apf_middleware.recordings import Footer, Header, RecordedRequest, files, open_recording, parse_line, request_line
+from apf_middleware.recordings.marks import wall_time
+from tests.support.command_line import Outcome, run_apf
+from tests.support.socket_workers import socket_worker
+
+HEADER = Header(wall_time(1_786_108_536 * 10**9), "1a2b").line()
+HEAD = b"HTTP/1.1 200 OK\r\nx-apf-admin: 1\r\n\r\n"
+
+
+def rows(number: int, user: str = "~1") -> str:
+    return "".join(request_line(RecordedRequest(one * 10**6, 10**6, user=user)) + "\n" for one in range(number))
+
+
+def says(*, number: int = 3, lost: int = 0, is_whole: bool = True) -> bytes:
+    """Return the recording of a worker."""
+    footer = Footer(number, lost).line() if is_whole else ""
+    return HEAD + f"{HEADER}\n\n{rows(number)}{footer}\n".encode()
+
+
+def record(directory: Path, *arguments: object, answers: tuple[bytes, ...] = ()) -> Outcome:
+    with ExitStack() as stack:
+        for number, answer in enumerate(answers or (says(),)):
+            stack.callback((directory / f"shop.{100 + number}.sock").unlink)
+            stack.enter_context(socket_worker(directory, answer, pid=100 + number))
+        return run_apf("record", "--runtime-dir", directory, *arguments)
+
+
+def read(path: Path) -> tuple[Header, list[RecordedRequest], Footer]:
+    with open_recording(path) as file:
+        first, *between, last = map(parse_line, file)
+    assert isinstance(first, Header)
+    assert isinstance(last, Footer)
+    return first, [one for one in between if isinstance(one, RecordedRequest)], last
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    found = tmp_path / "sockets"
+    found.mkdir(mode=0o700)
+    return found
+
+
+@pytest.mark.parametrize("end", ["jsonl", "jsonl.gz", "jsonl.zst"])
+def test_all_workers_are_recorded_into_one_file(directory: Path, tmp_path: Path, end: str) -> None:
+    path = tmp_path / f"traffic.{end}"
+    result = record(directory, "-o", path, "--seconds", "1", answers=(says(number=2), says(number=3)))
+
+    assert result.returncode == 0, result.stderr
+    header, found, footer = read(path)
+    assert header.workers == 2
+    assert sorted(one.worker for one in found) == [0, 0, 1, 1, 1]
+    assert (footer.rows, footer.lost, footer.reason) == (5, 0, "time")
+    assert "apf: 5 requests in " in result.stderr
+    assert result.stdout == ""
+
+
+def test_standard_output_is_a_file_too(directory: Path) -> None:
+    result = record(directory, "-o", "-", "--seconds", "1")
+
+    assert result.returncode == 0, result.stderr
+    assert len(result.stdout.splitlines()) == 5
+
+
+def test_an_existing_file_is_only_overwritten_by_force(directory: Path, tmp_path: Path) -> None:
+    path = tmp_path / "traffic.jsonl"
+    path.write_text("precious")
+
+    refused = record(directory, "-o", path)
+    assert refused.returncode == 2
+    assert "--force overwrites it" in refused.stderr
+    assert path.read_text() == "precious"
+    assert record(directory, "-o", path, "--force").returncode == 0
+    assert len(read(path)[1]) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-o", "missing/t.jsonl"], "there is no folder"),
+        (["-o", "t.jsonl", "--seconds", "soon"], "must be a duration"),
+        (["-o", "t.jsonl", "--sample", "2"], "--sample"),
+        (["-o", "t.jsonl", "--names", "none"], "--names"),
+        ([], "--output"),
+    ],
+)
+def test_wrong_options_end_the_command_before_it_asks(directory: Path, arguments: list[str], said: str) -> None:
+    result = record(directory, *arguments)
+
+    assert result.returncode == 2
+    assert said in result.stderr
+
+
+def test_a_missing_package_is_told_before_anything_is_recorded(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> object:
+        raise ImportError(name)
+
+    monkeypatch.setattr(files, "import_module", missing)
+    result = record(directory, "-o", tmp_path / "t.jsonl.zst")
+
+    assert result.returncode == 2
+    assert "pip install 'apf-middleware[zstd]'" in result.stderr
+
+
+def test_a_worker_that_goes_away_is_reported_and_the_others_go_on(directory: Path, tmp_path: Path) -> None:
+    path = tmp_path / "traffic.jsonl"
+    result = record(directory, "-o", path, answers=(says(is_whole=False), says()))
+
+    assert result.returncode == 4
+    assert "worker 100 went away" in result.stderr
+    _, found, footer = read(path)
+    assert (len(found), footer.reason) == (6, "incomplete")
+
+
+def test_lost_rows_are_told(directory: Path, tmp_path: Path) -> None:
+    result = record(directory, "-o", tmp_path / "t.jsonl", answers=(says(lost=1_200),))
+
+    assert "1,200 more were lost" in result.stderr
+
+
+def test_refusals_have_their_exit_status(directory: Path, tmp_path: Path) -> None:
+    problem = b'{"type": "", "title": "", "status": 409, "detail": "There are 4 already."}'
+    refusal = b"HTTP/1.1 409 No\r\nx-apf-admin: 1\r\ncontent-length: %d\r\n\r\n%b" % (len(problem), problem)
+
+    result = record(directory, "-o", tmp_path / "t.jsonl", answers=(refusal,))
+    assert (result.returncode, result.stderr) == (1, "apf: There are 4 already.\n")
+    assert not (tmp_path / "t.jsonl").exists()
+
+    partly = record(directory, "-o", tmp_path / "t.jsonl", answers=(refusal, says()))
+    assert partly.returncode == 4
+
+
+def test_no_server_is_told(directory: Path, tmp_path: Path) -> None:
+    result = run_apf("record", "--runtime-dir", directory, "-o", tmp_path / "t.jsonl")
+
+    assert result.returncode == 3
+
+
+def test_a_worker_that_says_nothing_leaves_no_recording(directory: Path, tmp_path: Path) -> None:
+    result = record(directory, "-o", tmp_path / "t.jsonl", answers=(HEAD,))
+
+    assert result.returncode == 4
+    assert "no worker has sent anything" in result.stderr
+
+
+def test_an_interrupt_ends_the_recording_with_a_footer(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first part of the recording stays open until the command has asked for its end."""
+    asked = threading.Event()
+    original = LineStreams._read
+
+    def read_slowly(self: LineStreams, number: int, response: object) -> None:
+        asked.wait(30)
+        original(self, number, response)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LineStreams, "_read", read_slowly)
+
+    def interrupt() -> None:
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGINT)
+        asked.set()
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    result = record(directory, "-o", tmp_path / "t.jsonl", "--seconds", "600")
+    thread.join()
+
+    assert result.returncode == 0, result.stderr
+    assert read(tmp_path / "t.jsonl")[2].reason == "interrupted"
