@@ -1,20 +1,16 @@
-"""Recorded traffic: JSON lines, or an access log in the common or combined form with a duration at the end of a line.
+"""Recorded traffic: recordings, other lines of JSON, and access logs.
 
-A JSON line has ``time`` (seconds, or ISO 8601) and ``duration`` (seconds), and may have ``user``, ``groups``,
-``method``, ``path``, ``host``, ``headers``, ``clientAddress`` and ``seats``. The last field of a log line is the
-duration: in seconds if it has a decimal point (nginx's ``$request_time``), otherwise in microseconds (Apache's ``%D``).
+A JSON line has ``time`` (seconds, or ISO 8601) and ``duration`` (seconds), and may have the other fields of a recorded
+request. For logs see `access_logs`.
 
 Rows are sorted within a bounded look-ahead, because servers write them when they have responded. Times in whole seconds
 are spread over their second; otherwise all requests of a second would arrive at once.
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from functools import lru_cache
 from heapq import heappop, heappush
 from pathlib import Path
 from random import Random
@@ -28,9 +24,10 @@ from apf_middleware.recordings import (
     UnreadableLineError,
     damage_errors,
     open_recording,
-    parse_line,
 )
-from apf_middleware.recordings.lines import nanoseconds_of
+from apf_middleware.recordings.lines import parse_fields, read_fields
+from apf_middleware.recordings.marks import parse_mark
+from apf_middleware.simulation.access_logs import NoRequestError, is_access_log, parse_access_log, parse_log_line
 from apf_middleware.simulation.recorded_durations import RecordedDurations
 
 __all__ = ["LOOK_AHEAD", "MOST_NAMES", "RecordedRequest", "RequestTrace", "TraceSurvey"]
@@ -44,15 +41,6 @@ MOST_NAMES: Final = 10_000
 _SECOND: Final = 10**9
 _MOST_UNREADABLE: Final = 0.01
 _ENOUGH: Final = 20
-_LOG: Final = re.compile(
-    r'(?P<address>\S+) \S+ (?P<user>.+?) \[(?P<time>[^\]]+)\] "(?P<method>[A-Z]+) (?P<path>\S+)[^"]*"'
-    r' \d{3} \S+(?: "(?:[^"\\]|\\.)*")*(?: [\w-]+=\S+)*? (?:[\w-]+=)?"?(?P<duration>\d+(?:\.\d+)?)"?\s*$'
-)
-_LOG_OF_NO_REQUEST: Final = re.compile(
-    r'\S+ \S+ .+? \[[^\]]+\] "(?:[^"\\]|\\.)*" \d{3} \S+(?: "(?:[^"\\]|\\.)*")*(?: [\w-]+=\S+)*?'
-    r' (?:[\w-]+=)?"?\d+(?:\.\d+)?"?\s*$'
-)
-_LOG_WITHOUT: Final = re.compile(r'\S+ \S+ .+? \[[^\]]+\] "[^"]*" \d{3} \S+(?: "(?:[^"\\]|\\.)*")*\s*$')
 
 
 @dataclass(slots=True)
@@ -89,10 +77,6 @@ class TraceSurvey:
             self.footer = mark
         elif self.header is None:
             self.header = mark
-
-
-class _NoRequestError(UnreadableLineError):
-    """A log line records something other than an HTTP request, which never reached the application."""
 
 
 class RequestTrace:
@@ -170,11 +154,11 @@ class RequestTrace:
             if self.most is not None and taken >= self.most:
                 break
             try:
-                row = parse_line(line) if line.startswith("{") else _of_log(line)
+                row = _parse(line)
                 if not isinstance(row, RecordedRequest):
                     survey.note(row)
                     continue
-            except _NoRequestError:
+            except NoRequestError:
                 survey.unreadable += 1
                 continue
             except UnreadableLineError as error:
@@ -203,32 +187,8 @@ def _first(held: list[tuple[int, int, RecordedRequest]], last: int) -> tuple[int
     return time, replace(row, time_ns=time, is_whole_second=False)
 
 
-def _of_log(line: str) -> RecordedRequest:
-    found = _LOG.match(line)
-    if found is None:
-        if _LOG_WITHOUT.match(line):
-            hint = "with nginx add $request_time to log_format, with Apache %D to LogFormat"
-            raise UnreadableLineError(f"a line must end with the duration of the request: {hint}")
-        if _LOG_OF_NO_REQUEST.match(line):
-            raise _NoRequestError
-        raise UnreadableLineError(
-            "a line must be JSON, or of the common or combined log form with a duration at its end"
-        )
-    time, user, duration, path = found["time"], found["user"], found["duration"], found["path"]
-    return RecordedRequest(
-        time_ns=_log_time(time),
-        duration_ns=round(float(duration) * _SECOND) if "." in duration else int(duration) * 1000,
-        user="" if user == "-" else user,
-        method=found["method"],
-        path=path if path.startswith("/") else "/",
-        address=found["address"],
-        is_whole_second=True,
-    )
-
-
-@lru_cache(maxsize=64)
-def _log_time(text: str) -> int:
-    try:
-        return nanoseconds_of(datetime.strptime(text, "%d/%b/%Y:%H:%M:%S %z"))
-    except ValueError:
-        raise UnreadableLineError(f"the time is {text!r}, but it must be like 10/Oct/2026:13:55:36 +0000") from None
+def _parse(line: str) -> RecordedRequest | Header | Footer:
+    if not line.startswith("{"):
+        return parse_log_line(line)
+    fields = read_fields(line)
+    return parse_access_log(fields) if is_access_log(fields) else parse_mark(fields) or parse_fields(fields)
