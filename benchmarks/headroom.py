@@ -18,7 +18,7 @@ from apf_middleware.config.gating import Gating
 from apf_middleware.estimation import route_key
 from apf_middleware.fairqueuing import Work, flow_hash
 from apf_middleware.runtime import Admission, Controller
-from apf_middleware.simulation.events import EventQueue, VirtualTimer
+from apf_middleware.runtime.event_queue import EventQueue, VirtualTimer
 from benchmarks.measure import print_json, print_table
 
 __all__ = ["CASES", "HeadroomCase", "HeadroomOutcome", "HeadroomWorld", "measure"]

@@ -20,8 +20,8 @@ from apf_middleware.config.scenario import (
     SteadyArrivals,
     Tenant,
 )
+from apf_middleware.runtime.event_queue import EventQueue
 from apf_middleware.simulation.destinations import RequestTemplate, identity_of
-from apf_middleware.simulation.events import EventQueue
 from apf_middleware.simulation.requests import ClientGroup, SimulatedClient
 
 __all__ = ["Arrivals", "Submit", "clients_of", "draw_seats"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from apf_middleware.config.scenario import Retries, Tenant
 from apf_middleware.runtime import Admission, Destination
+from apf_middleware.runtime.event_queue import FifoTimeouts
 from apf_middleware.simulation.destinations import RequestTemplate
-from apf_middleware.simulation.events import FifoTimeouts
 from apf_middleware.simulation.meters import TenantMeter
 
 if TYPE_CHECKING:

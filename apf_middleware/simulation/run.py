@@ -18,11 +18,11 @@ from apf_middleware.config.scenario import ReplayedArrivals, Scenario, Tenant
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import TicketState
 from apf_middleware.runtime import retry_after_s
+from apf_middleware.runtime.event_queue import EventQueue, FifoTimeouts
 from apf_middleware.simulation.arrivals import Arrivals, clients_of, draw_seats
 from apf_middleware.simulation.backend import SimulatedBackend
 from apf_middleware.simulation.balancers import RecordedServer, balancer
 from apf_middleware.simulation.destinations import DestinationResolver
-from apf_middleware.simulation.events import EventQueue, FifoTimeouts
 from apf_middleware.simulation.fleet import SimulatedFleet
 from apf_middleware.simulation.fleet.layouts import of_members
 from apf_middleware.simulation.fleet.meters import FleetMeters

@@ -11,9 +11,9 @@ from apf_middleware.config import Configuration
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.gates import Gates
 from apf_middleware.runtime import Controller
+from apf_middleware.runtime.event_queue import EventQueue, FifoTimeouts, VirtualTimer
 from apf_middleware.runtime.time_limits import limit_time
 from apf_middleware.simulation.backend import SimulatedBackend
-from apf_middleware.simulation.events import EventQueue, FifoTimeouts, VirtualTimer
 from apf_middleware.simulation.requests import SimulatedRequest
 
 __all__ = ["ServerObserver", "SimulatedServer"]

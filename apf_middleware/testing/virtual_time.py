@@ -10,7 +10,7 @@ from functools import partial
 
 from apf_middleware.exceptions import ClockError, InvalidValueError, require_integer
 from apf_middleware.fairqueuing import QueueSet, QueueSetSettings, Reason, Ticket, Work
-from apf_middleware.simulation.events import EventQueue
+from apf_middleware.runtime.event_queue import EventQueue
 
 __all__ = ["Call", "Rank", "World"]
 

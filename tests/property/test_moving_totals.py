@@ -9,7 +9,7 @@ from apf_middleware.classification import Classification
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason, TicketState, Work
 from apf_middleware.runtime import Admission, Controller
-from apf_middleware.simulation.events import EventQueue, VirtualTimer
+from apf_middleware.runtime.event_queue import EventQueue, VirtualTimer
 from tests.support.examples import examples
 
 LEVELS = ("gold", "silver", "rest")

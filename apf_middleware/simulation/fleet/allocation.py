@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 
 from apf_middleware.fleet.allocator import Allocator
 from apf_middleware.fleet.messages import Grant, Report
-from apf_middleware.simulation.events import EventQueue, VirtualTimer
+from apf_middleware.runtime.event_queue import EventQueue, VirtualTimer
 
 __all__ = ["SimulatedAllocation"]
 

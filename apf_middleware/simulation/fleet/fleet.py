@@ -14,9 +14,9 @@ from apf_middleware.config.fleet import FleetSettings
 from apf_middleware.config.scenario import FleetEvent, ScenarioMembers
 from apf_middleware.fleet.allocator import Allocator
 from apf_middleware.fleet.messages import Grant, Report
+from apf_middleware.runtime.event_queue import EventQueue
 from apf_middleware.runtime.fleet.budget import derive_budget
 from apf_middleware.runtime.fleet.timing import TURN_NS, FleetTiming
-from apf_middleware.simulation.events import EventQueue
 from apf_middleware.simulation.fleet.allocation import SimulatedAllocation
 from apf_middleware.simulation.fleet.member import SimulatedMember
 from apf_middleware.simulation.fleet.network import MessageNetwork

@@ -7,9 +7,9 @@ from apf_middleware.fairqueuing import Lending
 from apf_middleware.fleet.membership import Membership
 from apf_middleware.fleet.messages import Grant, Report
 from apf_middleware.runtime import Controller
+from apf_middleware.runtime.event_queue import EventQueue, VirtualTimer
 from apf_middleware.runtime.fleet.budget import StatedBudget
 from apf_middleware.runtime.fleet.member import FleetMember
-from apf_middleware.simulation.events import EventQueue, VirtualTimer
 
 __all__ = ["SimulatedMember"]
 

@@ -5,7 +5,7 @@ from random import Random
 from typing import TypeVar
 
 from apf_middleware.config.scenario import ScenarioMembers
-from apf_middleware.simulation.events import EventQueue
+from apf_middleware.runtime.event_queue import EventQueue
 
 __all__ = ["MessageNetwork"]
 

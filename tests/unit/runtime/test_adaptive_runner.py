@@ -8,7 +8,7 @@ from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.adaptive_runner import AdaptiveRunner
-from apf_middleware.simulation.events import EventQueue, VirtualTimer
+from apf_middleware.runtime.event_queue import EventQueue, VirtualTimer
 
 MS = 10**6
 SECOND = 10**9

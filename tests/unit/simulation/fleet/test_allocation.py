@@ -6,7 +6,7 @@ from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fleet.allocator import Allocator
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.messages import LevelUsage, Report
-from apf_middleware.simulation.events import EventQueue
+from apf_middleware.runtime.event_queue import EventQueue
 from apf_middleware.simulation.fleet.allocation import SimulatedAllocation
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from apf_middleware.fairqueuing import Lending
 from apf_middleware.fleet.messages import Grant, Report
 from apf_middleware.runtime import Controller
-from apf_middleware.simulation.events import EventQueue
+from apf_middleware.runtime.event_queue import EventQueue
 from apf_middleware.simulation.fleet.member import SimulatedMember
 from tests.support.fleet_scenarios import fleet_scenario
 

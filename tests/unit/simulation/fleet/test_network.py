@@ -3,7 +3,7 @@
 from random import Random
 
 from apf_middleware.config.scenario import ConstantDuration, ScenarioMembers
-from apf_middleware.simulation.events import EventQueue
+from apf_middleware.runtime.event_queue import EventQueue
 from apf_middleware.simulation.fleet.network import MessageNetwork
 
 

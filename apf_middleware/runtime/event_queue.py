@@ -54,6 +54,15 @@ class EventQueue:
             self.now = until
         return self._scheduled - before + left - len(events)
 
+    def next_at(self) -> int | None:
+        """Return the time of the next event; None if there is none."""
+        return self._events[0][0] if self._events else None
+
+    def step(self) -> None:
+        """Run the next event."""
+        self.now, _, _, action, subject = heappop(self._events)
+        action(subject)
+
     def __len__(self) -> int:
         return len(self._events)
 

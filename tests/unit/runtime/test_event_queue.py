@@ -2,7 +2,7 @@
 
 import pytest
 
-from apf_middleware.simulation.events import EventQueue, FifoTimeouts, VirtualTimer
+from apf_middleware.runtime.event_queue import EventQueue, FifoTimeouts, VirtualTimer
 
 
 def test_events_run_by_time_and_then_in_the_order_of_scheduling() -> None:
@@ -101,3 +101,16 @@ def test_a_timer_can_be_set_again() -> None:
     events.run()
 
     assert rung == [10, 40]
+
+
+def test_events_can_be_run_one_by_one() -> None:
+    events = EventQueue()
+    seen: list[str] = []
+    assert events.next_at() is None
+
+    events.at(20, seen.append, "b")
+    events.at(10, seen.append, "a")
+    assert events.next_at() == 10
+    events.step()
+
+    assert (seen, events.now, events.next_at()) == (["a"], 10, 20)
