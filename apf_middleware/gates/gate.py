@@ -261,7 +261,7 @@ class GateCounters:
     ``last`` is the key and the result of the last evaluation; None if an event has come after it.
     """
 
-    __slots__ = ("evaluations", "events", "hint_errors", "last", "rejected", "rescues", "waits")
+    __slots__ = ("evaluations", "events", "last", "rejected", "rescues", "waits")
 
     def __init__(self) -> None:
         self.evaluations: dict[str, int] = {"passed": 0, "parked": 0, "rejected": 0, "error": 0}
@@ -269,7 +269,6 @@ class GateCounters:
         self.events: int = 0
         self.rescues: int = 0
         self.rejected: int = 0
-        self.hint_errors: int = 0
         self.waits: Histogram = Histogram(DURATION_BOUNDS_NS)
 
     def count(self, key: Hashable, answer: object) -> None:

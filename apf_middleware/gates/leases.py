@@ -12,9 +12,13 @@ __all__ = ["Leases", "SlotTable"]
 
 
 class SlotTable:
-    """The slots in use, by gate and key; ``dirty`` are those at which something has changed in this step."""
+    """The slots in use, by gate and key; ``dirty`` are those at which something has changed in this step.
+
+    ``errors`` are the exceptions that functions of the app's gates have raised in this step.
+    """
 
     def __init__(self, timers: SlotTimers) -> None:
+        self.errors: list[tuple[Gate, Exception]] = []
         # `GateScheduler.pump` takes the first key again and again. In a plain `dict` it would pass over deleted keys.
         self.dirty: OrderedDict[Slot, None] = OrderedDict()
         self._timers = timers
@@ -30,7 +34,7 @@ class SlotTable:
         slots = self._slots.setdefault(gate, {})
         slot = slots.get(key)
         if slot is None:
-            slot = slots[key] = Slot(gate, key)
+            slot = slots[key] = Slot(gate, key, self.note_error)
             self.dirty[slot] = None
         return slot
 
@@ -65,6 +69,11 @@ class SlotTable:
             if not slots:
                 del self._slots[slot.gate]
 
+    def note_error(self, gate: Gate, error: Exception) -> None:
+        """Count an exception that a function of ``gate`` has raised, and keep it for the log."""
+        gate.counters.evaluations["error"] += 1
+        self.errors.append((gate, error))
+
     def __iter__(self) -> Iterator[Slot]:
         for slots in self._slots.values():
             yield from slots.values()
@@ -74,10 +83,9 @@ class SlotTable:
 
 
 class Leases:
-    """Take leases from gates and give them back; ``errors`` are the exceptions that gates raised in this step."""
+    """Take leases from gates and give them back."""
 
     def __init__(self, slots: SlotTable, timers: SlotTimers) -> None:
-        self.errors: list[tuple[Gate, Exception]] = []
         self._slots = slots
         self._timers = timers
 
@@ -112,7 +120,7 @@ class Leases:
         if not isinstance(answer, Exception):
             gate.counters.count(need.key, answer)
             return answer
-        self.note_error(gate, answer)
+        self._slots.note_error(gate, answer)
         gate.counters.last = need.key, "passed" if gate.terms.on_error == "admit" else "error"
         if gate.terms.on_error == "admit":
             return NO_LEASE
@@ -143,13 +151,8 @@ class Leases:
         try:
             back(need.key, lease)
         except Exception as error:  # noqa: BLE001 - an app's gate may raise anything
-            self.note_error(need.gate, error)
+            self._slots.note_error(need.gate, error)
         return True
-
-    def note_error(self, gate: Gate, error: Exception) -> None:
-        """Count an exception that ``gate`` has raised, and keep it for the log."""
-        gate.counters.evaluations["error"] += 1
-        self.errors.append((gate, error))
 
     def __repr__(self) -> str:
         return f"<Leases of {self._slots!r}>"

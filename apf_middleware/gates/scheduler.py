@@ -94,7 +94,7 @@ class GateScheduler:
     @property
     def errors(self) -> list[tuple[Gate, Exception]]:
         """Return the exceptions that gates have raised, for the log."""
-        return self._leases.errors
+        return self.slots.errors
 
     def add(self, gate: Gate) -> None:
         """Add one more gate."""
@@ -147,7 +147,7 @@ class GateScheduler:
                 if key is not None:
                     acquisition.needs.append(GateNeed(gate, key, gate.cost(request)))
             except Exception as error:  # noqa: BLE001 - an app's function may raise anything
-                self._leases.note_error(gate, error)
+                self.slots.note_error(gate, error)
                 if gate.terms.on_error != "admit":
                     acquisition.refusal = _refusal(gate, None, now)
         self._acquisitions[ticket] = acquisition

@@ -20,7 +20,7 @@ for ever, and a request that waits long for a seat finally gets the seat and all
 """
 
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -266,9 +266,10 @@ class SlotQueue:
 
 
 class Slot:
-    """One gate's slot for one ``key``."""
+    """One gate's slot for one ``key``; ``on_error`` is called with an exception that a hint of the gate has raised."""
 
     __slots__ = (
+        "_on_error",
         "cause",
         "checking",
         "closed_at",
@@ -292,7 +293,8 @@ class Slot:
     errors: int
     refusals: int
 
-    def __init__(self, gate: Gate, key: Hashable) -> None:
+    def __init__(self, gate: Gate, key: Hashable, on_error: Callable[[Gate, Exception], None]) -> None:
+        self._on_error = on_error
         self.gate: Gate = gate
         self.key: Hashable = key
         self.closed_at: int = OPEN
@@ -430,8 +432,8 @@ class Slot:
     def _helps(self, acquisition: Acquisition, name: str, payload: object) -> bool:
         try:
             return self.gate.hints[name](payload, acquisition.request) is not Hint.SKIP
-        except Exception:  # noqa: BLE001 - an app's function may raise anything
-            self.gate.counters.hint_errors += 1
+        except Exception as error:  # noqa: BLE001 - an app's function may raise anything
+            self._on_error(self.gate, error)
             return True
 
     def note_passed(self, acquisition: Acquisition) -> None:

@@ -100,9 +100,10 @@ class GateWorld:
             self.plain,
             self.scheduler,
             self._describe,
-            GateHooks(refused=self._refused, ask=self._ask),
+            GateHooks(refused=self._refused, ask=self._ask, failed=lambda _, error: self.errors.append(error)),
         )
         self.ask: Callable[[int, Check], None] = _cannot_ask
+        self.errors: list[Exception] = []
         self.served: list[str] = []
         self.refused: list[str] = []
         self.refusals: dict[str, Refusal | None] = {}

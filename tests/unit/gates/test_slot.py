@@ -65,7 +65,8 @@ def test_a_hint_that_raises_counts_as_queue() -> None:
     world.arrive("a", "switch")
     switch.answer = True
     assert world.emit("well") == ["a"]
-    assert gate.counters.hint_errors == 1
+    assert gate.counters.evaluations["error"] == 1
+    assert [str(error) for error in world.errors] == ["a bug"]
 
 
 def test_a_large_request_is_bypassed_at_most_the_configured_number_of_times() -> None:
@@ -137,7 +138,7 @@ def test_small_requests_bypass_a_large_one_that_waits() -> None:
 
 def test_a_slot_is_reserved_for_a_request_that_was_bypassed_as_often_as_its_gate_allows() -> None:
     world = GateWorld()
-    slot = Slot(Capacity("db", 1, Terms(most_bypasses=2)), "")
+    slot = Slot(Capacity("db", 1, Terms(most_bypasses=2)), "", lambda _gate, _error: None)
     first, other = (
         Acquisition(
             Ticket(flow, 1, Work(1)),
