@@ -39,7 +39,7 @@ kind: Scenario
 metadata: {{name: overload}}
 spec:
   duration: {seconds}s
-  warmUp: 3s
+  warmUp: {warm_up}s
   backend: {{exponent: 0}}
   tenants:
   - {{name: heavy, arrivals: {{type: poisson, rate: {heavy}}}, service: {service}, timeout: 1s}}
@@ -62,12 +62,13 @@ spec: {{level: all, distinguisher: {{source: user}}, rules: [{{httpRules: [{{}}]
 
 
 def scenario_text(
-    discipline: str, queues: str, service: str, overload: float, *, has_deadlines: bool, seconds: int
+    discipline: str, queues: str, service: str, overload: float, *, has_deadlines: bool, seconds: int, warm_up: int = 3
 ) -> str:
     """Return the scenario of one simulation."""
     rate = _RATE * overload
     return _TEXT.format(
         seconds=seconds,
+        warm_up=warm_up,
         heavy=rate * 0.8,
         light=rate * 0.02,
         service=SERVICES[service],
@@ -79,10 +80,12 @@ def scenario_text(
 
 
 def measure(
-    discipline: str, queues: str, service: str, overload: float, *, has_deadlines: bool, seconds: int
+    discipline: str, queues: str, service: str, overload: float, *, has_deadlines: bool, seconds: int, warm_up: int = 3
 ) -> dict[str, Any]:
     """Return the row of one simulation."""
-    text = scenario_text(discipline, queues, service, overload, has_deadlines=has_deadlines, seconds=seconds)
+    text = scenario_text(
+        discipline, queues, service, overload, has_deadlines=has_deadlines, seconds=seconds, warm_up=warm_up
+    )
     result = Simulation(*read_scenario_text(text).unwrap()).run("overload")
     return {
         "discipline": discipline,
@@ -96,14 +99,20 @@ def measure(
     }
 
 
-def _rows(disciplines: Sequence[str], seconds: int) -> Iterator[dict[str, Any]]:
+def _rows(disciplines: Sequence[str], seconds: int, warm_up: int) -> Iterator[dict[str, Any]]:
     for discipline in disciplines:
         for queues in _QUEUES if discipline == DISCIPLINES[0] else ("fair",):
             for service in SERVICES:
                 for overload in OVERLOADS:
                     for has_deadlines in (False, True):
                         yield measure(
-                            discipline, queues, service, overload, has_deadlines=has_deadlines, seconds=seconds
+                            discipline,
+                            queues,
+                            service,
+                            overload,
+                            has_deadlines=has_deadlines,
+                            seconds=seconds,
+                            warm_up=warm_up,
                         )
 
 
@@ -111,11 +120,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.deadlines", description="Answers in time.")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.add_argument("--disciplines", nargs="*", choices=DISCIPLINES, default=DISCIPLINES)
-    parser.add_argument("--seconds", type=int, default=20, help="simulated time, of which 3 s are the warm-up")
+    parser.add_argument("--seconds", type=int, default=20, help="simulated time, with the warm-up")
+    parser.add_argument("--warm-up", type=int, default=3, help="the part of it that doesn't count, in seconds")
     options = parser.parse_args()
-    if options.seconds <= 3:
-        parser.error("--seconds must be more than 3")
-    rows = list(_rows(options.disciplines, options.seconds))
+    if options.seconds <= options.warm_up:
+        parser.error(f"--seconds must be more than the warm-up, {options.warm_up}")
+    rows = list(_rows(options.disciplines, options.seconds, options.warm_up))
     if options.json:
         print_json(rows)
     else:
