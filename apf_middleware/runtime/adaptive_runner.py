@@ -27,7 +27,18 @@ class AdaptiveRunner:
     ``now`` is the clock, ``alarm`` creates the timer, and ``resize`` is called with each new total.
     """
 
-    __slots__ = ("_alarm", "_is_awake", "_levels", "_now", "_rejected", "_resize", "bounds", "decisions", "total")
+    __slots__ = (
+        "_alarm",
+        "_is_awake",
+        "_is_over",
+        "_levels",
+        "_now",
+        "_rejected",
+        "_resize",
+        "bounds",
+        "decisions",
+        "total",
+    )
 
     def __init__(
         self,
@@ -47,6 +58,7 @@ class AdaptiveRunner:
         self._now = now
         self._alarm = alarm(self.look, now)
         self._is_awake = False  # whether the alarm is set
+        self._is_over = False
         self._rejected = 0
 
     def observe(self, now: int, route: str, duration: int, admission: Admission) -> None:
@@ -62,12 +74,18 @@ class AdaptiveRunner:
             if not self._is_awake:
                 self._wake(now)
 
+    def end(self) -> None:
+        """Decide nothing more, because a reload has set other bounds, or a fixed number."""
+        self._is_over = True  # the alarm may still be set, and a try may be under way
+
     def _wake(self, now: int) -> None:
         self._is_awake = True
         self._alarm.ask(now + _PERIOD_NS)
 
     def look(self) -> None:
         """Tell the controller what the seats are used for, and apply its decision."""
+        if self._is_over:
+            return
         now = self._now()
         total = self.total
         in_use, waiting, reserved = self._usage()

@@ -545,10 +545,12 @@ class Controller:
     def _adopt_bounds(self) -> None:
         """Let the total of seats adapt within the bounds of the configuration, if it has any."""
         bounds, runner = self.configuration.server.seat_bounds, self.adaptive
+        if bounds is not None and runner is not None and runner.bounds == bounds:
+            return
+        if isinstance(runner, AdaptiveRunner):
+            runner.end()
         if bounds is None:
             self.adaptive = self.sampler = None
-        elif runner is not None and runner.bounds == bounds:
-            return
         elif self.configuration.server.fleet is not None:
             self.adaptive = self.sampler = DurationSampler(bounds)
         else:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from apf_middleware.adaptive import LimitReason
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration, load_text
@@ -209,3 +211,13 @@ def test_other_bounds_begin_anew_and_a_fixed_number_ends_it() -> None:
     world.controller.reconfigure(configuration("8"))
     world.controller.reconfigure(configuration("{adaptive: {min: 2, max: 60, start: 30}}"))
     assert (world.controller.seats, world.adaptive.total.limit) == (30, 30)
+
+
+@pytest.mark.parametrize("reloaded_ms", [2000, 2500, 3000, 4000, 4500])
+def test_a_runner_that_a_reload_has_ended_changes_nothing_more(reloaded_ms: int) -> None:
+    """Its timer is still set, and it may be in the middle of a try."""
+    world = World(configuration())
+    world.events.at(reloaded_ms * MS, world.controller.reconfigure, configuration("25"))
+    world.demand(50, 20)
+
+    assert set(world.totals[reloaded_ms // 100 + 1 :]) == {25}
