@@ -112,9 +112,7 @@ class RecordedObservation:
         return self._arrival.scope is None
 
     def _note_wait(self, admission: "Admission", until: int) -> None:
-        if not self._is_standing:
-            self.at = admission.arrived_at
-        self._wait_ns = max(0, until - self.at)
+        self._wait_ns = max(0, until - (self.at if self._is_standing else admission.arrived_at))
 
     def _end(self, admission: "Admission", outcome: "Outcome") -> None:
         self._admission, self._outcome = admission, outcome

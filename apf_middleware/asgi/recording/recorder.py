@@ -60,6 +60,7 @@ class Recorder:
         self.is_stopped: bool = False
         self.address_of: Callable[[Scope], str] = address_of
         self._now = now
+        self._last_at = self.began_at
         self._until = self.began_at + round(settings.seconds * 10**9)
         self._part_of = pseudonyms.part_of
         self._open: set[RecordedObservation] = set()
@@ -83,7 +84,9 @@ class Recorder:
             name = _sampled_name(resolved) or self.address_of(scope)
             if self._part_of(name) >= self.settings.sample:
                 return None
-        found = RecordedObservation(self._now(), ArrivedRequest.of(scope, resolved), self._end)
+        # Rows are sorted by time, and requests that arrive at the same time must stay in their order.
+        self._last_at = max(self._now(), self._last_at + 1)
+        found = RecordedObservation(self._last_at, ArrivedRequest.of(scope, resolved), self._end)
         self._open.add(found)
         return found
 
@@ -93,8 +96,9 @@ class Recorder:
             if self.settings.sample < 1 and self._part_of(_sampled_name(admission.destination)) >= self.settings.sample:
                 continue
             self.standing += 1
+            self._last_at += 1
             destination = copy(admission.destination)  # other requests may have the same one
-            found = RecordedObservation(self.began_at + self.standing, ArrivedRequest.before(destination), self._end)
+            found = RecordedObservation(self._last_at, ArrivedRequest.before(destination), self._end)
             destination.observations = (*destination.observations, found)
             admission.destination = destination
             if admission.is_seated:
