@@ -8,6 +8,9 @@ sockets; and ``overhead``, the server's processor time for a request.
 Of several rounds the one counts in which other processes used the least processor time: a server that has to share its
 core has tail latencies that the model doesn't include. ``others_cpu`` is how many cores the others used in that round.
 
+The rows ``recorded-…`` simulate what ``apf record`` has recorded (see `benchmarks.recorded`), so nothing is measured
+first; ``heavy`` are elephants, and waits and latencies are those of requests that were served.
+
 ``error_pct`` is how far the simulation is off: of the mice's p50 and p99, of the goodput, and of rejections a second.
 Fewer rejections than one in a hundred responses count as none.
 """
@@ -26,6 +29,8 @@ from apf_middleware.simulation import Result, simulate
 from benchmarks.measure import print_json, print_table
 from benchmarks.overload import OverloadRow
 from benchmarks.overload import measure as measure_real
+from benchmarks.recorded import LOADS
+from benchmarks.recorded import compare as compare_recorded
 from benchmarks.wire_backend import PLACES, SERVICE_S
 from benchmarks.wire_configs import CONFIGS
 from tests.support.servers import busy_seconds, cores
@@ -183,16 +188,21 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     chosen = [row for row in ROWS if re.search(options.only, row.name)]
-    if options.rounds < 1 or options.seconds <= 0 or not chosen:
-        parser.error(f"--rounds and --seconds must be more than 0, --only match one of {[row.name for row in ROWS]}")
+    loads = [load for load in LOADS if re.search(options.only, load.name)]
+    if options.rounds < 1 or options.seconds <= 0 or not (chosen or loads):
+        names = [one.name for one in (*ROWS, *LOADS)]
+        parser.error(f"--rounds and --seconds must be more than 0, --only match one of {names}")
     plan = {"seconds": options.seconds, "warm_up": 2.0, "seed": options.seed}
-    rows = list(compare(chosen, options.rounds, plan))
+    compared = list(compare(chosen, options.rounds, plan)) if chosen else []
+    recorded = list(compare_recorded(loads, plan))
+    rows = [*compared, *recorded]
     if options.json:
         print_json(rows)
         return
     if cores() is None:
         print("One core only: server and load take it from each other, and latencies are worth little.")
-    print_table(tuple(rows[0]), (tuple(row.values()) for row in rows))
+    for table in filter(None, (compared, recorded)):
+        print_table(tuple(table[0]), (tuple(row.values()) for row in table))
     worst = statistics.mean(row["worst_error_pct"] for row in rows)
     print(f"on average the worst figure of a row is off by {worst:.1f} %")
 

@@ -1,25 +1,25 @@
-"""A real server's traffic, recorded under overload and simulated again with the same configuration.
+"""The traffic of a real server, recorded under overload and simulated again with the same configuration.
 
-``apf record`` records while `benchmarks.load` runs, from before its first request until after its last one. The
-recording contains what the server did with each request, and `simulate` decides again: waits and rejections of both
-are compared.
+These are rows of `benchmarks.fidelity`. ``apf record`` records while `benchmarks.load` runs, from before its first
+request until after its last one. The recording contains what the server did with each request, and `simulate` decides
+again: waits and rejections of both are compared.
 """
 
-import statistics
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 from apf_middleware.config import load
 from apf_middleware.config.scenario import Backend, Scenario
 from apf_middleware.recordings import RecordedRequest
 from apf_middleware.simulation import Result, simulate
-from apf_middleware.simulation.recording import Recording
+from apf_middleware.simulation.recording import OTHERS, Recording
 from apf_middleware.simulation.trace import RequestTrace
 from benchmarks.load import percentile
 from benchmarks.recorded_app import CONFIG_VARIABLE
@@ -27,14 +27,14 @@ from benchmarks.wire_backend import PLACES, Scoreboard
 from benchmarks.wire_configs import write_config
 from tests.support.servers import ROOT, cores, pinned, serve
 
-__all__ = ["ROWS", "RecordedRow", "compare"]
+__all__ = ["LOADS", "RecordedLoad", "compare"]
 
 _LEVEL: Final = "tenants"
 _AROUND_S: Final = 3.0  # the recording begins before the load, and ends after it
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedRow:
+class RecordedLoad:
     """A load and a configuration."""
 
     name: str
@@ -45,15 +45,15 @@ class RecordedRow:
     rate: float = 10.0
 
 
-ROWS: Final = (
-    RecordedRow("recorded-elephant"),
-    RecordedRow("recorded-elephants", elephants=3, connections=210),
-    RecordedRow("recorded-crowd", connections=600),
+LOADS: Final = (
+    RecordedLoad("recorded-elephant"),
+    RecordedLoad("recorded-elephants", elephants=3, connections=210),
+    RecordedLoad("recorded-crowd", connections=600),
 )
 """One elephant; three; one that is often rejected."""
 
 
-def compare(rows: Sequence[RecordedRow], plan: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def compare(rows: Sequence[RecordedLoad], plan: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a comparison for each row."""
     for row in rows:
         with tempfile.TemporaryDirectory(prefix="apf-recorded-") as name:
@@ -66,7 +66,7 @@ def compare(rows: Sequence[RecordedRow], plan: Mapping[str, Any]) -> Iterator[di
             yield {"row": row.name, **_beside(list(trace.rows()), recording, result)}
 
 
-def _record(row: RecordedRow, plan: Mapping[str, Any], folder: Path, config: Path) -> Path:
+def _record(row: RecordedLoad, plan: Mapping[str, Any], folder: Path, config: Path) -> Path:
     """Return the file with the recording of a load."""
     server_core, load_core = cores() or (None, None)
     scoreboard = Scoreboard(folder / "scoreboard")
@@ -98,29 +98,43 @@ def _record(row: RecordedRow, plan: Mapping[str, Any], folder: Path, config: Pat
 def _beside(rows: Sequence[RecordedRequest], recording: Recording, result: Result) -> dict[str, Any]:
     """Return the figures of the recording beside those of the simulation, and how far they are apart."""
     counted = [one for one in rows if one.level == _LEVEL]
-    calls = Counter(one.flow for one in counted)
-    heavy = {flow for flow, _ in calls.most_common(sum(number > 0.1 * len(counted) for number in calls.values()))}
-    waits = [one.wait_ns / 1e6 for one in counted if one.wait_ns is not None and one.duration_ns is not None]
-    mice = [one for one in counted if one.flow not in heavy and one.wait_ns is not None and one.duration_ns is not None]
-    latencies = [((one.wait_ns or 0) + (one.duration_ns or 0)) / 1e6 for one in mice]
-    seconds, level = recording.span_ns / 1e9, result.level(_LEVEL)
-    real = {
-        "wait_p50_ms": percentile(waits, 50),
-        "wait_p99_ms": percentile(waits, 99),
-        "mice_p50_ms": percentile(latencies, 50),
-        "rejected": sum(one.outcome in {"rejected", "hung-up"} for one in counted) / seconds,
-    }
-    light = [result.tenant(name) for name in {one.listed_as("flow") for one in mice} if name in recording.names]
+    real = _figures_of(counted, recording.span_ns / 1e9)
+    heavy = {f"{_LEVEL}/{flow}" for flow in _heavy_flows(counted)}
+    served = [one for one in result.tenants if one.name.startswith(f"{_LEVEL}/") or one.name == OTHERS]
+    tenants = [one for one in served if one.name in heavy]
+    durations = fmean(one.duration_ns / 1e6 for one in counted if one.duration_ns is not None)
+    latency = sum((one.mean_ms or 0.0) * one.served for one in served) / sum(one.served for one in served)
     simulated = {
-        "wait_p50_ms": level.wait_p50_ms,
-        "wait_p99_ms": level.wait_p99_ms,
-        "mice_p50_ms": statistics.median(one.p50_ms or 0.0 for one in light),
-        "rejected": level.rejected / result.seconds,
+        "wait_mean_ms": latency - durations,
+        "heavy_p50_ms": fmean(one.p50_ms or 0.0 for one in tenants),
+        "heavy_p90_ms": fmean(one.p90_ms or 0.0 for one in tenants),
+        "light_p50_ms": fmean(one.p50_ms or 0.0 for one in served if one.name not in heavy),
+        "rejected": result.level(_LEVEL).rejected / result.seconds,
     }
     line: dict[str, Any] = {"requests": len(counted)}
     for name, measured in real.items():
-        found, said = round(measured or 0.0, 1), round(simulated[name] or 0.0, 1)
+        found, said = round(measured, 1), round(simulated[name], 1)
         line[name], line[f"simulated_{name}"] = found, said
-        line[f"error_pct_{name}"] = 0.0 if found == said else round(100 * (said / found - 1), 1) if found else 100.0
+        line[f"error_pct_{name}"] = round(100 * (said / found - 1), 1) if found else 100.0 * bool(said)
     line["worst_error_pct"] = max(abs(line[f"error_pct_{name}"]) for name in real)
     return line
+
+
+def _heavy_flows(rows: Sequence[RecordedRequest]) -> set[str]:
+    """Return the flows of the elephants: those with at least a tenth of the requests."""
+    return {flow for flow, number in Counter(one.flow for one in rows).items() if number >= 0.1 * len(rows)}
+
+
+def _figures_of(rows: Sequence[RecordedRequest], seconds: float) -> dict[str, float]:
+    heavy, latencies, waits = _heavy_flows(rows), defaultdict[str, list[float]](list), []
+    for one in rows:
+        if one.duration_ns is not None and one.wait_ns is not None:
+            waits.append(one.wait_ns / 1e6)
+            latencies[one.flow].append((one.wait_ns + one.duration_ns) / 1e6)
+    return {
+        "wait_mean_ms": fmean(waits),
+        "heavy_p50_ms": fmean(percentile(latencies[flow], 50) or 0.0 for flow in heavy),
+        "heavy_p90_ms": fmean(percentile(latencies[flow], 90) or 0.0 for flow in heavy),
+        "light_p50_ms": fmean(percentile(found, 50) or 0.0 for flow, found in latencies.items() if flow not in heavy),
+        "rejected": sum(one.outcome in {"rejected", "hung-up"} for one in rows) / seconds,
+    }
