@@ -119,9 +119,9 @@ def test_the_example_shows_why_seats_should_be_shared() -> None:
     assert fleet.most_in_use == 20
 
 
-def adaptive_fleet(*changes: tuple[str, str]) -> Result:
-    """Run the example for 25 s, with changes of its text."""
-    text = ADAPTIVE.read_text().replace("60s", "25s")
+def adaptive_fleet(*changes: tuple[str, str], seconds: int) -> Result:
+    """Run the example for some ``seconds``, with changes of its text."""
+    text = ADAPTIVE.read_text().replace("60s", f"{seconds}s")
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
@@ -137,7 +137,7 @@ def totals(result: Result, begin: float, end: float) -> list[int]:
 
 def test_a_fleet_finds_the_capacity_of_the_backend_that_it_shares() -> None:
     """Ten controllers would each see the effects of the others' tries."""
-    found = adaptive_fleet()
+    found = adaptive_fleet(seconds=18)
     late = totals(found, 0.4, 1.0)
 
     assert found.tenant("customers").served > 0.98 * found.tenant("customers").requests
@@ -150,7 +150,7 @@ def test_a_fleet_finds_the_capacity_of_the_backend_that_it_shares() -> None:
 
 def test_the_next_allocator_goes_on_with_the_total_that_the_members_know() -> None:
     crash = ("  members: 10\n", "  members: {count: 10, events: [{at: 15s, type: allocator-crash}]}\n")
-    found = adaptive_fleet(crash)
+    found = adaptive_fleet(crash, seconds=25)
     before, after = totals(found, 0.4, 0.58), totals(found, 0.62, 1.0)
 
     assert found.fleet is not None
