@@ -79,7 +79,8 @@ def _search(
     recording: Recording, configuration: Configuration, objective: Objective, places: int | None
 ) -> Recommendation:
     def runner(places: int) -> Run:
-        scenario = with_workers(Scenario(recording.trace.path.name, backend=Backend(places=places)), recording)
+        alone = Scenario(recording.trace.path.name, backend=Backend(places=places))
+        scenario = with_workers(alone, configuration, recording)
         return lambda one, name: with_progress(scenario, one, name, recording)
 
     run, run_free = runner(places or _UNLIMITED), runner(_UNLIMITED)

@@ -14,7 +14,7 @@ from apf_middleware.cli.curves import print_curves
 from apf_middleware.cli.output import Output, OutputOption, is_there, require_folder, require_paths, show_json, tell
 from apf_middleware.cli.tables import print_layouts, print_levels, print_members, print_tenants
 from apf_middleware.config import Configuration, ConfigurationError, Severity
-from apf_middleware.config.scenario import Scenario, read_scenario
+from apf_middleware.config.scenario import Scenario, ScenarioMembers, read_scenario
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError, TraceFormatError
 from apf_middleware.simulation import VARIANTS, Result, variant
 from apf_middleware.simulation import simulate as run
@@ -81,7 +81,7 @@ def simulate(
             require_folder("plot", plot)
             require_plots(plot)
         recording = None if trace is None else read_recording(RequestTrace(trace), by)
-        scenario = scenario if recording is None else with_workers(scenario, recording)
+        scenario = scenario if recording is None else with_workers(scenario, configuration, recording)
         wanted = list(_wanted(scenario, configuration, compare, fleet=compare_fleet))
         warn_of_omissions(one for _, _, one in wanted)
         results = [with_progress(played, one, name, recording) for name, played, one in wanted]
@@ -170,11 +170,16 @@ def _limits_of(survey: TraceSurvey) -> Iterator[str]:
         )
 
 
-def with_workers(scenario: Scenario, recording: Recording) -> Scenario:
-    """Return the scenario with a server for each process of the recording, unless it says how many there are."""
+def with_workers(scenario: Scenario, configuration: Configuration, recording: Recording) -> Scenario:
+    """Return the scenario with a server for each process of the recording, unless it says how many there are.
+
+    If the configuration has a fleet, they are its members.
+    """
     header = recording.survey.header
     if header is None or header.workers < 2 or scenario.servers > 1 or scenario.members is not None:
         return scenario
+    if configuration.server.fleet is not None:
+        return replace(scenario, members=ScenarioMembers(header.workers))
     return replace(scenario, servers=header.workers)
 
 

@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import litestar
 import pytest
-from starlette.types import Message
+from fastapi import APIRouter, FastAPI
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message
 
 from apf_middleware.asgi.recording import recorder
 from apf_middleware.config import Configuration
@@ -217,3 +223,54 @@ async def test_any_path_and_any_header_is_one_line(opened: Opened, names: str) -
     if names == "plain":
         assert [row["path"] for row in rows] == [path[:2048] for path in HOSTILE]
         assert rows[0]["headers"]["x-user"] == bytes(range(256)).decode("latin-1")
+
+
+def fastapi_app() -> ASGIApp:
+    app, router = FastAPI(openapi_url=None), APIRouter(prefix="/orders")
+
+    @router.get("/{number}")
+    async def order(number: int) -> int:
+        return number
+
+    app.include_router(router)
+    return app
+
+
+def litestar_app() -> Any:  # noqa: ANN401 - its types of messages are others than Starlette's
+    @litestar.get("/orders/{number:int}")
+    async def order() -> int:
+        return 1
+
+    return litestar.Litestar([order], openapi_config=None)
+
+
+def starlette_app() -> ASGIApp:
+    async def order(_request: Request) -> PlainTextResponse:
+        return PlainTextResponse("1")
+
+    return Starlette(routes=[Mount("/orders", routes=[Route("/{number:int}", order)])])
+
+
+@pytest.mark.parametrize(
+    ("app", "route"),
+    [
+        (fastapi_app, "/orders/{number}"),
+        (litestar_app, "/orders/{number}"),
+        (starlette_app, "/orders/{number:int}"),
+    ],
+)
+async def test_frameworks_tell_the_routes_of_requests(
+    opened: Opened, config: Configuration, app: Callable[[], Any], route: str
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = opened(tasks)
+        protected.middleware = with_admin(app(), config, AdminSettings(operators=("operators",)))
+        recording = await begin(protected, names="hashed")
+        assert (await protected.request("/orders/7").end()).status == 200
+        assert (await protected.request("/others/7").end()).status == 404
+        _, known, unknown, _ = await stop(protected, recording)
+
+    assert known["route"] == route
+    assert known["path"].startswith("/orders/~")
+    assert "route" not in unknown
+    assert "others" not in unknown["path"]

@@ -26,13 +26,13 @@ from apf_middleware.asgi.admin.protocol import (
     log_change,
     log_refusal,
     read_body,
-    signature,
     worker_of,
 )
 from apf_middleware.asgi.admin.recording_stream import RecordingStream
 from apf_middleware.asgi.admin.streamed_answer import StreamedAnswer
 from apf_middleware.asgi.recording import Recorder, RecordingSettings
 from apf_middleware.asgi.responses import Answer
+from apf_middleware.classification.text import printable
 from apf_middleware.config.fingerprint import fingerprint
 
 __all__ = ["MOST_AT_ONCE", "RecordingResource"]
@@ -92,7 +92,7 @@ class RecordingResource:
             raise AdminError(409, "too-many", "Conflict", detail)
         settings = RecordingSettings(
             secrets.token_hex(4),
-            signature(request.actor),
+            printable(f"{request.actor.name} ({request.actor.via})"),
             float(asked["seconds"]),
             float(asked.get("sample", 1.0)),
             asked.get("names", "hashed"),

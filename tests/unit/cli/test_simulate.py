@@ -178,3 +178,7 @@ def test_a_recording_of_several_processes_is_simulated_with_as_many(tmp_path: Pa
 
     [users] = [level for level in result["levels"] if level["name"] == "users"]
     assert (users["dispatched"], users["wait_p99_ms"]) == (3, 0)
+
+    config.write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 3, fleet: {name: shop}}\n")
+    result = json.loads(apf("simulate", config, "--trace", path, "-o", "json").stdout)
+    assert [member["dispatched"] for member in result["fleet"]["members"]] == [1, 1, 1]

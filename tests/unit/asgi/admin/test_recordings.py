@@ -39,7 +39,7 @@ async def test_a_recording_is_listed_until_it_is_stopped(
         [one] = listed["recordings"]
         assert one == {
             "id": stream.header["id"],
-            "by": '"olga (http)"',
+            "by": "olga (http)",
             "since": 0.0,
             "left": 600.0,
             "rows": 0,
