@@ -25,9 +25,9 @@ class RecordedRequest:
     ``duration_ns`` is the time for which it had its seats, and ``wait_ns`` the time until it got them or was rejected;
     both are None where they aren't known. ``seats`` is 0 where it isn't known. ``level`` is empty unless the server
     that recorded the request has classified it; then ``schema``, ``flow`` and ``weight`` are known, too. ``route`` is
-    the template of the path that the app has found, ``status`` that of the response or 0. ``deadline_ns`` is the time
-    that was left on arrival. A request that ``is_standing`` had arrived before the recording began, and counts from its
-    beginning. ``worker`` is the number of the process that has served it.
+    the template of the path that the app has found, ``status`` that of the response, or 0 if the request was rejected.
+    ``deadline_ns`` is the time that was left on arrival. A request that ``is_standing`` had arrived before the
+    recording began, and counts from its beginning. ``worker`` is the number of the process that has served it.
     """
 
     time_ns: int

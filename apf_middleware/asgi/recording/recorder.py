@@ -1,9 +1,10 @@
 """The recorder of one recording: it observes requests, and keeps those that have ended until they are sent.
 
-While requests are served, only references are kept. Lines are made when they are sent, so that the requests pay little.
-The number of rows that wait for the client is bounded: those beyond are lost, and counted.
+A row is made when its request ends, so that rows that wait for the client keep no scopes in memory. Their number is
+bounded: those beyond are lost, and counted.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
@@ -17,6 +18,7 @@ from apf_middleware.asgi.recording.observation import ArrivedRequest, RecordedOb
 from apf_middleware.classification import ANONYMOUS
 from apf_middleware.recordings import Pseudonyms, RecordedRequest
 from apf_middleware.recordings.marks import Names
+from apf_middleware.runtime import log_event
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.resolver import ResolvedRequest
@@ -64,7 +66,8 @@ class Recorder:
         self._until = self.began_at + round(settings.seconds * 10**9)
         self._part_of = pseudonyms.part_of
         self._open: set[RecordedObservation] = set()
-        self._ended: deque[RecordedObservation] = deque()
+        self._ended: deque[RecordedRequest] = deque()
+        self._has_failed = False
 
     @property
     def seconds(self) -> float:
@@ -114,14 +117,20 @@ class Recorder:
     def _keep(self, observation: RecordedObservation) -> None:
         if len(self._ended) >= MOST_ROWS_WAITING:
             self.lost += 1
-        else:
-            self._ended.append(observation)
+            return
+        try:
+            self._ended.append(observation.request(self.began_at, self.disguise, self.address_of))
+        except Exception as error:  # noqa: BLE001 - objects of servers and frameworks; no request may suffer from them
+            self.lost += 1
+            if not self._has_failed:
+                log_event(logging.WARNING, "apf.recording-error", id=self.settings.id, error=f"{error!r}")
+            self._has_failed = True
 
     def take(self, most: int) -> Iterator[RecordedRequest]:
         """Yield at most so many requests that have ended, each once."""
         for _ in range(min(most, len(self._ended))):
             self.rows += 1
-            yield self._ended.popleft().request(self.began_at, self.disguise, self.address_of)
+            yield self._ended.popleft()
 
     def stop(self) -> None:
         """Record no more, from the first call on; requests that haven't ended yet are kept as they are now."""

@@ -1,5 +1,8 @@
 """A recorder: what it records of requests, and what it drops."""
 
+import gc
+import weakref
+
 import anyio
 import pytest
 
@@ -37,7 +40,7 @@ async def test_a_request_is_recorded_when_it_has_ended() -> None:
         await app.request("/rejected?token=secret").end()
 
         assert [(row.path, row.outcome, row.reason, row.status) for row in taken(found)] == [
-            ("/rejected", "rejected", "queue-full", 429)
+            ("/rejected", "rejected", "queue-full", 0)
         ]
         assert not found.has_more
         app.finish()
@@ -166,3 +169,38 @@ async def test_nothing_is_recorded_after_its_time() -> None:
 
     assert found.is_over
     assert taken(found) == []
+
+
+async def test_a_request_that_can_not_be_recorded_is_served(caplog: pytest.LogCaptureFixture) -> None:
+    """Servers may put anything into a scope."""
+    async with anyio.create_task_group() as tasks:
+        app = ProtectedApp(tasks)
+        found = recorder_of(app)
+        for _ in range(2):
+            request = app.open("/odd")
+            request.scope["headers"] = [("x-user", "text")]
+            assert (await request.body().start().end()).status == 200
+        await app.request("/usual").end()
+
+    assert [row.path for row in taken(found)] == ["/usual"]
+    assert found.lost == 2
+    assert [record.getMessage()[:21] for record in caplog.records] == ["apf.recording-error i"]
+
+
+async def test_rows_that_wait_keep_no_scope_in_memory() -> None:
+    async with anyio.create_task_group() as tasks:
+        app = ProtectedApp(tasks)
+        found = recorder_of(app)
+        request = app.open("/one")
+        request.scope["state"]["large"] = kept = Large()
+        scope = weakref.ref(kept)
+        await request.body().start().end()
+        del request, kept
+        gc.collect()
+
+        assert scope() is None
+    assert found.has_more
+
+
+class Large:
+    """An object of a scope."""
