@@ -61,6 +61,22 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += number
         self.total += value * number
 
+    def quantile(self, part: float) -> float | None:
+        """Return the value that the fraction ``part`` of observations doesn't exceed; None without observations.
+
+        Within a bucket, values are taken to be equally distributed, as in Prometheus; above all bounds, the last one
+        stands for all values.
+        """
+        rank, below = part * self.count, 0
+        for place, count in enumerate(self.counts):
+            if count and below + count >= rank:
+                if place >= len(self.bounds):
+                    return self.bounds[-1]
+                least = self.bounds[place - 1] if place else min(0, self.bounds[0])
+                return least + (self.bounds[place] - least) * (rank - below) / count
+            below += count
+        return None
+
     def copy(self) -> "Histogram":
         """Return a histogram of the same observations, which does not change with this one."""
         copy = Histogram(self.bounds)

@@ -6,9 +6,12 @@ key each. A change that isn't possible at a member, because its configuration is
 
 import json
 import logging
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from apf_middleware.config.files import MAX_BYTES
 from apf_middleware.config.formats.apf import level_document, read_level
 from apf_middleware.config.objects import Level
 from apf_middleware.exceptions import APFError, InvalidValueError
@@ -26,6 +29,7 @@ _QUEUE: Final = "queue"
 _GATE: Final = "gate"
 _MODE: Final = "mode"
 _RELOAD: Final = "reload"
+_SHADOW: Final = "shadow"
 
 
 class NoticesTarget(Protocol):
@@ -44,6 +48,14 @@ class NoticesTarget(Protocol):
 
     def ask_reload(self) -> None:
         """Read the configuration again, in the background."""
+        ...
+
+    def follow_shadow(self, text: str | None, source: str, *, classify_only: bool) -> None:
+        """Try this configuration in the background; None ends the trial."""
+        ...
+
+    def ask_promotion(self) -> None:
+        """Put the configuration that is tried in force, in the background."""
         ...
 
 
@@ -72,6 +84,16 @@ class FleetNotices:
         """Tell that the configuration should be read again."""
         self._tell(_RELOAD, {})
 
+    def tell_shadow(self, text: str | None, source: str = "", *, classify_only: bool = False) -> None:
+        """Tell that a configuration is tried, or none any more."""
+        # A notice has a limited length, and YAML compresses well.
+        packed = None if text is None else b64encode(zlib.compress(text.encode())).decode()
+        self._tell(_SHADOW, {"configuration": packed, "source": source, "classify_only": classify_only})
+
+    def tell_promotion(self) -> None:
+        """Tell that the configuration that is tried has been put in force."""
+        self._tell(_SHADOW, {"promoted": True})
+
     def _tell(self, key: str, value: Mapping[str, Any]) -> None:
         fleet = self._target.fleet
         member = None if fleet is None else fleet.participant.member
@@ -98,12 +120,23 @@ class FleetNotices:
                     self._switch(found["mode"])
                 elif kind == _RELOAD:  # also for a newcomer, which may have read its files just before the change
                     self._target.ask_reload()
+                elif kind == _SHADOW:
+                    self._follow_shadow(found, is_first=is_first)
             except (APFError, ValueError, LookupError, TypeError) as error:
                 log_event(logging.WARNING, "apf.fleet-notice-refused", key=key, error=str(error))
 
     def _change_queue(self, name: str, found: Mapping[str, Any]) -> None:
         level = None if found["level"] is None else read_level(found["level"])
         self._target.queues.follow(name, level, sheds=bool(found["sheds"]))
+
+    def _follow_shadow(self, found: Mapping[str, Any], *, is_first: bool) -> None:
+        if found.get("promoted"):
+            if not is_first:  # a newcomer has read its files, and tries nothing
+                self._target.ask_promotion()
+            return
+        packed = found["configuration"]
+        text = None if packed is None else _unpack(packed)
+        self._target.follow_shadow(text, str(found["source"]), classify_only=bool(found["classify_only"]))
 
     def _switch(self, mode: object) -> None:
         known = [one for one in MODES if one == mode]
@@ -119,3 +152,15 @@ class FleetNotices:
             gates.open(name)
         elif seconds is None or not is_first:
             gates.close(name, None if seconds is None else float(seconds))
+
+
+def _unpack(packed: str) -> str:
+    """Return the text of a configuration; raise ValueError if it is too long for a file, or no text."""
+    unpacker = zlib.decompressobj()
+    try:
+        text = unpacker.decompress(b64decode(packed), MAX_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"the configuration can't be unpacked: {error}") from error
+    if not unpacker.eof:
+        raise ValueError(f"the configuration is longer than {MAX_BYTES} bytes")
+    return text.decode()

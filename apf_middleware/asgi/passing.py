@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi.body import RequestBody
+from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.asgi.scope import complete_digest
 from apf_middleware.asgi.stream_policy import admit_stream, begin_watch, is_event_stream
@@ -31,10 +32,18 @@ _HANDSHAKES: Final = frozenset({"websocket.accept", "websocket.http.response.sta
 
 
 class Passing:
-    """Serve requests in a ``mode`` other than ``on``; ``passed`` counts them by mode."""
+    """Serve and show to ``observers`` the requests in a ``mode`` other than ``on``; ``passed`` counts them by mode."""
 
-    def __init__(self, mode: Mode, now: "Callable[[], int]", rejections: RejectionLog, passed: Counter[str]) -> None:
+    def __init__(
+        self,
+        mode: Mode,
+        now: "Callable[[], int]",
+        rejections: RejectionLog,
+        passed: Counter[str],
+        observers: RequestObservers,
+    ) -> None:
         self.mode: Mode = mode
+        self._observers = observers
         self._passed = passed
         self._now = now
         self._virtual = VirtualRequests(now, rejections.note)
@@ -60,12 +69,9 @@ class Passing:
         else:
             receive, body = messages, resolved.body
         self._passed[self.mode] += 1
-        # The app's admission has no seats. In this state it accepts all calls, and they do nothing.
-        admission, now = Admission(resolved), self._now()
+        admission, now = Admission(resolved), self._now()  # without seats it accepts all calls, and they do nothing
         admission.arrived_at = admission.seated_at = now
-        times = arrived, now
-        begun = self._begin(times, admission, resolved, scope, deadlines) if self.mode == "observe" else None
-        request = _UnlimitedRequest(admission) if begun is None else begun
+        request, send = self._start((arrived, now), admission, resolved, (scope, send), deadlines)
         scope["apf"] = admission
         if body is not None:
             receive, send = body.hand_over(receive, send)
@@ -83,19 +89,38 @@ class Passing:
             if body is not None:
                 body.close()
 
+    def _start(
+        self,
+        times: tuple[int, int],
+        admission: Admission,
+        resolved: ResolvedRequest,
+        exchange: tuple[Scope, Send],
+        deadlines: "RequestDeadlines | None",
+    ) -> "tuple[VirtualRequest | _UnlimitedRequest, Send]":
+        """Begin a request, in the mode ``observe`` a virtual one, too; return the ``send`` that observers listen to."""
+        scope, send = exchange
+        if self.mode != "observe":
+            send = self._observers.attach(scope, resolved, admission, send)
+            return _UnlimitedRequest(admission, self._now), send
+        virtual = Admission(resolved)
+        send = self._observers.attach(scope, resolved, virtual, send)
+        return self._begin(times, admission, virtual, scope, deadlines), send
+
     def _begin(
         self,
         times: tuple[int, int],
         passing: Admission,
-        resolved: ResolvedRequest,
+        admission: Admission,
         scope: Scope,
         deadlines: "RequestDeadlines | None",
     ) -> VirtualRequest:
         """Begin a virtual request; what services further on are told is as in the mode ``on``.
 
-        ``times`` are those of its arrival, and now; ``passing`` is the app's admission.
+        ``times`` are those of its arrival, and now; ``passing`` is the app's admission, ``admission`` the virtual one.
         """
-        (arrived, now), admission, policy = times, Admission(resolved), resolved.policy
+        (arrived, now), resolved = times, admission.destination
+        assert isinstance(resolved, ResolvedRequest)
+        policy = resolved.policy
         if deadlines is not None:
             deadlines.begin(arrived, now, admission, scope)
             if (deadline := admission.deadline_ns) is not None:
@@ -119,11 +144,12 @@ class Passing:
 class _UnlimitedRequest:
     """A request that has no seats and no virtual ones; only its observations are told about it."""
 
-    __slots__ = ("_admission",)
+    __slots__ = ("_admission", "_now")
 
-    def __init__(self, admission: Admission) -> None:
+    def __init__(self, admission: Admission, now: "Callable[[], int]") -> None:
         self._admission = admission
-        for one in admission.destination.observations:
+        self._now = now
+        for one in getattr(admission, "observations", ()):
             one.note_seated(admission)
 
     def fail(self, *, aborted: bool) -> None:
@@ -131,7 +157,8 @@ class _UnlimitedRequest:
 
     def finish(self) -> None:
         """Note that the request has ended."""
-        for one in self._admission.destination.observations:
+        self._admission.released_at = self._now()
+        for one in getattr(self._admission, "observations", ()):
             one.note_released(self._admission)
 
 

@@ -10,7 +10,6 @@ because editors and mounted ConfigMaps replace a file with a new one. Changes of
 notification only leads to a comparison of the files' metadata.
 """
 
-import asyncio
 import glob
 import logging
 import os
@@ -18,6 +17,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from anyio import CapacityLimiter, Lock
 from anyio.to_thread import run_sync
 
+from apf_middleware.asgi.background_tasks import BackgroundTasks
 from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.lifespan import Signals
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
@@ -38,6 +39,7 @@ from apf_middleware.runtime import SETTLED_AT_START, log_event
 from apf_middleware.runtime.event_loop import EventLoop
 
 if TYPE_CHECKING:
+    from apf_middleware.asgi.shadow import ShadowTrial
     from apf_middleware.asgi.tracing import Tracing
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     "Reloader",
     "Watcher",
     "needs_restart",
+    "server_file",
     "watched_directories",
 ]
 
@@ -71,6 +74,7 @@ class PreparedConfiguration(NamedTuple):
     response_headers: ResponseHeaders
     resolver: RequestResolver
     tracing: "Tracing | None"
+    shadow: "ShadowTrial | None" = None
 
 
 class ReloadTarget(Protocol):
@@ -135,7 +139,7 @@ class Reloader:
         self._lock = Lock()
         self._begun = 0
         self._completed = 0  # the number of the last reading that has ended
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self.loads: Counter[str] = Counter({"success": 1, "failure": 0})
         self.error: ConfigurationError | None = None
         self.warnings: tuple[Problem, ...] = origin.warnings
@@ -157,6 +161,33 @@ class Reloader:
             # Not reached if this call is cancelled: the next caller then reads the files again and shares nothing.
             self._completed = number
             return self._conclude(outcome)
+
+    async def force(self, configuration: Configuration, source: str) -> tuple[Problem, ...]:
+        """Put a configuration in force that is from another ``source``; return why not, if that is impossible.
+
+        The next reading of the files replaces it.
+        """
+        async with self._lock:
+            prepared, problems, _ = await run_sync(
+                partial(self._prepare, configuration, source), limiter=CapacityLimiter(1)
+            )
+            if prepared is None:
+                return problems
+            try:
+                self._target.adopt(prepared)
+            except APFError as error:
+                return (Problem(Place(source), "", None, str(error)),)
+            self._succeed(prepared.configuration, problems)
+            return ()
+
+    def _prepare(self, configuration: Configuration, source: str) -> "_Outcome":
+        refused = needs_restart(self._target.configuration, configuration, ())
+        if refused:
+            return _Outcome(None, tuple(replace(problem, place=Place(source)) for problem in refused))
+        try:
+            return _Outcome(self._target.prepare(configuration), ())
+        except Exception as error:  # noqa: BLE001 - as in `_read`
+            return _Outcome(None, (Problem(Place(source), "", None, f"it can't be used: {error}"),))
 
     def _conclude(self, outcome: "_Outcome") -> bool:
         """Put the configuration in force if it has no errors, and return whether it is."""
@@ -233,19 +264,7 @@ class Reloader:
 
     def ask(self) -> None:
         """Start a reload in the background."""
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            from trio.lowlevel import spawn_system_task  # noqa: PLC0415 - installed only where trio runs
-
-            spawn_system_task(self._reload_aside)
-            return
-        task = loop.create_task(self._reload_aside(), name="apf: reload")
-        self._tasks.add(task)  # the event loop keeps weak references only
-        task.add_done_callback(self._tasks.discard)
-
-    async def _reload_aside(self) -> None:
-        await self.reload()
+        self._tasks.start("apf: reload", self.reload)
 
     def __repr__(self) -> str:
         return f"<Reloader of {', '.join(fspath(one) for one in self._sources) or 'nothing'}: {dict(self.loads)}>"
@@ -279,13 +298,18 @@ def needs_restart(
     )
 
 
+def server_file(sources: Sequence[str | PathLike[str]]) -> str:
+    """Return the path of the file with the Server document; without one, the first of the sources."""
+    return _place(sources, ()).file
+
+
 def _place(sources: Sequence[str | PathLike[str]], path: FieldPath) -> Place:
     """Return the place of a setting in the Server document; without one, the first of the sources."""
     for document in read_files(sources, Problems()):
         kind = document.root.get("kind")
         if kind is not None and kind.value == "Server":
             return document.place(("spec", *path))
-    return Place(fspath(sources[0]))
+    return Place(fspath(sources[0]) if sources else "")
 
 
 class Watcher:

@@ -78,6 +78,13 @@ class CacheKeys:
         self._by_method: dict[str, frozenset[bytes]] = {}
         self.plain_methods: set[str] = set()
 
+    def cover(self, other: "CacheKeys") -> bool:
+        """Return whether requests with equal keys here have equal keys in ``other``, for the same chain."""
+        if not other.is_memorable or (other._query and not self._query):  # noqa: SLF001 - of the same class
+            return False
+        rules = [names for methods, names in other._by_rule if (methods, names) not in self._by_rule]  # noqa: SLF001
+        return self._always >= other._always.union(*rules)  # noqa: SLF001
+
     def of_request(self, scope: Scope) -> Key:
         """Return the key of a request; raise KeyError or TypeError if the server left out a part of the scope."""
         method, client, root = scope["method"], scope["client"], scope.get("root_path")

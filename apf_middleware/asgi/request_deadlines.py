@@ -56,16 +56,8 @@ class RequestDeadlines:
 
     def begin(self, arrived: int, now: int, admission: Admission, scope: Scope) -> bool:
         """Set the deadline of a request that arrived at ``arrived``; reject it and return False if that has passed."""
-        query, destination = scope.get("query_string", b""), admission.destination
-        from_proxy = self._comes_from_proxy(scope)
-        left = self.reader.read(headers_of(scope), query, from_proxy=from_proxy)
-        own = self._of_schemas.get(destination.classification.schema, destination.runtime.deadline_ns)
-        if left is None:
-            left = own
-        else:
-            left -= self._settings.margin_ns
-            if own is not None and left > own:
-                left = min(left, max(own, self._longest_of(destination, from_proxy=from_proxy)))
+        destination = admission.destination
+        left = self.find(destination, scope)
         if left is None:
             CURRENT_DEADLINE.set(None)
             return True
@@ -76,6 +68,18 @@ class RequestDeadlines:
             return True
         destination.controller.refuse(now, admission, Reason.DEADLINE)
         return False
+
+    def find(self, destination: Destination, scope: Scope) -> int | None:
+        """Return the time between the arrival of a request and its deadline; None if it has no deadline."""
+        query, from_proxy = scope.get("query_string", b""), self._comes_from_proxy(scope)
+        left = self.reader.read(headers_of(scope), query, from_proxy=from_proxy)
+        own = self._of_schemas.get(destination.classification.schema, destination.runtime.deadline_ns)
+        if left is None:
+            return own
+        left -= self._settings.margin_ns
+        if own is not None and left > own:
+            return min(left, max(own, self._longest_of(destination, from_proxy=from_proxy)))
+        return left
 
     def _longest_of(self, destination: Destination, *, from_proxy: bool) -> int:
         """Return the longest time that a header may set; 0 if it may not extend the deadline."""

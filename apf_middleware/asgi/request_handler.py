@@ -73,18 +73,18 @@ class RequestHandler:
         if (kind := scope["type"]) not in self._requests:
             await self._serve_other(scope, receive, send)
             return
-        service = self._service
-        arrived = now = service.now()
+        arrived = now = (service := self._service).now()
         body: RequestBody | None = None
         resolved = service.resolver.recall(scope)
         if resolved is None or resolved.awaits_body or resolved.until <= now or service.due <= now:
             if (found := await self._receive(scope, receive, send, now, resolved)) is None:
                 return
             resolved, body, now = found
-            resolved, send = service.observers.begin(scope, resolved, send) if service.is_observed else (resolved, send)
         # There is no await from here to `arrive`, so no reload can replace the level that was resolved.
         controller, policy, more = service.controller, resolved.policy, resolved.headers_at_once
         deadlines, admission = service.deadlines, Admission(resolved)
+        if service.is_observed:
+            send = service.observers.attach(scope, resolved, admission, send)
         try:
             is_plain = resolved.is_plain and body is None and deadlines is None
             if is_plain or _may_arrive((arrived, now), admission, body, deadlines, scope):
@@ -173,7 +173,6 @@ class RequestHandler:
         if found.gates and await self._is_unavailable(found, scope, send):
             return None
         if service.passing is not None:
-            found, send = service.observers.begin(scope, found, send)
             await service.passing.serve(self.app, now, found, (scope, receive, send), service.deadlines)
             return None
         return found

@@ -1,18 +1,16 @@
 """Observers of requests: recordings of the traffic, and configurations that are tried beside the one in force.
 
-While there is an observer, no request takes the short way through the middleware: each is shown to all observers just
-before it asks for seats. The observation that an observer returns is then told what becomes of the request. Without
-observers a request costs nothing more.
+Each request is shown to all observers just before it asks for seats. The observation that an observer returns is then
+told what becomes of the request.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from copy import copy
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from starlette.types import Message, Scope, Send
 
 from apf_middleware.asgi.resolver import ResolvedRequest
-from apf_middleware.runtime.admission import RequestObservation
+from apf_middleware.runtime.admission import Admission, RequestObservation
 
 __all__ = ["RequestObserver", "RequestObservers", "ResponseObservation"]
 
@@ -27,7 +25,6 @@ class RequestObserver(Protocol):
         ...
 
 
-@runtime_checkable
 class ResponseObservation(Protocol):
     """The interface of observations that are also told the status of the response."""
 
@@ -62,18 +59,20 @@ class RequestObservers:
     def __iter__(self) -> Iterator[RequestObserver]:
         return iter(self._observers)
 
-    def begin(self, scope: Scope, resolved: ResolvedRequest, send: Send) -> tuple[ResolvedRequest, Send]:
-        """Begin to observe a request; return it with its observations, and the ``send`` that they listen to."""
-        if not self._observers:
-            return resolved, send
-        begun = (observer.begin(scope, resolved) for observer in self._observers)
-        observations = tuple(one for one in begun if one is not None)
-        if not observations:
-            return resolved, send
-        alone = copy(resolved)  # ``resolved`` may be in the cache, which other requests use
-        alone.observations = observations
-        interested = tuple(one for one in observations if isinstance(one, ResponseObservation))
-        return alone, (_ObservedSend(send, interested) if interested else send)
+    def attach(self, scope: Scope, resolved: ResolvedRequest, admission: Admission, send: Send) -> Send:
+        """Let all observers observe the request with this ``admission``; return the ``send`` that they listen to."""
+        observations: tuple[RequestObservation, ...] = ()
+        listeners: tuple[Callable[[int], None], ...] = ()
+        for observer in self._observers:
+            observation = observer.begin(scope, resolved)
+            if observation is not None:
+                observations += (observation,)
+                listener = getattr(observation, "note_response", None)
+                if listener is not None:
+                    listeners += (listener,)
+        if observations:
+            admission.observations = observations
+        return _ObservedSend(send, listeners) if listeners else send
 
     def __repr__(self) -> str:
         return f"<RequestObservers: {len(self._observers)}>"
@@ -82,14 +81,14 @@ class RequestObservers:
 class _ObservedSend:
     """The server's ``send``, which also tells observations the status of the response."""
 
-    __slots__ = ("_observations", "_send")
+    __slots__ = ("_listeners", "_send")
 
-    def __init__(self, send: Send, observations: tuple[ResponseObservation, ...]) -> None:
+    def __init__(self, send: Send, listeners: tuple[Callable[[int], None], ...]) -> None:
         self._send = send
-        self._observations = observations
+        self._listeners = listeners
 
     def __call__(self, message: Message) -> Awaitable[None]:
         if message["type"] in _STARTS:
-            for one in self._observations:
-                one.note_response(message["status"])
+            for listener in self._listeners:
+                listener(message["status"])
         return self._send(message)

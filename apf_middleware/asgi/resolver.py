@@ -251,8 +251,8 @@ class RequestResolver:
         self.criticality: RequestCriticality | None = build_criticality(
             configuration, chain, None if before is None else before.criticality
         )
-        self._keys = CacheKeys(configuration, chain, self._costs.dependence)
-        self._cache: RequestCache[ResolvedRequest] = RequestCache(self._keys)
+        self.keys: CacheKeys = CacheKeys(configuration, chain, self._costs.dependence)
+        self._cache: RequestCache[ResolvedRequest] = RequestCache(self.keys)
         # Not recalled: a gate may be missing, so these requests take the longer way.
         self._gated: BoundedCache[Key, ResolvedRequest] = BoundedCache(REMEMBERED)
         self.recall: Callable[[Scope], ResolvedRequest | None] = self._cache.recall
@@ -370,12 +370,12 @@ class RequestResolver:
 
     def _key(self, scope: Scope) -> Key | None:
         """Return the key of the cache; None if the request must not be cached."""
-        if not self._keys.is_memorable:
+        if not self.keys.is_memorable:
             return None
         # Parts of the key come from the server and from the app's own authenticators, and may be of any type. If the
         # key can't be made or hashed, the request is served without the cache.
         try:
-            key = self._keys.of_request(scope)
+            key = self.keys.of_request(scope)
             hash(key)
         except (KeyError, TypeError):
             return None
@@ -385,7 +385,7 @@ class RequestResolver:
         """Return the caller if it is cached and its credential is still valid."""
         if not self._chain.memorable:
             return None
-        known = self._callers.get(self._keys.of_caller(scope))
+        known = self._callers.get(self.keys.of_caller(scope))
         return known if known is not None and known.until > now else None
 
     async def _authenticate(self, scope: Scope, now: int) -> _Caller | Refused:
@@ -398,7 +398,7 @@ class RequestResolver:
             return verdict
         caller = _Caller(verdict.identity, self._chain.client_address(scope), self._until(verdict, now))
         if self._chain.memorable and refreshes == self._refreshes:
-            key = self._keys.of_caller(scope)
+            key = self.keys.of_caller(scope)
             if length_of(key) <= LONGEST_KEY:
                 self._callers.put(key, caller)
         return caller

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 from apf_middleware._version import __version__
 from apf_middleware.asgi.admin import Admin
 from apf_middleware.asgi.admin.formatting import WallOffset
+from apf_middleware.asgi.background_tasks import BackgroundTasks
 from apf_middleware.asgi.fleet_notices import FleetNotices
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import ParentWatch, Serving, Signals
@@ -28,6 +29,7 @@ from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.asgi.scope import method_of, path_of
 from apf_middleware.asgi.scrape import Scrape
+from apf_middleware.asgi.shadow_control import ShadowControl
 from apf_middleware.asgi.startup_gates import StartupGates
 from apf_middleware.asgi.telemetry import build_tracing, choose_wait
 from apf_middleware.config import Configuration, ConfigurationError, Problem
@@ -76,6 +78,7 @@ class Service:
     rejection_answers: RejectionAnswers
     rejections: RejectionLog
     running: RunningRequests
+    shadow: ShadowControl
     _probe: ReadinessProbe | None
 
     def __init__(
@@ -92,8 +95,8 @@ class Service:
     ) -> None:
         self.configuration: Configuration = configuration
         self.now: Callable[[], int] = now
-        self._offset, self._authenticators = WallOffset(now), tuple(authenticators)
-        self._reloader, self._on_adopt = Reloader(self, origin), on_adopt
+        self._offset, self._authenticators, self._tasks = WallOffset(now), tuple(authenticators), BackgroundTasks()
+        self._reloader, self._on_adopt, self.passed = Reloader(self, origin), on_adopt, Counter(observe=0, off=0)
         self.response_headers: ResponseHeaders = ResponseHeaders(configuration.server.responses)
         self.tracing, self.running = build_tracing(configuration), RunningRequests(now())
         self.wait: Wait = choose_wait(self.tracing)
@@ -112,12 +115,12 @@ class Service:
         self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry)
         self.event_loop: EventLoopMonitor = EventLoopMonitor(self.controller, self._rest)
         self._build_parts(configuration)
-        self.rejection_answers = RejectionAnswers(self.response_headers)
-        self.rejections, self.passed = RejectionLog(now), Counter(observe=0, off=0)
+        self.rejection_answers, self.rejections = RejectionAnswers(self.response_headers), RejectionLog(now)
         self._build_passing(configuration.server.mode)
         self.due = self._looked_at = now()
         self._kinds = KindSampler(lambda: self.controller.registry.shown, now, self._rest)
         self._signals, self._parent, self._publishing = Signals(), ParentWatch(now), Alarm(self._publish, now)
+        self._build_shadow(ShadowControl(self, inventory, origin.sources))
 
     def _build_parts(self, configuration: Configuration, before: "RequestDeadlines | None" = None) -> None:
         """Build the parts that only some configurations have; deadlines count on from those ``before``."""
@@ -128,6 +131,11 @@ class Service:
         self.load_reports = None if reports is None else LoadReports(reports, *known)
         self._probe = None if readiness is None else ReadinessProbe(readiness, self.controller)
         self.own_paths = self._own_paths()
+
+    def _build_shadow(self, shadow: ShadowControl) -> None:
+        """Try the second configuration that the first one names, if it names one."""
+        self.shadow = shadow
+        shadow.adopt(shadow.read(self.configuration))
 
     def _own_paths(self) -> tuple[str, ...]:
         """Return the prefixes of the paths that the middleware itself serves."""
@@ -160,8 +168,8 @@ class Service:
         if looks:
             self._looked_at = now
         next_due = self._looked_at + _HOUSEKEEPING_NS  # an early call, after an idle time, must not delay the next one
-        # On the short way, neither the mode nor the observers are looked at.
-        self.due = next_due if self.passing is None and not self.is_observed else 0
+        # On the short way, the mode isn't looked at.
+        self.due = next_due if self.passing is None else 0
         self.scrape.find_loop()
         if self.scrape.is_read:
             self._kinds.begin()
@@ -171,6 +179,7 @@ class Service:
             if self.fleet is not None:
                 self.fleet.participant.warn_unless_begun()
             self.resolver.refresh()
+            self.shadow.follow_fleet()
             self.running.age(now)
         if self.event_loop.is_on:
             self.event_loop.begin()
@@ -200,7 +209,7 @@ class Service:
             fleet=None if self.fleet is None else self.fleet.participant.reading(),
             event_loop=self.event_loop.reading(),
         )
-        found = replace(found, mode=self.mode, passed=dict(self.passed))
+        found = replace(found, mode=self.mode, passed=dict(self.passed), shadow=self.shadow.reading())
         if deadlines is not None:
             found = replace(found, late_seats=dict(deadlines.late), invalid_headers=dict(deadlines.reader.invalid))
         if (criticality := self.resolver.criticality) is None:
@@ -216,7 +225,7 @@ class Service:
         return "on" if self.passing is None else self.passing.mode
 
     def _build_passing(self, mode: Mode) -> None:
-        self.passing = None if mode == "on" else Passing(mode, self.now, self.rejections, self.passed)
+        self.passing = None if mode == "on" else Passing(mode, self.now, self.rejections, self.passed, self.observers)
         self.controller.is_passing = mode != "on"
 
     def switch(self, mode: Mode) -> None:
@@ -247,6 +256,27 @@ class Service:
             self.notices.tell_reload()
         return is_in_force
 
+    async def promote_shadow(self) -> tuple[Problem, ...]:
+        """Put the configuration that is tried in force; return why not, if that is impossible and nothing changes.
+
+        The files stay as they are, and the next reload reads them again.
+        """
+        trial = self.shadow.trial
+        if trial is None:
+            return ()
+        problems = await self._reloader.force(trial.configuration, trial.source)
+        if not problems and self.shadow.trial is trial:
+            self.shadow.stop()
+        return problems
+
+    def follow_shadow(self, text: str | None, source: str, *, classify_only: bool) -> None:
+        """Try what another member of the fleet tries, in the background; None ends the trial."""
+        self.shadow.follow(text, source, classify_only=classify_only)
+
+    def ask_promotion(self) -> None:
+        """Put the configuration that is tried in force in the background, because another member has."""
+        self._tasks.start("apf: promote a shadow", self.promote_shadow)
+
     def ask_reload(self) -> None:
         """Read the configuration again in the background, because another member of the fleet has."""
         self._reloader.ask()
@@ -264,7 +294,8 @@ class Service:
 
     def prepare(self, configuration: Configuration) -> PreparedConfiguration:
         """Build the objects for another configuration of files before it is in force; threads may call this."""
-        return self._make(configuration, self.queues.reload(configuration))
+        shadow = self.shadow.read(configuration)
+        return self._make(configuration, self.queues.reload(configuration))._replace(shadow=shadow)
 
     def _make(self, files: Configuration, configuration: Configuration) -> PreparedConfiguration:
         old, new = self.configuration.server, configuration.server
@@ -280,7 +311,13 @@ class Service:
             before=self.resolver,
         )
         return PreparedConfiguration(
-            files, configuration, chain, response_headers, resolver, build_tracing(configuration)
+            files,
+            configuration,
+            chain,
+            response_headers,
+            resolver,
+            build_tracing(configuration),
+            self.shadow.configured,
         )
 
     def adopt(self, prepared: PreparedConfiguration) -> None:
@@ -320,13 +357,14 @@ class Service:
         if (mode := prepared.configuration.server.mode) != before:  # otherwise what an operator has set stays
             self.switch(mode)
         self.controller.record(self._asked_running(prepared.configuration))
+        self.shadow.adopt(prepared.shadow)
         # last, because the middleware reads the configuration and the tracing from here
         self._on_adopt()
 
     def _asked_running(self, configuration: Configuration) -> RunningRequests | None:
         """Return the record of running requests if the admin may be asked for them; recording costs a little."""
-        is_asked = configuration.server.admin.is_on or self.control_socket is not None or self.is_observed
-        return self.running if is_asked else None
+        self.running.shown = configuration.server.admin.is_on or self.control_socket is not None
+        return self.running if self.running.shown or self.is_observed else None
 
     def _adopt_observers(self) -> None:
         """Show requests to observers from the next one on, or no longer."""

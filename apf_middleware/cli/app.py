@@ -27,6 +27,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "record": "record",
     "queue": "queues",
     "gate": "gates",
+    "shadow": "shadows",
 }
 """The modules of the commands, in the order of the help, each with the name of its command or of its group."""
 

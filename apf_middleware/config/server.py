@@ -23,6 +23,7 @@ from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.queues import NamingSettings
 from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.shadow import ShadowSettings
 from apf_middleware.config.streams import ServerStreamSettings
 from apf_middleware.config.telemetry import TelemetrySettings
 from apf_middleware.config.values import DEPENDS, Nanoseconds, NonEmpty, Size, TextSet
@@ -106,6 +107,7 @@ class ServerSettings(Settings):
     load_reports: LoadReportSettings | None = None
     readiness: ReadinessSettings | None = None
     event_loop: EventLoopSettings | None = None
+    shadow: ShadowSettings | None = None
 
     @property
     def total(self) -> int:

@@ -18,6 +18,7 @@ from apf_middleware.metrics.reading import (
     PredictionReading,
     SchemaReading,
     ServerReading,
+    ShadowReading,
 )
 from apf_middleware.metrics.schema_counters import SchemaCounters
 
@@ -37,6 +38,7 @@ __all__ = [
     "SchemaCounters",
     "SchemaReading",
     "ServerReading",
+    "ShadowReading",
     "compress",
     "render",
     "require_prefix",

@@ -16,7 +16,8 @@ from prometheus_client.samples import Sample
 
 from apf_middleware.counters import Histogram
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.metrics.families import FAMILIES, Family, Point, read_families
+from apf_middleware.metrics.families import FAMILIES, read_families
+from apf_middleware.metrics.family import Family, Point
 from apf_middleware.metrics.ratios import RatioLedger
 from apf_middleware.metrics.reading import ServerReading
 from apf_middleware.metrics.text import write_text

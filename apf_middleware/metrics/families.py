@@ -8,15 +8,12 @@ If a host has several workers, each has its own seats, queues and clocks. ``mode
 are combined, in prometheus_client's terms: seats and requests are added up, and each virtual time is shown separately.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from math import isnan
-from typing import Final, Generic, Literal, TypeVar
+from collections.abc import Iterator
+from typing import Final
 
-from prometheus_client.utils import floatToGoString
-
-from apf_middleware.counters import DURATION_BOUNDS_NS, LENGTH_BOUNDS, WATCH_BOUNDS, WIDTH_BOUNDS, Histogram
+from apf_middleware.counters import LENGTH_BOUNDS, WATCH_BOUNDS, WIDTH_BOUNDS, Histogram
 from apf_middleware.fairqueuing.work import round_half_away
+from apf_middleware.metrics.family import DURATIONS, NS, Family, Point, SeriesSource
 from apf_middleware.metrics.ratios import RatioLedger
 from apf_middleware.metrics.reading import (
     AdaptiveReading,
@@ -32,8 +29,6 @@ from apf_middleware.metrics.reading import (
 from apf_middleware.metrics.series import (
     Labels,
     Portion,
-    Series,
-    Value,
     meter_reader,
     read_bounds,
     read_epochs,
@@ -44,47 +39,11 @@ from apf_middleware.metrics.series import (
     read_waits,
     read_widths,
 )
+from apf_middleware.metrics.shadow_families import SHADOW_FAMILIES
 from apf_middleware.mode import MODES
 from apf_middleware.snapshots import NamedQueueSnapshot, QueueState
 
-__all__ = ["FAMILIES", "Family", "Labels", "Point", "Portion", "read_families"]
-
-Point = tuple[Labels, float | Histogram]
-"""One series."""
-
-Mode = Literal["livesum", "livemin", "livemax", "liveall"]
-
-
-Reader = Callable[[ServerReading], Iterable[Series]]
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """One metric: its name without the prefix, its help, the names of its labels, and the bounds of a histogram.
-
-    Observations are in units of 1/``unit``. A legacy family has a name that Kubernetes used until 1.30.
-    """
-
-    suffix: str
-    help: str
-    labels: Labels
-    read: Reader
-    mode: Mode = "livesum"
-    bounds: tuple[float, ...] = ()
-    unit: int = 1
-    is_legacy: bool = False
-
-    @property
-    def kind(self) -> Literal["counter", "gauge", "histogram"]:
-        """Return the type in Prometheus."""
-        if self.bounds:
-            return "histogram"
-        return "counter" if self.suffix.endswith("_total") else "gauge"
-
-    @property
-    def buckets(self) -> tuple[str, ...]:
-        """Return the bounds, with infinity, as they are written in the label ``le``."""
-        return tuple(map(floatToGoString, (*self.bounds, float("inf"))))
+__all__ = ["FAMILIES", "read_families"]
 
 
 def read_families(reading: ServerReading, ledger: RatioLedger) -> Iterator[tuple[Family, list[Point]]]:
@@ -108,43 +67,6 @@ def read_families(reading: ServerReading, ledger: RatioLedger) -> Iterator[tuple
 
 # Sources of series
 
-ObjectT = TypeVar("ObjectT")
-
-
-@dataclass(frozen=True, slots=True)
-class _Source(Generic[ObjectT]):
-    """The objects of one kind in a reading, each with the values of its ``labels``."""
-
-    labels: Labels
-    objects: Callable[[ServerReading], Iterable[tuple[Labels, ObjectT]]]
-
-    def __call__(
-        self,
-        suffix: str,
-        help: str,  # noqa: A002 - as Prometheus calls it
-        value: Callable[[ObjectT], Value | Mapping[str, Value] | None],
-        *more_labels: str,
-        mode: Mode = "livesum",
-        bounds: tuple[float, ...] = (),
-        unit: int = 1,
-        is_legacy: bool = False,
-    ) -> Family:
-        """Return a metric with one series for each object.
-
-        If ``value`` returns a mapping, there is one series for each of its keys, which is the value of a further label.
-        None and NaN mean no series.
-        """
-
-        def read(reading: ServerReading) -> Iterator[Series]:
-            for labels, one in self.objects(reading):
-                found = value(one)
-                if isinstance(found, Mapping):
-                    yield from (((*labels, label), part) for label, part in found.items())
-                elif found is not None and not (isinstance(found, float) and isnan(found)):
-                    yield labels, found
-
-        return Family(suffix, help, (*self.labels, *more_labels), read, mode, bounds, unit, is_legacy)
-
 
 def _levels_with_limits(reading: ServerReading) -> Iterator[tuple[Labels, tuple[LevelReading, int]]]:
     """Yield each level with the limit that is the denominator of its ratios.
@@ -163,38 +85,38 @@ def _adjusted_levels(reading: ServerReading) -> Iterator[tuple[Labels, Adjustmen
     return (((one.name,), one.adjusted) for one in reading.levels if one.adjusted is not None)
 
 
-_server: Final[_Source[ServerReading]] = _Source((), lambda reading: [((), reading)])
-_schema: Final[_Source[SchemaReading]] = _Source(
+_server: Final[SeriesSource[ServerReading]] = SeriesSource((), lambda reading: [((), reading)])
+_schema: Final[SeriesSource[SchemaReading]] = SeriesSource(
     ("priority_level", "flow_schema"), lambda reading: (((one.level, one.schema), one) for one in reading.schemas)
 )
-_level: Final[_Source[LevelReading]] = _Source(
+_level: Final[SeriesSource[LevelReading]] = SeriesSource(
     ("priority_level",), lambda reading: (((one.name,), one) for one in reading.levels)
 )
-_adjusted: Final = _Source(_level.labels, _adjusted_levels)
-_portion: Final = _Source(_level.labels, _levels_with_limits)
-_queue: Final[_Source[NamedQueueSnapshot]] = _Source(
+_adjusted: Final = SeriesSource(_level.labels, _adjusted_levels)
+_portion: Final = SeriesSource(_level.labels, _levels_with_limits)
+_queue: Final[SeriesSource[NamedQueueSnapshot]] = SeriesSource(
     ("queue",), lambda reading: (((one.name,), one) for one in reading.queues)
 )
-_gate: Final[_Source[GateReading]] = _Source(("gate",), lambda reading: (((one.name,), one) for one in reading.gates))
-_elastic: Final[_Source[ElasticReading]] = _Source(
+_gate: Final[SeriesSource[GateReading]] = SeriesSource(
+    ("gate",), lambda reading: (((one.name,), one) for one in reading.gates)
+)
+_elastic: Final[SeriesSource[ElasticReading]] = SeriesSource(
     _level.labels,
     lambda reading: () if reading.event_loop is None else (((one.name,), one) for one in reading.event_loop.levels),
 )
-_prediction: Final[_Source[PredictionReading]] = _Source(
+_prediction: Final[SeriesSource[PredictionReading]] = SeriesSource(
     _level.labels, lambda reading: (((level,), one) for level, one in reading.predictions.items())
 )
-_fleet: Final[_Source[FleetReading]] = _Source(
+_fleet: Final[SeriesSource[FleetReading]] = SeriesSource(
     (), lambda reading: [] if reading.fleet is None else [((), reading.fleet)]
 )
-_adaptive: Final[_Source[AdaptiveReading]] = _Source(
+_adaptive: Final[SeriesSource[AdaptiveReading]] = SeriesSource(
     (), lambda reading: [] if reading.adaptive is None else [((), reading.adaptive)]
 )
 
 
 # The metrics
 
-_NS: Final = 10**9
-_DURATIONS: Final = tuple(bound / _NS for bound in DURATION_BOUNDS_NS)
 _SEAT_RATIOS: Final = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
 _REQUEST_RATIOS: Final = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1.0)
 _KIND_RATIOS: Final = (0.0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0)
@@ -235,16 +157,16 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "How long requests waited for seats; execute is true if they got seats, and false if they were rejected.",
         (*_schema.labels, "execute"),
         read_waits,
-        bounds=_DURATIONS,
-        unit=_NS,
+        bounds=DURATIONS,
+        unit=NS,
     ),
     _schema(
         "request_execution_seconds",
         "How long requests executed; for type watch, until the long-lived response began.",
         lambda one: {"regular": one.counters.executions, "watch": one.counters.streams},
         "type",
-        bounds=_DURATIONS,
-        unit=_NS,
+        bounds=DURATIONS,
+        unit=NS,
     ),
     Family(
         "request_queue_length_after_enqueue",
@@ -480,7 +402,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         lambda reading: (
             None
             if reading.event_loop is None
-            else {quantile: lag / _NS for quantile, lag in reading.event_loop.lag.items()}
+            else {quantile: lag / NS for quantile, lag in reading.event_loop.lag.items()}
         ),
         "percentile",
         mode="livemax",
@@ -505,7 +427,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _prediction(
         "predicted_wait_seconds_total",
         "Waits of requests that got seats: the sum of those that were predicted on arrival, and of the real ones.",
-        lambda one: {"predicted": one.predicted_ns / _NS, "real": one.waited_ns / _NS},
+        lambda one: {"predicted": one.predicted_ns / NS, "real": one.waited_ns / NS},
         "kind",
     ),
     _server("server_seats", "Seats of the whole server.", lambda reading: reading.seats),
@@ -520,7 +442,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     _adaptive(
         "adaptive_duration_seconds",
         "Mean duration of the recent requests.",
-        lambda one: one.duration_ns / _NS,
+        lambda one: one.duration_ns / NS,
         mode="livemax",
     ),
     _adaptive(
@@ -552,8 +474,8 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "gate_wait_seconds",
         "How long a gate kept requests waiting.",
         lambda gate: gate.waits,
-        bounds=_DURATIONS,
-        unit=_NS,
+        bounds=DURATIONS,
+        unit=NS,
     ),
     _gate(
         "gate_evaluations_total", "How often a gate was asked, by its answer.", lambda gate: gate.evaluations, "result"
@@ -580,24 +502,24 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "fleet_exchange_duration_seconds",
         "Time from a report of this member to the allocator's answer.",
         lambda one: one.exchanges,
-        bounds=_DURATIONS,
-        unit=_NS,
+        bounds=DURATIONS,
+        unit=NS,
     ),
     _fleet(
         "fleet_exchange_age_seconds",
         "Time since the allocator's last answer to this member.",
-        lambda one: None if one.age_ns is None else one.age_ns / _NS,
+        lambda one: None if one.age_ns is None else one.age_ns / NS,
         mode="livemax",
     ),
     _fleet(
         "fleet_fallback_seconds_total",
         "Time for which this member had only its fallback seats.",
-        lambda one: one.fallback_ns / _NS,
+        lambda one: one.fallback_ns / NS,
     ),
     _fleet(
         "fleet_overshoot_seat_seconds_total",
         "Seats in use beyond those of the fleet, over time, as this member has seen as the allocator.",
-        lambda one: one.overshoot / _NS,
+        lambda one: one.overshoot / NS,
     ),
     _level(
         "request_concurrency_limit",
@@ -618,5 +540,6 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "version",
         mode="livemax",
     ),
+    *SHADOW_FAMILIES,
 )
 """All metrics, in the order in which they are exposed."""

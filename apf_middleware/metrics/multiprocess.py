@@ -31,7 +31,8 @@ from apf_middleware.counters import Histogram
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.metrics.collector import DEFAULT_PREFIX, metric_name, require_prefix
 from apf_middleware.metrics.exposition import render
-from apf_middleware.metrics.families import Family, read_families
+from apf_middleware.metrics.families import read_families
+from apf_middleware.metrics.family import Family
 from apf_middleware.metrics.ratios import RatioLedger
 from apf_middleware.metrics.reading import ServerReading
 

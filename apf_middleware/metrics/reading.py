@@ -27,6 +27,7 @@ __all__ = [
     "PredictionReading",
     "SchemaReading",
     "ServerReading",
+    "ShadowReading",
 ]
 
 Kind = Literal["queue", "reject", "exempt"]
@@ -168,6 +169,23 @@ class PredictionReading:
 
 
 @dataclass(frozen=True, slots=True)
+class ShadowReading:
+    """A configuration that is tried: its ``server`` as it would be, and how it compares with the one in force.
+
+    ``otherwise`` are the requests that are classified otherwise, by level and schema, and ``decisions`` those about
+    which both have decided, by both decisions.
+    """
+
+    server: "ServerReading"
+    requests: int
+    otherwise: Mapping[tuple[str, ...], int]
+    decisions: Mapping[tuple[str, ...], int]
+    assumed: int
+    lag_ns: int
+    has_failed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ServerReading:
     """All numbers of a server.
 
@@ -180,7 +198,7 @@ class ServerReading:
     ``invalid_criticality`` are the claims that can't be read, by header, and ``lowered_criticality`` those of callers
     that may not claim so much, by what they claimed.
     ``predictions`` are by level. ``passed`` are the requests that the ``mode`` has let pass, by mode.
-    ``has_legacy_names`` adds the legacy families.
+    ``shadow`` is there while a second configuration is tried. ``has_legacy_names`` adds the legacy families.
     """
 
     levels: tuple[LevelReading, ...]
@@ -212,3 +230,4 @@ class ServerReading:
     event_loop: EventLoopReading | None = None
     mode: Mode = "on"
     passed: Mapping[str, int] = field(default_factory=dict)
+    shadow: ShadowReading | None = None

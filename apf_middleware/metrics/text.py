@@ -16,7 +16,7 @@ from math import inf, isinf, isnan
 from typing import Final
 
 from apf_middleware.counters import Histogram
-from apf_middleware.metrics.families import Family, Point
+from apf_middleware.metrics.family import Family, Point
 
 __all__ = ["go_number", "open_metrics_number", "rewrite_numbers", "write_text"]
 

@@ -157,7 +157,10 @@ class RequestObservation(Protocol):
         ...
 
     def note_released(self, admission: "Admission") -> None:
-        """Note that the seats are free again: the request has ended, has become a stream, or has given them back."""
+        """Note that the seats are free again: the request has ended, has become a stream, or has given them back.
+
+        ``admission.released_at`` is the time of this.
+        """
         ...
 
     def note_rejected(self, admission: "Admission") -> None:
@@ -185,7 +188,6 @@ class Destination:
         "digest",
         "gates",
         "identity",
-        "observations",
         "route",
         "runtime",
         "scope",
@@ -211,7 +213,6 @@ class Destination:
         self.weight: int = round(classification.weight * WEIGHT_ONE)
         self.route: str | None = None
         self.criticality: Criticality | None = None  # that is passed on; None if nothing asks for it
-        self.observations: tuple[RequestObservation, ...] = ()  # of one request, whose destination isn't shared
         self.gates: Sequence[str] = ()
         self.digest: RequestDigest | None = None  # for gates, of what all requests with this destination have in common
 
@@ -238,9 +239,11 @@ class Admission(Ticket):
         "_shown",
         "_virtual",
         "destination",
+        "observations",
         "queued_width",
         "refusal",
         "rejected_at",
+        "released_at",
         "stream",
         "waiter",
     )
@@ -250,6 +253,9 @@ class Admission(Ticket):
     waiter: Wakeable | None
     # Set when the request is rejected.
     rejected_at: int
+    # Set if the request is observed: what is told what becomes of it, and when its seats have been released.
+    observations: tuple[RequestObservation, ...]
+    released_at: int
     # Unset in most requests, to save time. A refusal is a gate's reason for the rejection.
     _deadline: int
     _latest_start: int

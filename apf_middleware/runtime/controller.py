@@ -296,10 +296,12 @@ class Controller:
 
     def _learn(self, now: int, admission: Admission, lasted: int, *, long_lived: bool) -> None:
         """Record the end of a request, and learn from it."""
-        destination = admission.destination
-        billed = destination.runtime.shared.queueset.charges.billed_ns(admission, lasted)
-        if self.running is not None:
-            self.running.note_released(admission, billed)
+        destination, running = admission.destination, self.running
+        is_billed = destination.route is not None or (running is not None and running.shown)
+        billed = destination.runtime.shared.queueset.charges.billed_ns(admission, lasted) if is_billed else lasted
+        if running is not None:
+            admission.released_at = now
+            running.note_released(admission, billed)
         if destination.route is not None:
             self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
             if self.adaptive is not None and not long_lived and not destination.runtime.shared.exempt:
@@ -629,7 +631,7 @@ class Controller:
             self._count_left(now, admission)
             admission.renew()
             admission.seated_at = now  # the end of its wait
-            for one in admission.destination.observations:
+            for one in getattr(admission, "observations", ()):
                 one.note_passed(admission)
             if admission.waiter is not None:
                 admission.waiter.wake()

@@ -1,6 +1,7 @@
 """Readings of a controller for metrics, made at each scrape from the numbers that the runtime keeps."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +25,7 @@ from apf_middleware.runtime.queues import NamedQueues
 if TYPE_CHECKING:
     from apf_middleware.metrics.reading import AdaptiveReading, EventLoopReading, FleetReading, Kind
 
-__all__ = ["read_server"]
+__all__ = ["read_limits", "read_server"]
 
 _NEXT_R: Final = "next_dispatch_r"
 
@@ -42,12 +43,9 @@ def read_server(
     event_loop: "EventLoopReading | None" = None,
 ) -> ServerReading:
     """Read all numbers of a server."""
-    now = controller.now()
-    controller.look(now)
-    sharing, shown, runner = controller.sharing, controller.registry.shown, controller.gate_runner
-    return ServerReading(
-        levels=tuple(_read_level(runtime, sharing, now) for runtime in shown),
-        schemas=tuple(one for runtime in shown for one in _read_schemas(runtime)),
+    found, sharing, runner = read_limits(controller), controller.sharing, controller.gate_runner
+    return replace(
+        found,
         seats=sharing.seats if fleet is None else fleet.granted,
         fair_fraction=sharing.fair_fraction if isinstance(sharing, Adjusting) else None,
         authentication_failures=authentication_failures,
@@ -69,6 +67,18 @@ def read_server(
         event_loop=event_loop,
         predictions=_read_predictions(controller),
         has_legacy_names=controller.configuration.server.metrics.legacy_names,
+    )
+
+
+def read_limits(controller: Controller) -> ServerReading:
+    """Read the seats, the levels and the schemas of a server."""
+    now = controller.now()
+    controller.look(now)
+    sharing, shown = controller.sharing, controller.registry.shown
+    return ServerReading(
+        levels=tuple(_read_level(runtime, sharing, now) for runtime in shown),
+        schemas=tuple(one for runtime in shown for one in _read_schemas(runtime)),
+        seats=sharing.seats,
     )
 
 

@@ -17,35 +17,42 @@ __all__ = ["RunningRequests"]
 
 
 class RunningRequests:
-    """Record the ``admissions`` that run, and sum up ``work`` (in seat-nanoseconds) and ``rejections`` by flow."""
+    """Record the ``admissions`` that run, and sum up ``work`` (in seat-nanoseconds) and ``rejections`` by flow.
 
-    __slots__ = ("admissions", "rejections", "work")
+    If they aren't ``shown``, because there is no admin, requests are only observed.
+    """
+
+    __slots__ = ("admissions", "rejections", "shown", "work")
 
     def __init__(self, now: int) -> None:
+        self.shown: bool = True
         self.admissions: set[Admission] = set()
         self.work: TopFlows[FlowKey] = TopFlows(now)
         self.rejections: TopFlows[FlowKey] = TopFlows(now)
 
     def note_seated(self, admission: "Admission") -> None:
         """Record that ``admission`` has been given its seats."""
-        self.admissions.add(admission)
-        for one in admission.destination.observations:
+        if self.shown:
+            self.admissions.add(admission)
+        for one in getattr(admission, "observations", ()):
             one.note_seated(admission)
 
     def note_released(self, admission: "Admission", lasted: int) -> None:
         """Record that ``admission`` has ended after ``lasted`` nanoseconds."""
-        # it isn't there if recording began while it ran
-        self.admissions.discard(admission)
-        place = admission.destination.classification
-        self.work.add((place.level, place.schema, place.flow), lasted * admission.width)
-        for one in admission.destination.observations:
+        if self.shown:
+            # it isn't there if recording began while it ran
+            self.admissions.discard(admission)
+            place = admission.destination.classification
+            self.work.add((place.level, place.schema, place.flow), lasted * admission.width)
+        for one in getattr(admission, "observations", ()):
             one.note_released(admission)
 
     def note_rejected(self, admission: "Admission") -> None:
         """Record that ``admission`` has been rejected."""
-        place = admission.destination.classification
-        self.rejections.add((place.level, place.schema, place.flow), 1)
-        for one in admission.destination.observations:
+        if self.shown:
+            place = admission.destination.classification
+            self.rejections.add((place.level, place.schema, place.flow), 1)
+        for one in getattr(admission, "observations", ()):
             one.note_rejected(admission)
 
     def age(self, now: int) -> None:

@@ -14,7 +14,8 @@ from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.asgi.fleet_notices import FleetNotices
 from apf_middleware.asgi.identity import build_chain
 from apf_middleware.asgi.request_observers import RequestObservers
-from apf_middleware.asgi.resolver import RequestDetails
+from apf_middleware.asgi.resolver import RequestDetails, RequestResolver, ResponseHeaders
+from apf_middleware.asgi.shadow_control import ShadowControl
 from apf_middleware.classification import Classification, Identity, Resource
 from apf_middleware.config import load_text
 from apf_middleware.config.admin import AdminSettings
@@ -94,7 +95,12 @@ class AdminWorld:
         self.fleet: Any = None
         self.notices = FleetNotices(self)
         self.observers = RequestObservers(lambda: None)
-        self.chain = build_chain(self.configuration.server, ())
+        self.chain = build_chain(self.configuration.server)
+        answers = ResponseHeaders(self.configuration.server.responses)
+        self.resolver = RequestResolver(self.configuration, self.controller, self.chain, answers)
+        self.shadow = ShadowControl(self, lambda _: None)
+        self.promotion: Sequence[Problem] = ()
+        self.promotions = 0
         self.mode: Mode = "on"
         self.passed: Counter[str] = Counter(observe=0, off=0)
         self.reloads = 0
@@ -103,6 +109,15 @@ class AdminWorld:
 
     def switch(self, mode: Mode) -> None:
         self.mode = mode
+
+    async def promote_shadow(self) -> "Sequence[Problem]":
+        return self.promotion
+
+    def follow_shadow(self, text: str | None, source: str, *, classify_only: bool) -> None:
+        self.shadow.follow(text, source, classify_only=classify_only)
+
+    def ask_promotion(self) -> None:
+        self.promotions += 1
 
     def ask_reload(self) -> None:
         self.reloads += 1

@@ -21,6 +21,7 @@ from apf_middleware.metrics import (
     SchemaCounters,
     SchemaReading,
     ServerReading,
+    ShadowReading,
 )
 from apf_middleware.snapshots import NamedQueueSnapshot
 
@@ -94,6 +95,16 @@ NAMED_QUEUE = NamedQueueSnapshot(
 GATE_WAITS = Histogram(DURATION_BOUNDS_NS)
 GATE_WAITS.observe(SECOND)
 
+SHADOW = ShadowReading(
+    server=reading(QUEUE, schema_counters=(busy_counters(),)),
+    requests=20,
+    otherwise={("work", "users"): 3},
+    decisions={("at-once", "waited"): 2},
+    assumed=1,
+    lag_ns=SECOND // 4,
+    has_failed=False,
+)
+
 FULL = reading(
     replace(
         QUEUE,
@@ -132,6 +143,7 @@ FULL = reading(
     lowered_criticality={"criticalPlus": 4},
     request_kinds={("executing", "readOnly"): {3: SECOND}, ("waiting", "mutating"): {50: SECOND}},
     has_legacy_names=True,
+    shadow=SHADOW,
     gates=(GateReading("db", 1, {"passed": 2, "parked": 1}, 3, 1, 1, GATE_WAITS),),
     adaptive=AdaptiveReading(5, 400, "grew", {"grew": 3, "held-no-gain": 7}, 0.125, 20.0 * MS),
     fleet=FleetReading(

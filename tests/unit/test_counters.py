@@ -51,3 +51,23 @@ def test_occupancy_counts_each_number_separately(steps: Sequence[tuple[int, int,
                 assert [+Counter(times) for times in occupancy.times(now)] == [+times for times in expected]
 
         assert [+Counter(times) for times in occupancy.times(now)] == [+times for times in expected]
+
+
+def test_quantiles_are_interpolated_within_buckets() -> None:
+    histogram = Histogram((0, 10, 20))
+    assert histogram.quantile(0.5) is None
+
+    for value in (5, 15, 15, 15):
+        histogram.observe(value)
+    assert histogram.quantile(0.25) == 10
+    assert histogram.quantile(0.625) == 15
+    assert histogram.quantile(1) == 20
+
+    histogram.observe(99)
+    assert histogram.quantile(1) == 20, "above all bounds, the last one stands for the values"
+
+
+def test_the_first_bucket_begins_at_zero_or_below() -> None:
+    histogram = Histogram((0, 10))
+    histogram.observe(0)
+    assert histogram.quantile(1) == 0

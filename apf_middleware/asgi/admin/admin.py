@@ -46,6 +46,7 @@ from apf_middleware.asgi.admin.protocol import (
 )
 from apf_middleware.asgi.admin.queues import QueueResource
 from apf_middleware.asgi.admin.recordings import RecordingResource
+from apf_middleware.asgi.admin.shadow import ShadowResource
 from apf_middleware.asgi.admin.streamed_answer import StreamedAnswer, send_streamed
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP
 from apf_middleware.asgi.responses import Answer, send_answer
@@ -87,6 +88,7 @@ class Admin:
             "gates": GateResource(view, settings.app),
             "mode": ModeResource(view, settings.app),
             "recordings": RecordingResource(view, settings.app),
+            "shadow": ShadowResource(view, settings.app),
         }
 
     def is_for(self, scope: Scope) -> bool:

@@ -26,6 +26,7 @@ from apf_middleware.snapshots import (
     ParkedRequest,
     QueueSnapshot,
     RequestSnapshot,
+    ShadowSnapshot,
     SharingSnapshot,
 )
 
@@ -58,6 +59,8 @@ __all__ = [
     "RecordingStart",
     "ReloadDocument",
     "RequestList",
+    "ShadowDocument",
+    "ShadowStart",
     "WaitingDocument",
     "WaitingFlow",
     "Worker",
@@ -147,6 +150,14 @@ class RecordingDocument:
 
     worker: Worker
     recording: RecordingSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowDocument:
+    """The configuration that a worker tries beside the one in force; null if there is none."""
+
+    worker: Worker
+    shadow: ShadowSnapshot | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +371,18 @@ RecordingStart: Final = _body(
         "key": _field(_Key, "32 to 128 hexadecimal digits, the key of the hashes", None),
     },
 )
-_BODIES: Final = (Nothing, QueueCreation, QueueChange, QueueClosing, GateClosing, GateKick, ModeChange, RecordingStart)
+ShadowStart: Final = _body(
+    "ShadowStart",
+    {
+        "configuration": (str, Field(description="the text of a configuration, in YAML")),
+        "source": _field(str, "the name under which the configuration is shown", "the request"),
+        "classifyOnly": _field(bool, "true or false", default=False),
+    },
+)
+_BODIES: Final = (
+    *(Nothing, QueueCreation, QueueChange, QueueClosing, GateClosing, GateKick, ModeChange),
+    *(RecordingStart, ShadowStart),
+)
 
 _COMPONENTS: Final[Mapping[str, type]] = {
     "Levels": SharingSnapshot,
@@ -380,6 +402,7 @@ _COMPONENTS: Final[Mapping[str, type]] = {
     "OneMode": ModeDocument,
     "Recordings": RecordingList,
     "OneRecording": RecordingDocument,
+    "OneShadow": ShadowDocument,
 }
 """The names of documents in the OpenAPI description; other classes have their own names there, without ``Snapshot``."""
 

@@ -8,6 +8,7 @@ from apf_middleware.asgi.fleet_notices import FleetNotices
 from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import NO_DETAILS
+from apf_middleware.asgi.shadow_control import ShadowControl
 from apf_middleware.classification import Resource
 from apf_middleware.config import Configuration, Problem
 from apf_middleware.fairqueuing import SharedLevel, TicketState, UpstreamEqualSerial, Work
@@ -60,12 +61,19 @@ class View(Protocol):
     def chain(self) -> Chain: ...
 
     @property
+    def shadow(self) -> ShadowControl: ...
+
+    @property
     def mode(self) -> Mode: ...
     @property
     def passed(self) -> Mapping[str, int]: ...
 
     def switch(self, mode: Mode) -> None:
         """Limit requests, observe only, or be off, from now on."""
+        ...
+
+    async def promote_shadow(self) -> Sequence[Problem]:
+        """Put the configuration that is tried in force; return why not, if that is impossible."""
         ...
 
     async def reload(self) -> bool:

@@ -55,7 +55,7 @@ def describe(path: str, root: str) -> Schema:
 
 
 def _pages() -> dict[str, Schema]:
-    return _dumps() | _queues() | _gates() | _mode() | _recordings()
+    return _dumps() | _queues() | _gates() | _mode() | _recordings() | _shadow()
 
 
 def _dumps() -> dict[str, Schema]:
@@ -140,6 +140,19 @@ def _recordings() -> dict[str, Schema]:
             "get": _operation("getRecording", "One recording under way", "OneRecording", _FIND, _NAME),
             "delete": _operation("stopRecording", "End a recording, with its footer", "OneRecording", _FIND, _NAME),
         },
+    }
+
+
+def _shadow() -> dict[str, Schema]:
+    start = "Try a configuration beside the one in force"
+    promote = "Put the configuration that is tried in force, until the next reload"
+    return {
+        "shadow": {
+            "get": _operation("getShadow", "What the configuration that is tried would have done", "OneShadow", _VIEW),
+            "put": _operation("startShadow", start, "OneShadow", _CHANGE, body="ShadowStart"),
+            "delete": _operation("stopShadow", "End the trial", "OneShadow", _FIND),
+        },
+        "shadow/promote": {"post": _operation("promoteShadow", promote, "OneShadow", _CHANGE, body="Nothing")},
     }
 
 

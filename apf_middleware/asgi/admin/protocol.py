@@ -193,13 +193,13 @@ def is_cross_site(scope: Scope) -> bool:
     return origin is not None and origin.partition("://")[2].lower() != headers.get("host", "?").lower()
 
 
-async def read_body(request: AdminRequest, kind: type[BaseModel]) -> dict[str, Any]:
-    """Return the fields of a JSON body; raise AdminError with everything that is wrong with them."""
+async def read_body(request: AdminRequest, kind: type[BaseModel], longest: int = LONGEST_BODY) -> dict[str, Any]:
+    """Return the fields of a JSON body of at most ``longest`` bytes; raise AdminError with all that is wrong."""
     content_type = HeaderView(request.scope).get("content-type", "").partition(";")[0].strip().lower()
     if content_type != JSON:
         detail = f"The body must be JSON, with the Content-Type {JSON}; an empty body is {{}}."
         raise AdminError(415, "not-json", "Unsupported Media Type", detail)
-    document = _parse(await _receive(request.receive))
+    document = _parse(await _receive(request.receive, longest))
     if not isinstance(document, dict):
         raise AdminError(400, "bad-json", "Bad Request", "The body must be a JSON object.")
     try:
@@ -209,7 +209,7 @@ async def read_body(request: AdminRequest, kind: type[BaseModel]) -> dict[str, A
     return document
 
 
-async def _receive(receive: Receive) -> bytes:
+async def _receive(receive: Receive, longest: int) -> bytes:
     body = bytearray()
     try:
         with anyio.fail_after(_BODY_TIMEOUT_S):
@@ -218,8 +218,8 @@ async def _receive(receive: Receive) -> bytes:
                 if message["type"] != "http.request":
                     raise AdminError(400, "no-body", "Bad Request", "The body ended too early.")
                 body += message.get("body", b"")
-                if len(body) > LONGEST_BODY:
-                    detail = f"A body must not be longer than {LONGEST_BODY} bytes."
+                if len(body) > longest:
+                    detail = f"A body must not be longer than {longest} bytes."
                     raise AdminError(413, "too-long", "Content Too Large", detail, headers=[(b"connection", b"close")])
                 if not message.get("more_body"):
                     return bytes(body)

@@ -7,7 +7,6 @@ bounded: those beyond are lost, and counted.
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -100,10 +99,8 @@ class Recorder:
                 continue
             self.standing += 1
             self._last_at += 1
-            destination = copy(admission.destination)  # other requests may have the same one
-            found = RecordedObservation(self._last_at, ArrivedRequest.before(destination), self._end)
-            destination.observations = (*destination.observations, found)
-            admission.destination = destination
+            found = RecordedObservation(self._last_at, ArrivedRequest.before(admission.destination), self._end)
+            admission.observations = (*getattr(admission, "observations", ()), found)
             if admission.is_seated:
                 found.note_running(admission)
             self._open.add(found)

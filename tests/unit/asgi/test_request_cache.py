@@ -171,3 +171,16 @@ async def test_no_request_gets_the_entry_of_a_different_one() -> None:
             scope = http_scope(path, "GET", {"x-remote-user": "ann", "x-extra-tenant": name})
             assert dict((await identity_of(proxied, scope)).extra) == {"tenant": (name,)}
             assert (await identity_of(badged, {**http_scope(path), "auth": AuthCredentials([name])})).name == name
+
+
+def test_keys_that_contain_all_parts_of_others_cover_them() -> None:
+    plain, by_query = keys(), keys("{query: [{name: a, values: [b]}]}")
+    by_header = keys("{headers: [{name: X-Plan, values: [gold]}]}")
+
+    assert plain.cover(plain)
+    assert by_query.cover(plain)
+    assert by_header.cover(plain)
+    assert by_header.cover(by_header)
+    assert not plain.cover(by_query)
+    assert not plain.cover(by_header)
+    assert not by_query.cover(by_header)

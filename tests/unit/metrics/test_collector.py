@@ -6,7 +6,8 @@ from prometheus_client import CollectorRegistry, Counter
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.metrics import APFCollector
-from apf_middleware.metrics.families import FAMILIES, Family
+from apf_middleware.metrics.families import FAMILIES
+from apf_middleware.metrics.family import Family
 from tests.support.readings import EXEMPT, FULL, QUEUE, SECOND, Metrics, busy_counters, reading
 
 # Of Kubernetes, with the labels there; those without a meaning here are left out.
@@ -102,9 +103,25 @@ OWN |= {
     "adaptive_largest_seats",
     "adaptive_least_seats",
 }
+OWN |= {
+    "shadow_assumed_durations_total",
+    "shadow_classified_otherwise_total",
+    "shadow_current_executing_seats",
+    "shadow_current_inqueue_requests",
+    "shadow_current_limit_seats",
+    "shadow_decisions_total",
+    "shadow_dispatched_requests_total",
+    "shadow_failed",
+    "shadow_lag_seconds",
+    "shadow_nominal_limit_seats",
+    "shadow_rejected_requests_total",
+    "shadow_request_wait_duration_seconds",
+    "shadow_requests_total",
+}
 DURATIONS = "0 .005 .02 .05 .1 .2 .5 1 2 5 10 15 30"
 BUCKETS = {
     "request_wait_duration_seconds": DURATIONS,
+    "shadow_request_wait_duration_seconds": DURATIONS,
     "request_execution_seconds": DURATIONS,
     "gate_wait_seconds": DURATIONS,
     "fleet_exchange_duration_seconds": DURATIONS,

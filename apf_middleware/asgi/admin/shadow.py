@@ -1,0 +1,98 @@
+"""The shadow of this worker: a configuration that is tried beside the one in force."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from anyio.to_thread import run_sync
+
+from apf_middleware.asgi.admin.documents import FieldError, Nothing, ShadowDocument, ShadowStart
+from apf_middleware.asgi.admin.observation import View
+from apf_middleware.asgi.admin.protocol import (
+    AdminError,
+    AdminRequest,
+    Handler,
+    answer_json,
+    invalid,
+    log_change,
+    read_body,
+    worker_of,
+)
+from apf_middleware.asgi.responses import Answer
+from apf_middleware.asgi.shadow_control import read_trial
+from apf_middleware.config import ConfigurationError, Problem
+from apf_middleware.exceptions import APFError
+
+__all__ = ["LONGEST_CONFIGURATION", "ShadowResource"]
+
+LONGEST_CONFIGURATION: Final = 2 * 2**20
+"""The longest body that starts a shadow, in bytes: a file of a configuration has at most half of that."""
+
+
+class ShadowResource:
+    """The shadow of ``view``."""
+
+    def __init__(self, view: View, app: str) -> None:
+        self._view = view
+        self._app = app
+
+    def find(self, steps: list[str]) -> tuple[str, Mapping[str, Handler]] | None:
+        """Return the handlers by method."""
+        if steps == ["promote"]:
+            return "", {"POST": self._promote}
+        return None if steps else ("", {"GET": self._get, "PUT": self._put, "DELETE": self._delete})
+
+    async def _get(self, _request: AdminRequest) -> Answer:
+        return await self._answer()
+
+    async def _put(self, request: AdminRequest) -> Answer:
+        body = await read_body(request, ShadowStart, LONGEST_CONFIGURATION)
+        text, source = body["configuration"], body.get("source", "the request")
+        classify_only = body.get("classifyOnly", False)
+        try:
+            # YAML takes long to read, so a thread reads it.
+            trial = await run_sync(partial(read_trial, text, source, classify_only=classify_only))
+            self._view.shadow.start(trial)
+        except ConfigurationError as error:
+            raise invalid(_errors(error.problems)) from None
+        except APFError as error:
+            raise invalid([FieldError("configuration", None, str(error))]) from None
+        self._view.notices.tell_shadow(text, source, classify_only=classify_only)
+        log_change(request.actor, "shadow-begun", source=source, classify_only=classify_only)
+        return await self._answer()
+
+    async def _delete(self, request: AdminRequest) -> Answer:
+        found = await self._document()
+        if not self._view.shadow.stop():
+            raise _nothing_tried()
+        self._view.notices.tell_shadow(None)
+        log_change(request.actor, "shadow-ended")
+        return answer_json(found)
+
+    async def _promote(self, request: AdminRequest) -> Answer:
+        await read_body(request, Nothing)
+        view = self._view
+        found, trial = await self._document(), view.shadow.trial
+        if trial is None:
+            raise _nothing_tried()
+        problems = await view.promote_shadow()
+        if problems:
+            raise invalid(_errors(problems))
+        view.notices.tell_promotion()
+        log_change(request.actor, "shadow-promoted", source=trial.source)
+        return answer_json(found)
+
+    async def _answer(self) -> Answer:
+        return answer_json(await self._document())
+
+    async def _document(self) -> ShadowDocument:
+        return ShadowDocument(worker_of(self._app), await self._view.shadow.report())
+
+
+def _nothing_tried() -> AdminError:
+    detail = "No configuration is tried now; begin with PUT, or with apf shadow start."
+    return AdminError(404, "no-shadow", "Not Found", detail)
+
+
+def _errors(problems: Sequence[Problem]) -> list[FieldError]:
+    return [FieldError("configuration", None, str(problem)) for problem in problems]

@@ -1,0 +1,217 @@
+"""The shadow of a server: the second configuration that is tried now, if any; its start, report and end."""
+
+import logging
+import traceback
+from collections.abc import Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from anyio.lowlevel import checkpoint
+from anyio.to_thread import run_sync
+
+from apf_middleware.asgi.background_tasks import BackgroundTasks
+from apf_middleware.asgi.identity import Chain
+from apf_middleware.asgi.reload import server_file
+from apf_middleware.asgi.request_observers import RequestObservers
+from apf_middleware.asgi.resolver import RequestResolver
+from apf_middleware.asgi.shadow import Shadow, ShadowTrial
+from apf_middleware.config import Configuration, ConfigurationError, read_source
+from apf_middleware.estimation import Inventory
+from apf_middleware.exceptions import APFError
+from apf_middleware.runtime import Controller
+from apf_middleware.runtime.log import log_event
+from apf_middleware.runtime.shadow.followed import find_caveats
+from apf_middleware.runtime.shadow.report import TrialFacts, read_shadow, report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from apf_middleware.asgi.fleet import Fleet
+    from apf_middleware.metrics import ShadowReading
+    from apf_middleware.snapshots import ShadowSnapshot
+
+__all__ = ["ShadowControl", "ShadowTarget", "read_trial"]
+
+_SLICE: Final = 1_000  # events that are caught up with before other tasks run
+
+
+class ShadowTarget(Protocol):
+    """The parts of the real server that a shadow follows."""
+
+    @property
+    def configuration(self) -> Configuration: ...
+    @property
+    def controller(self) -> Controller: ...
+    @property
+    def chain(self) -> Chain: ...
+    @property
+    def resolver(self) -> RequestResolver: ...
+    @property
+    def observers(self) -> RequestObservers: ...
+    @property
+    def fleet(self) -> "Fleet | None": ...
+
+
+def read_trial(text: str, source: str, *, classify_only: bool = False) -> ShadowTrial:
+    """Return the trial of the configuration in this text; raise ConfigurationError with all of its errors."""
+    return ShadowTrial(read_source(text, source).unwrap(), text, source, classify_only)
+
+
+class ShadowControl:
+    """Starts and ends shadows of the server ``target``, whose files are ``sources``."""
+
+    def __init__(self, target: ShadowTarget, inventory: Inventory, sources: Sequence[str | PathLike[str]] = ()) -> None:
+        self._target = target
+        self._inventory = inventory
+        self._sources = sources
+        self._shadow: Shadow | None = None
+        self._error: str | None = None
+        self._tasks = BackgroundTasks()
+        self.configured: ShadowTrial | None = None
+        """The trial that the configuration in force asks for."""
+
+    @property
+    def trial(self) -> ShadowTrial | None:
+        """What is tried now, or was tried until the shadow failed."""
+        return None if self._shadow is None else self._shadow.trial
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a shadow sees the requests."""
+        return self._shadow is not None and self._error is None
+
+    def start(self, trial: ShadowTrial) -> None:
+        """Try another configuration from now on, instead of the one before; raise APFError if that is impossible."""
+        target = self._target
+        known = trial, target.controller, target.chain, target.resolver.keys
+        begun = Shadow(*known, inventory=self._inventory, on_failure=self._fail)
+        self.stop()
+        self._shadow = begun
+        self.follow_fleet()
+        target.observers.add(begun)
+        log_event(logging.INFO, "apf.shadow-started", source=trial.source, classify_only=trial.classify_only)
+
+    def stop(self) -> bool:
+        """End the shadow; return False if there is none."""
+        shadow, self._shadow, self._error = self._shadow, None, None
+        if shadow is None:
+            return False
+        shadow.server.is_over = True
+        self._target.observers.remove(shadow)
+        log_event(logging.INFO, "apf.shadow-stopped", source=shadow.trial.source)
+        return True
+
+    def _fail(self, shadow: Shadow, error: Exception) -> None:
+        """End a shadow because of an error in it; its report stays."""
+        self._target.observers.remove(shadow)
+        if shadow is self._shadow:
+            self._error = f"{type(error).__name__}: {error}"
+        log_event(
+            logging.ERROR,
+            "apf.shadow-failed",
+            source=shadow.trial.source,
+            error="".join(traceback.format_exception(error)),
+        )
+
+    async def report(self) -> "ShadowSnapshot | None":
+        """Return what the shadow has found; None if there is none."""
+        shadow = self._shadow
+        if shadow is None:
+            return None
+        try:
+            while self.is_running and not shadow.server.settle(_SLICE):
+                await checkpoint()
+        except Exception as error:  # noqa: BLE001 - as with requests, an error ends the shadow only
+            shadow.server.fail(error)
+        return self._report(shadow)
+
+    def reading(self) -> "ShadowReading | None":
+        """Return the numbers for the metrics; None without a shadow."""
+        shadow = self._shadow
+        if shadow is None:
+            return None
+        if self.is_running:
+            try:
+                shadow.server.settle(_SLICE)
+            except Exception as error:  # noqa: BLE001 - as above
+                shadow.server.fail(error)
+        classify_only, has_failed = shadow.trial.classify_only, self._error is not None
+        return read_shadow(shadow.server, classify_only=classify_only, has_failed=has_failed)
+
+    def _report(self, shadow: Shadow) -> "ShadowSnapshot":
+        trial, target = shadow.trial, self._target
+        caveats = find_caveats(target.configuration, trial.configuration, classify_only=trial.classify_only)
+        places = shadow.places
+        facts = TrialFacts(
+            trial.source,
+            trial.classify_only,
+            shadow.since,
+            target.controller.now() - shadow.begun_at,
+            places.unplaced,
+            places.unestimated,
+            caveats,
+            self._error if shadow is self._shadow else None,
+        )
+        return report(shadow.server, facts)
+
+    # The other members of a fleet
+
+    def follow(self, text: str | None, source: str, *, classify_only: bool) -> None:
+        """Try, in the background, what another member tries; None ends the trial."""
+        trial = self.trial
+        if text is None:
+            self.stop()
+        elif trial is None or (trial.text, trial.classify_only) != (text, classify_only):
+            read = partial(read_trial, text, source, classify_only=classify_only)
+            self._tasks.start("apf: start a shadow", partial(self._read_and_start, read, source))
+
+    async def _read_and_start(self, read: "Callable[[], ShadowTrial]", source: str) -> None:
+        try:
+            self.start(await run_sync(read))
+        except Exception as error:  # noqa: BLE001 - code that a configuration names may raise anything
+            log_event(logging.WARNING, "apf.shadow-refused", source=source, error=str(error))
+
+    # The real server
+
+    def follow_fleet(self) -> None:
+        """Give the shadow the part of its seats that this member has of the fleet's."""
+        fleet, shadow = self._target.fleet, self._shadow
+        reading = None if fleet is None else fleet.participant.reading()
+        if shadow is not None and reading is not None and reading.seats:
+            shadow.server.restrict(reading.granted, reading.seats)
+
+    def read(self, configuration: Configuration) -> ShadowTrial | None:
+        """Return the trial that ``configuration`` asks for; None, and log why, if its file can't be used."""
+        settings = configuration.server.shadow
+        if settings is None:
+            return None
+        path = Path(settings.file)
+        try:
+            if self._sources:
+                path = Path(server_file(self._sources)).parent / path
+            return read_trial(path.read_text(), str(path), classify_only=settings.classify_only)
+        except (APFError, OSError, ValueError) as error:
+            shown = error.problems[0] if isinstance(error, ConfigurationError) else error
+            log_event(logging.WARNING, "apf.shadow-refused", source=path, error=str(shown))
+            return None
+
+    def adopt(self, configured: ShadowTrial | None) -> None:
+        """Follow another real configuration, which asks for this trial; a trial that an operator has begun goes on."""
+        before, self.configured = self.configured, configured
+        if configured is not None and configured != before:
+            self._start_configured(configured)
+        elif configured is None and before is not None and self.trial == before:
+            self.stop()
+        if self._shadow is not None:
+            self._shadow.adopt(self._target.chain, self._target.resolver.keys)
+
+    def _start_configured(self, trial: ShadowTrial) -> None:
+        try:
+            self.start(trial)
+        except Exception as error:  # noqa: BLE001 - code that a configuration names may raise anything
+            log_event(logging.WARNING, "apf.shadow-refused", source=trial.source, error=str(error))
+
+    def __repr__(self) -> str:
+        return f"<ShadowControl: {self._shadow!r}>"

@@ -1,0 +1,8 @@
+"""A second configuration that is tried with the requests of a running server, and what it would decide."""
+
+from apf_middleware.runtime.shadow.place import ShadowPlace
+from apf_middleware.runtime.shadow.request import ShadowRequest
+from apf_middleware.runtime.shadow.server import ShadowServer
+from apf_middleware.runtime.shadow.tallies import ShadowTallies
+
+__all__ = ["ShadowPlace", "ShadowRequest", "ShadowServer", "ShadowTallies"]

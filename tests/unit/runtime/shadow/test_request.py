@@ -1,0 +1,109 @@
+"""Requests as the second configuration sees them."""
+
+from apf_middleware.classification import ANONYMOUS
+from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.runtime import Admission, Destination
+from apf_middleware.runtime.shadow.durations import MeanDuration
+from apf_middleware.runtime.shadow.place import ShadowPlace
+from apf_middleware.runtime.shadow.request import ShadowRequest
+from apf_middleware.runtime.shadow.tallies import AT_ONCE, PASSED, REJECTED, WAITED, SchemaTally
+from tests.support.level_world import PLACE, LevelWorld
+
+
+class Follower:
+    """Records what it is told, and fails if asked to."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self.told: list[object] = []
+        self.error: Exception | None = None
+
+    def note_seated(self, request: ShadowRequest, decision: int) -> None:
+        self._tell("seated", decision, request.arrived_at)
+
+    def note_ended(self, request: ShadowRequest, lasted_ns: int) -> None:
+        request.lasted_ns = lasted_ns
+        self._tell("ended", lasted_ns)
+
+    def note_unserved(self, _request: ShadowRequest, decision: int, hung_up_at: int | None = None) -> None:
+        self._tell("unserved", decision, hung_up_at)
+
+    def note_woken(self, _request: ShadowRequest) -> None:
+        self._tell("woken")
+
+    def fail(self, error: Exception) -> None:
+        self.is_over = True
+        self.told.append(error)
+
+    def _tell(self, *what: object) -> None:
+        if self.error is not None:
+            raise self.error
+        self.told.append(what)
+
+
+WORLD = LevelWorld()
+DESTINATION = Destination(WORLD.controller, PLACE, Work())
+
+
+def request(follower: Follower) -> ShadowRequest:
+    place = ShadowPlace(DESTINATION, SchemaTally("crowd", "all"), ANONYMOUS, MeanDuration())
+    return ShadowRequest(follower, place, 5)
+
+
+def admission(*, arrived: int, seated: int | None = None) -> Admission:
+    found = Admission(DESTINATION)
+    WORLD.time = arrived
+    WORLD.controller.arrive(arrived, found)
+    if seated is not None:
+        found.seated_at = seated
+    return found
+
+
+def test_the_times_are_those_of_the_real_server() -> None:
+    follower = Follower()
+    real = admission(arrived=3, seated=3)
+    one = request(follower)
+    one.note_seated(real)
+    real.released_at = 10
+    one.note_released(real)
+    one.note_released(real)
+    one.wake()
+
+    assert follower.told == [("seated", AT_ONCE, 3), ("ended", 7), ("woken",)]
+    assert repr(one).startswith("<ShadowRequest of ")
+
+
+def test_a_wait_and_a_request_that_passes_are_told_apart() -> None:
+    follower = Follower()
+    request(follower).note_seated(admission(arrived=3, seated=9))
+    passing = Admission(DESTINATION)
+    passing.arrived_at = passing.seated_at = 4
+    request(follower).note_seated(passing)
+    request(follower).note_passed(passing)
+
+    assert follower.told == [("seated", WAITED, 3), ("seated", PASSED, 4), ("unserved", PASSED, None)]
+
+
+def test_a_rejection_tells_about_hang_ups_and_refusals() -> None:
+    follower, one = Follower(), request(Follower())
+    hung_up, refused = Admission(DESTINATION), Admission(DESTINATION)
+    WORLD.controller.refuse(20, hung_up, Reason.CANCELLED)
+    WORLD.controller.refuse(20, refused, Reason.SLOW_BODY)
+    request(follower).note_rejected(hung_up)
+    one.note_rejected(refused)
+
+    assert follower.told == [("unserved", REJECTED, 20)]
+    assert one.refused is Reason.SLOW_BODY
+
+
+def test_errors_of_the_follower_stay_there() -> None:
+    for call in ("note_seated", "note_released", "note_rejected"):
+        follower = Follower()
+        follower.error = LookupError("defect")
+        one, real = request(follower), admission(arrived=3, seated=3)
+        real.released_at = 9
+        getattr(one, call)(real)
+        assert follower.told == [follower.error]
+
+        getattr(one, call)(real)
+        assert follower.told == [follower.error], "it is over"
