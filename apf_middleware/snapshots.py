@@ -246,7 +246,10 @@ class RequestSnapshot:
 class FlowSnapshot:
     """A flow: its aged totals of work and rejections, with their greatest errors, and its requests at the moment.
 
-    ``weight`` is the highest weight of these requests, and None if there are none.
+    ``weight`` is the highest weight of these requests, and None if there are none. ``seats_waiting`` are the seats that
+    waiting requests ask for; those that a gate holds ask for none. ``oldest`` is the longest wait. ``fair`` is the
+    flow's max-min share of the seats that its level may use now, by the demand and the weight of all its flows; None
+    in an exempt level.
     """
 
     level: str
@@ -260,6 +263,9 @@ class FlowSnapshot:
     executing: Count
     seats_in_use: Count
     weight: Number | None
+    seats_waiting: Count
+    oldest: Duration
+    fair: Number | None
 
 
 @dataclass(frozen=True, slots=True)

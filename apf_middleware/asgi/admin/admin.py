@@ -10,6 +10,7 @@ The admin takes no seats, because it must answer even when no other request is s
 
 import json
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from starlette.types import Receive, Scope, Send
@@ -25,6 +26,7 @@ from apf_middleware.asgi.admin.dumps import (
     dump_queues,
     dump_requests,
 )
+from apf_middleware.asgi.admin.explain import ExplainResource
 from apf_middleware.asgi.admin.formatting import Formatter
 from apf_middleware.asgi.admin.gates import GateResource
 from apf_middleware.asgi.admin.mode import ModeResource
@@ -68,9 +70,19 @@ _READING: Final = frozenset({"GET", "HEAD"})
 
 
 class Admin:
-    """The pages of the admin, about ``view``; the wall clock is ``offset()`` ahead of the server's clock."""
+    """The pages of the admin, about ``view``; the wall clock is ``offset()`` ahead of the server's clock.
 
-    def __init__(self, view: View, settings: AdminSettings, offset: Callable[[], int]) -> None:
+    ``more`` are resources beside those that every admin has, by name; those ``for_owner`` are only on the socket.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        settings: AdminSettings,
+        offset: Callable[[], int],
+        more: Mapping[str, "AdminResource"] = MappingProxyType({}),
+        for_owner: Mapping[str, "AdminResource"] = MappingProxyType({}),
+    ) -> None:
         self._view = view
         self._settings = settings
         self._offset = offset
@@ -89,7 +101,10 @@ class Admin:
             "mode": ModeResource(view, settings.app),
             "recordings": RecordingResource(view, settings.app),
             "shadow": ShadowResource(view, settings.app),
+            "explain": ExplainResource(view),
+            **more,
         }
+        self._owner_resources: Mapping[str, AdminResource] = {**self._resources, **for_owner}
 
     def is_for(self, scope: Scope) -> bool:
         """Return whether a scope, of any type, has a path of the admin and must not reach the app."""
@@ -139,7 +154,7 @@ class Admin:
     async def _answer_page(self, request: AdminRequest, page: str, place: tuple[str, str]) -> Answer | StreamedAnswer:
         """Answer with ``page``; ``place`` is the path above it, and the root path of the app."""
         method = method_of(request.scope)
-        name, handlers = self._find(page, place)
+        name, handlers = self._find(page, place, self._resources_for(request.actor))
         handler = handlers.get("GET" if method == "HEAD" else method)
         if handler is None:
             raise _not_allowed(handlers)
@@ -147,12 +162,17 @@ class Admin:
             _authorize_change(request, f"{method} {page}")
         return await handler(AdminRequest(request.scope, request.receive, request.actor, name))
 
-    def _find(self, page: str, place: tuple[str, str]) -> tuple[str, Mapping[str, Handler]]:
+    def _resources_for(self, actor: Actor) -> Mapping[str, "AdminResource"]:
+        return self._owner_resources if actor.via == "socket" else self._resources
+
+    def _find(
+        self, page: str, place: tuple[str, str], resources: Mapping[str, "AdminResource"]
+    ) -> tuple[str, Mapping[str, Handler]]:
         """Return the name of the object that a page is about, and its handlers by method."""
         if page == _DESCRIPTION:
 
             async def description(_request: AdminRequest) -> Answer:
-                return answer_dump(json.dumps(describe(*place)).encode(), JSON)
+                return answer_dump(json.dumps(describe(*place, resources)).encode(), JSON)
 
             return "", {"GET": description}
         if page == _RELOAD:
@@ -160,10 +180,10 @@ class Admin:
         if page in self._dumps:
             return page, {"GET": self._dump}
         first, *rest = page.split("/")
-        resource = self._resources.get(first)
+        resource = resources.get(first)
         found = resource.find(rest) if resource is not None else None
         if found is None:
-            raise no_such_page(", ".join((*self._dumps, *self._resources, _DESCRIPTION, _RELOAD)))
+            raise no_such_page(", ".join((*self._dumps, *resources, _DESCRIPTION, _RELOAD)))
         return found
 
     async def _reload(self, request: AdminRequest) -> Answer:

@@ -24,7 +24,7 @@ from apf_middleware.config.problems import Problems, Severity
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime import log_event
 
-__all__ = ["ConfigurationDump", "reload"]
+__all__ = ["ConfigurationDump", "describe_problem", "reload"]
 
 _NO_WARNINGS: Final = "# No warnings.\n"
 
@@ -88,11 +88,12 @@ async def reload(view: View, request: AdminRequest) -> Answer:
         seats=configuration.server.total,
         levels=len(configuration.levels),
         schemas=len(configuration.schemas),
-        problems=tuple(_document(problem) for problem in view.problems if problem.severity is severity),
+        problems=tuple(describe_problem(problem) for problem in view.problems if problem.severity is severity),
     )
     return answer_json(outcome, status=HTTPStatus.OK if is_in_force else HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
-def _document(problem: Problem) -> ConfigurationProblem:
+def describe_problem(problem: Problem) -> ConfigurationProblem:
+    """Return a problem as a document."""
     fields: dict[str, Any] = dict(problem.as_dict())
     return ConfigurationProblem(**fields)

@@ -138,9 +138,12 @@ def _queue_cells(queue: QueueSnapshot) -> Cells:
 
 
 async def dump_requests(view: View, formatter: Formatter, query: Mapping[str, str], *, as_json: bool) -> bytes:
-    """Write all requests that wait or run, with their details if the query asks for them."""
+    """Write all requests that wait or run, with their details if the query asks for them.
+
+    The query may name a level, a schema and a flow whose requests are wanted, and the greatest number of them.
+    """
     details = bool(query.get("includeRequestDetails"))
-    requests = observe_requests(view)
+    requests = _wanted_requests(observe_requests(view), query)
     without = () if details else _DETAIL_FIELDS
 
     def records(rows: list[ObservedRequest]) -> list[object]:
@@ -158,6 +161,19 @@ async def dump_requests(view: View, formatter: Formatter, query: Mapping[str, st
         return (*_request_cells(request, formatter), *more, *(_held_cells(request, formatter) if gates else ()))
 
     return await write_text(columns, requests, cells)
+
+
+def _wanted_requests(requests: list[ObservedRequest], query: Mapping[str, str]) -> list[ObservedRequest]:
+    """Return the requests that the query asks for."""
+    wanted = [(name, query[name]) for name in ("level", "schema", "flow") if name in query]
+    if wanted:
+        requests = [
+            one
+            for one in requests
+            if all(getattr(one.admission.destination.classification, name) == value for name, value in wanted)
+        ]
+    most = query.get("most", "")
+    return requests[: int(most)] if most.isascii() and most.isdigit() else requests
 
 
 def _held_cells(request: RequestSnapshot, formatter: Formatter) -> Cells:

@@ -1,9 +1,11 @@
 """Snapshots of a controller for the admin, each taken in one step, so that a dump shows one moment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from heapq import nlargest
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from apf_middleware.asgi.admin.documents import AdaptiveSeatsDocument
 from apf_middleware.asgi.fleet_notices import FleetNotices
 from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.request_observers import RequestObservers
@@ -12,6 +14,7 @@ from apf_middleware.asgi.shadow_control import ShadowControl
 from apf_middleware.classification import Resource
 from apf_middleware.config import Configuration, Problem
 from apf_middleware.fairqueuing import SharedLevel, TicketState, UpstreamEqualSerial, Work
+from apf_middleware.fairqueuing.sharing.balance import fill
 from apf_middleware.fairqueuing.ticket import Queue
 from apf_middleware.mode import Mode
 from apf_middleware.runtime import Admission, Controller, NamedQueues
@@ -24,7 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ObservedRequest",
+    "PresentFlows",
+    "PresentRequests",
     "View",
+    "count_present",
+    "observe_adaptive",
     "observe_flows",
     "observe_levels",
     "observe_queues",
@@ -33,6 +40,7 @@ __all__ = [
 
 _SEATED: Final = TicketState.SEATED
 _NO_RESOURCE: Final = Resource("")
+_FINE: Final = 1000  # fair shares are computed in thousandths of seats
 
 
 class View(Protocol):
@@ -197,16 +205,22 @@ def _running_requests(running: list[Admission] | None, queue: int | None) -> lis
     return [ObservedRequest(one, queue, None, one.work, one.width, one.seated_at) for one in running]
 
 
-class _PresentRequests:
-    """The number of a flow's requests that wait and run, the seats in use, and the highest weight."""
+class PresentRequests:
+    """The requests of one flow that wait and run, the seats that they use and ask for, and their highest weight.
 
-    __slots__ = ("executing", "seats", "waiting", "weight")
+    ``oldest`` is the arrival of the request that has waited longest. ``fair`` is the flow's share of its level's seats.
+    """
+
+    __slots__ = ("executing", "fair", "oldest", "seats", "seats_waiting", "waiting", "weight")
 
     def __init__(self) -> None:
-        self.waiting = 0
-        self.executing = 0
-        self.seats = 0
+        self.waiting: int = 0
+        self.executing: int = 0
+        self.seats: int = 0
+        self.seats_waiting: int = 0
+        self.oldest: int | None = None
         self.weight: float = 0
+        self.fair: float | None = None
 
     @property
     def number(self) -> int:
@@ -214,44 +228,103 @@ class _PresentRequests:
 
     def count(self, request: ObservedRequest, weight: float) -> None:
         self.weight = max(self.weight, weight)
-        if request.seated_at is None:
-            self.waiting += 1
-        else:
+        if request.seated_at is not None:
             self.executing += 1
             self.seats += request.width
+            return
+        self.waiting += 1
+        if request.held_by is None:  # a request that a gate holds is no demand
+            self.seats_waiting += request.width
+        arrived = request.admission.arrived_at
+        if self.oldest is None or arrived < self.oldest:
+            self.oldest = arrived
 
 
-def observe_flows(view: View, most: int) -> list[FlowSnapshot]:
-    """Return the flows with the most work, rejections and present requests: at most ``most`` by each measure."""
-    view.running.age(view.controller.now())
-    present: dict[FlowKey, _PresentRequests] = {}
-    for request in observe_requests(view):
+PresentFlows = Mapping[str, Mapping[FlowKey, PresentRequests]]
+"""The flows that have requests now, by level."""
+
+
+def count_present(view: View, requests: Iterable[ObservedRequest]) -> PresentFlows:
+    """Return the flows of these ``requests``, with their fair shares."""
+    found: dict[str, dict[FlowKey, PresentRequests]] = {}
+    for request in requests:
         place = request.admission.destination.classification
-        flow = (place.level, place.schema, place.flow)
-        found = present.get(flow)
-        if found is None:
-            found = present[flow] = _PresentRequests()
-        found.count(request, place.weight)
+        own = found.setdefault(place.level, {})
+        key = (place.level, place.schema, place.flow)
+        flow = own.get(key)
+        if flow is None:
+            flow = own[key] = PresentRequests()
+        flow.count(request, place.weight)
+    for level, own in found.items():
+        shared = view.controller.sharing.levels.get(level)
+        if shared is not None and not shared.exempt:
+            _divide(max(shared.current, shared.queueset.seats_in_use), list(own.values()))
+    return found
+
+
+def _divide(seats: int, flows: Sequence[PresentRequests]) -> None:
+    """Set the fair share of each flow: none gets more than it wants, and the others share the rest by weight."""
+    claims = [(max(1, round(flow.weight * _FINE)), 0, (flow.seats + flow.seats_waiting) * _FINE) for flow in flows]
+    for flow, part in zip(flows, fill(seats * _FINE, claims), strict=True):
+        flow.fair = part / _FINE
+
+
+def observe_flows(
+    view: View, most: int, present: PresentFlows | None = None, *, of_each_level: bool = False
+) -> list[FlowSnapshot]:
+    """Return the flows with the most work, rejections and present requests: at most ``most`` by each measure.
+
+    With ``of_each_level``, these are at most ``most`` of each level by their present requests. If ``present`` is None,
+    the requests are counted.
+    """
+    now = view.controller.now()
+    view.running.age(now)
+    if present is None:
+        present = count_present(view, observe_requests(view))
+    everything = {key: flow for own in present.values() for key, flow in own.items()}
+    groups = present.values() if of_each_level else (everything,)
     work, rejections = view.running.work, view.running.rejections
-    by_presence = sorted(present, key=lambda flow: present[flow].number, reverse=True)[:most]
-    wanted = [*(one.flow for one in work.top(most)), *(one.flow for one in rejections.top(most)), *by_presence]
-    return [_flow(flow, work.of(flow), rejections.of(flow), present.get(flow)) for flow in dict.fromkeys(wanted)]
+    wanted = [*(one.flow for one in work.top(most)), *(one.flow for one in rejections.top(most))]
+    for group in groups:
+        wanted += nlargest(most, group, key=lambda key: everything[key].number)
+    return [
+        _flow(now, flow, (work.of(flow), rejections.of(flow)), everything.get(flow, _NOTHING))
+        for flow in dict.fromkeys(wanted)
+    ]
+
+
+_NOTHING: Final = PresentRequests()
 
 
 def _flow(
+    now: int,
     flow: FlowKey,
-    work: HeavyFlow[FlowKey] | None,
-    rejected: HeavyFlow[FlowKey] | None,
-    present: _PresentRequests | None,
+    heavy: tuple[HeavyFlow[FlowKey] | None, HeavyFlow[FlowKey] | None],
+    present: PresentRequests,
 ) -> FlowSnapshot:
+    work, rejected = heavy
     return FlowSnapshot(
         *flow,
         work=work.total if work else 0,
         work_error=work.error if work else 0,
         rejected=rejected.total if rejected else 0,
         rejected_error=rejected.error if rejected else 0,
-        waiting=present.waiting if present else 0,
-        executing=present.executing if present else 0,
-        seats_in_use=present.seats if present else 0,
-        weight=present.weight if present else None,
+        waiting=present.waiting,
+        executing=present.executing,
+        seats_in_use=present.seats,
+        weight=present.weight if present.number else None,
+        seats_waiting=present.seats_waiting,
+        oldest=0 if present.oldest is None else now - present.oldest,
+        fair=present.fair,
+    )
+
+
+def observe_adaptive(view: View) -> AdaptiveSeatsDocument | None:
+    """Return the number of seats if it adapts."""
+    controller = view.controller
+    if controller.adaptive is None:
+        return None
+    bounds, reason = controller.adaptive.bounds, controller.adaptive.reason
+    return AdaptiveSeatsDocument(
+        controller.seats, bounds.min, bounds.max, reason, shared=controller.sampler is not None
     )

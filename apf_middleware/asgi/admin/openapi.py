@@ -1,6 +1,6 @@
 """The admin described in OpenAPI 3.1; the schemas of its documents are pydantic's."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from apf_middleware._version import __version__
@@ -29,8 +29,9 @@ _FIND: Final = (*_VIEW, "404")
 _CHANGE: Final = tuple(_REFUSALS)
 
 
-def describe(path: str, root: str) -> Schema:
-    """Describe an admin at ``path``, of an app that is mounted at ``root``."""
+def describe(path: str, root: str, resources: Collection[str] = ()) -> Schema:
+    """Describe an admin at ``path``, of an app that is mounted at ``root``; the console if ``resources`` has it."""
+    pages = _pages() | (_console() if "console" in resources else {})
     return {
         "openapi": "3.1.0",
         "info": {
@@ -40,7 +41,7 @@ def describe(path: str, root: str) -> Schema:
         },
         "servers": [{"url": root or "/"}],
         "security": [{"credentials": []}],
-        "paths": {f"{path}/{page}": item for page, item in _pages().items()},
+        "paths": {f"{path}/{page}": item for page, item in pages.items()},
         "components": {
             "schemas": component_schemas(),
             "securitySchemes": {
@@ -55,11 +56,17 @@ def describe(path: str, root: str) -> Schema:
 
 
 def _pages() -> dict[str, Schema]:
-    return _dumps() | _queues() | _gates() | _mode() | _recordings() | _shadow()
+    return _dumps() | _queues() | _gates() | _mode() | _explain() | _recordings() | _shadow()
 
 
 def _dumps() -> dict[str, Schema]:
     details = _query("includeRequestDetails", "Unless empty, adds the user and the details of each request.", _TEXT)
+    of_flow = (
+        _query("level", "Only requests of this level.", _TEXT),
+        _query("schema", "Only requests of this schema.", _TEXT),
+        _query("flow", "Only requests of this flow.", _TEXT),
+        _query("most", "At most so many requests.", {"type": "integer", "minimum": 0}),
+    )
     by = _query("by", "The order.", {**_one_of(*ORDERS), "default": "work"})
     summary = "Read the configuration again, and put it in force"
     reload = _operation("postReload", summary, "Reload", (*_VIEW, "409"))
@@ -71,7 +78,7 @@ def _dumps() -> dict[str, Schema]:
     return {
         "dump_priority_levels": {"get": _dump("Levels", "All levels")},
         "dump_queues": {"get": _dump("Queues", "All queues")},
-        "dump_requests": {"get": _dump("Requests", "All waiting and running requests", details)},
+        "dump_requests": {"get": _dump("Requests", "All waiting and running requests", details, *of_flow)},
         "configuration": {"get": _dump("Configuration", "The configuration in force", text="application/yaml")},
         "flows": {"get": _dump("Flows", "The heaviest flows", by)},
         "fleet": {"get": _dump("Fleet", "All members of the fleet")},
@@ -154,6 +161,29 @@ def _shadow() -> dict[str, Schema]:
         },
         "shadow/promote": {"post": _operation("promoteShadow", promote, "OneShadow", _CHANGE, body="Nothing")},
     }
+
+
+def _explain() -> dict[str, Schema]:
+    parameters = (
+        _query("method", "The method of the request.", {**_TEXT, "default": "GET"}),
+        _query("url", "The URL, or the path with its query.", {**_TEXT, "default": "/", "examples": ["/orders/7"]}),
+        _query("user", "The name of the user; without it, the request is anonymous.", _TEXT),
+        _query("group", "A group of the user; may be repeated.", _TEXT),
+        _query("header", "A header; may be repeated.", {**_TEXT, "pattern": "^[^:]+:", "examples": ["x-tenant:acme"]}),
+        _query("client", "The address of the client.", _TEXT),
+    )
+    summary = "The classification of a request that is described"
+    return {"explain": {"get": _operation("explain", summary, "", _DUMP, *parameters)}}
+
+
+def _console() -> dict[str, Schema]:
+    page: Schema = _operation("getConsole", "The page for browsers", "", _VIEW)
+    page["responses"]["200"]["content"] = {"text/html": {"schema": _TEXT}}
+    events = _operation(
+        "getEvents", "Server-sent events for the page: a greeting, and a document each second", "", _VIEW
+    )
+    events["responses"]["200"]["content"] = {"text/event-stream": {"schema": _TEXT}}
+    return {"console/": {"get": page}, "console/events": {"get": events}}
 
 
 def _dump(schema: str, summary: str, *parameters: Schema, text: str = "text/plain") -> Schema:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Final
 
 from apf_middleware.asgi.admin.documents import (
-    AdaptiveSeatsDocument,
     DeletedQueue,
     FieldError,
     HoldingGate,
@@ -24,7 +23,7 @@ from apf_middleware.asgi.admin.documents import (
     WaitingFlow,
 )
 from apf_middleware.asgi.admin.formatting import Formatter
-from apf_middleware.asgi.admin.observation import View
+from apf_middleware.asgi.admin.observation import View, observe_adaptive
 from apf_middleware.asgi.admin.protocol import (
     AdminError,
     AdminRequest,
@@ -86,17 +85,11 @@ class QueueResource:
         found = tuple(self._queues.list())
         worker = worker_of(self._app)
         if query_of(request.scope).get("documents") not in _YES:
-            return answer_json(NamedQueueList(worker, found, adaptive=self._adaptive()), without=("documents", "drift"))
+            return answer_json(
+                NamedQueueList(worker, found, adaptive=observe_adaptive(self._view)), without=("documents", "drift")
+            )
         documents = tuple(one for status in found for one in self._queues.document(status.name))
-        return answer_json(NamedQueueList(worker, found, documents, self._queues.drift(), self._adaptive()))
-
-    def _adaptive(self) -> AdaptiveSeatsDocument | None:
-        controller = self._view.controller
-        if controller.adaptive is None:
-            return None
-        bounds = controller.adaptive.bounds
-        reason, is_shared = controller.adaptive.reason, controller.sampler is not None
-        return AdaptiveSeatsDocument(controller.seats, bounds.min, bounds.max, reason, shared=is_shared)
+        return answer_json(NamedQueueList(worker, found, documents, self._queues.drift(), observe_adaptive(self._view)))
 
     async def _get(self, request: AdminRequest) -> Answer:
         with _as_admin_error(request, "get"):

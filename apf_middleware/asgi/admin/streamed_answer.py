@@ -14,11 +14,15 @@ __all__ = ["StreamedAnswer", "send_streamed"]
 
 @dataclass(frozen=True, slots=True)
 class StreamedAnswer:
-    """A response whose body is made while it is sent; ``parts`` must end by itself when the server shuts down."""
+    """A response whose body is made while it is sent; ``parts`` must end by itself when the server shuts down.
+
+    A client may take ``patience_s`` seconds to read each part, if that is given; then the response is broken off.
+    """
 
     status: int
     headers: Headers
     parts: AsyncGenerator[bytes, None]
+    patience_s: float | None = None
 
 
 async def send_streamed(answer: StreamedAnswer, scope: Scope, receive: Receive, send: Send) -> None:
@@ -28,7 +32,11 @@ async def send_streamed(answer: StreamedAnswer, scope: Scope, receive: Receive, 
         await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers.copy()})
         if scope["method"] != "HEAD":
             async for part in parts:
-                await send({"type": "http.response.body", "body": part, "more_body": True})
+                with anyio.move_on_after(answer.patience_s) as limit:
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+                if limit.cancelled_caught:  # the end of the response would wait for the client, too
+                    tasks.cancel_scope.cancel()
+                    return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         tasks.cancel_scope.cancel()
 

@@ -335,3 +335,23 @@ async def test_others_have_their_turn_between_portions(*, as_json: bool) -> None
         tasks.cancel_scope.cancel()
 
     assert turns >= 9  # trio chooses at random which of two tasks runs first, so perhaps not after the last portion
+
+
+@pytest.mark.parametrize(
+    ("query", "flows"),
+    [
+        ("flow=alice", ["alice", "alice", "alice"]),
+        ("level=crowd&schema=everybody&flow=bob", ["bob"]),
+        ("level=exempt", [""]),
+        ("flow=nobody", []),
+        ("flow=alice&most=2", ["alice", "alice"]),
+        ("flow=alice&most=x", ["alice", "alice", "alice"]),
+        ("most=0", []),
+    ],
+)
+async def test_requests_of_one_flow_may_be_asked_for(query: str, flows: list[str]) -> None:
+    world = AdminWorld()
+    busy(world)
+    found = (await world.get_json(f"dump_requests?{query}"))["requests"]
+
+    assert [one["flow"] for one in found] == flows

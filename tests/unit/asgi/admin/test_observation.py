@@ -2,6 +2,8 @@
 
 import pytest
 
+from apf_middleware.asgi.admin.observation import ObservedRequest, count_present, observe_flows, observe_requests
+from apf_middleware.snapshots import HeldSnapshot
 from tests.support.admin_world import SECOND, AdminWorld, busy
 
 pytestmark = pytest.mark.anyio
@@ -60,3 +62,54 @@ async def test_old_amounts_are_forgotten_when_flows_are_read(world: AdminWorld) 
     world.time += 60 * SECOND
 
     assert [flow["work"] for flow in (await world.get_json("flows"))["flows"]] == [4.0]
+
+
+async def test_seats_are_shared_fairly_between_the_flows_of_a_level(world: AdminWorld) -> None:
+    world.request("heavy", seats=2)
+    for _ in range(3):
+        world.request("heavy")
+    world.request("light", weight=3)
+    flows = {one.flow: one for one in observe_flows(world, 5)}
+
+    assert (flows["heavy"].seats_in_use, flows["heavy"].seats_waiting) == (2, 3)
+    assert flows["light"].fair == 1  # no more than it wants, though its weight would allow more
+    assert flows["heavy"].fair == 1
+
+
+async def test_a_flow_without_requests_has_neither_a_share_nor_a_wait(world: AdminWorld) -> None:
+    world.release(world.request("gone"))
+    world.time += 5 * SECOND
+    [flow] = observe_flows(world, 5)
+
+    assert (flow.flow, flow.oldest, flow.fair, flow.weight) == ("gone", 0, None, None)
+
+
+async def test_an_exempt_level_is_not_shared(world: AdminWorld) -> None:
+    world.request("", level="exempt")
+    [flow] = observe_flows(world, 5)
+
+    assert (flow.seats_in_use, flow.fair) == (1, None)
+
+
+async def test_flows_of_each_level_are_kept_if_asked_for(world: AdminWorld) -> None:
+    for number in range(5):
+        world.request("", level="exempt")
+        world.request(f"flow-{number}")
+    of_all, of_each = observe_flows(world, 1), observe_flows(world, 1, of_each_level=True)
+
+    assert len({one.level for one in of_all if one.waiting or one.executing}) == 1
+    assert {one.level for one in of_each} == {"crowd", "exempt"}
+
+
+async def test_a_request_that_a_gate_holds_waits_but_asks_for_no_seats(world: AdminWorld) -> None:
+    world.request("alice")
+    [running] = observe_requests(world)
+    held = ObservedRequest(
+        *(running.admission, 0, None, running.work, 3, None),
+        held_by=HeldSnapshot("db", 0, 1, "parked"),
+    )
+    present = count_present(world, [running, held])["crowd"]
+    [flow] = present.values()
+
+    assert (flow.waiting, flow.executing, flow.seats, flow.seats_waiting) == (1, 1, 1, 0)
+    assert flow.fair == 1

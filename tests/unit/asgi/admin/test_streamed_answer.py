@@ -11,7 +11,7 @@ from tests.support.asgi_exchange import Exchange, http_scope
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
 pytestmark = pytest.mark.anyio
 
@@ -61,3 +61,22 @@ async def test_a_client_that_disconnects_ends_the_parts() -> None:
 
     assert pages.is_closed
     assert exchange.error is None
+
+
+async def test_a_client_that_does_not_read_is_given_up_after_the_patience() -> None:
+    pages, sent = Pages(None), list[str]()
+
+    async def send(message: "Message") -> None:
+        sent.append(message["type"])
+        if len(sent) == 3:  # its buffers are full now
+            await anyio.sleep_forever()
+
+    async def receive() -> "Message":
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    answer = StreamedAnswer(200, [], pages._generate(), patience_s=0.01)
+    await send_streamed(answer, http_scope("/"), receive, send)
+
+    assert sent == ["http.response.start", "http.response.body", "http.response.body"]
+    assert pages.is_closed
