@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware._version import __version__
-from apf_middleware.asgi.admin import Admin
 from apf_middleware.asgi.admin.formatting import WallOffset
+from apf_middleware.asgi.admin_pages import build_admin
 from apf_middleware.asgi.background_tasks import BackgroundTasks
 from apf_middleware.asgi.fleet_notices import FleetNotices
 from apf_middleware.asgi.identity import Authenticator, build_chain
@@ -48,6 +48,7 @@ from apf_middleware.runtime.request_kinds import KindSampler
 from apf_middleware.runtime.running_requests import RunningRequests
 
 if TYPE_CHECKING:
+    from apf_middleware.asgi.admin import Admin
     from apf_middleware.asgi.control_socket import ControlSocket, Responder
     from apf_middleware.asgi.fleet import Fleet
     from apf_middleware.asgi.identity import Chain
@@ -111,7 +112,7 @@ class Service:
         self._sources = Sources(costs, inventory, self.controller.watches.interested, self.controller.count_watches)
         known = configuration, self.controller, self.chain, self.response_headers
         self.resolver: RequestResolver = RequestResolver(*known, sources=self._sources)
-        self.admin: Admin = Admin(self, configuration.server.admin, self._offset)
+        self.admin: Admin = build_admin(self, configuration.server.admin, self._offset)
         self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry)
         self.event_loop: EventLoopMonitor = EventLoopMonitor(self.controller, self._rest)
         self._build_parts(configuration)
@@ -351,7 +352,7 @@ class Service:
         # is resolving now find the successor after their next await.
         self.resolver.successor, self.resolver = prepared.resolver, prepared.resolver
         self.scrape.adopt(prepared.configuration.server.metrics, prepared.chain)
-        self.admin = Admin(self, prepared.configuration.server.admin, self._offset)
+        self.admin = build_admin(self, prepared.configuration.server.admin, self._offset)
         self._build_parts(prepared.configuration, self.deadlines)
         self.event_loop.adopt()
         if (mode := prepared.configuration.server.mode) != before:  # otherwise what an operator has set stays

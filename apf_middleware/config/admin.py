@@ -26,7 +26,7 @@ class AdminSettings(Settings):
 
     Without groups and operators, nothing is served over HTTP. ``socket`` is the directory where each worker of ``app``
     has a unix socket, for every process that may connect to it. Requests without credentials are never let in, so their
-    groups can't be named here.
+    groups can't be named here. With a ``console``, there is also a page for browsers.
     """
 
     path: NonEmpty = DEFAULT_PATH
@@ -34,6 +34,7 @@ class AdminSettings(Settings):
     operators: TextSet = ()
     socket: NonEmpty = ""
     app: NonEmpty = DEFAULT_APP
+    console: bool = False
 
     @property
     def is_on(self) -> bool:

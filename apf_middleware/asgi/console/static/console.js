@@ -1,0 +1,119 @@
+// The page: it listens to the events of its server and shows each document.
+
+import { act, prepareActions } from "./actions.js";
+import { at, el, list, say, sayParts, set } from "./dom.js";
+import { prepareExplain } from "./explain.js";
+import { openFlow, prepareSheet, showFlows } from "./flows.js";
+import { figure, flowKey, plural } from "./format.js";
+import { note } from "./history.js";
+import { showLevels } from "./levels.js";
+import { allow, preparePanels, showPanels } from "./panels.js";
+import { prepareRecordings, showRecordings } from "./recordings.js";
+import { prepareShadow, showShadow } from "./shadow.js";
+import { ask } from "./requests.js";
+import { summarize } from "./summary.js";
+
+const PATIENCE = 5; // seconds without a document, after which the data counts as old
+
+let mayChange = false;
+let lastAt = null;
+let isRefused = false;
+
+function greet({ actor, may_change, worker }) {
+  mayChange = may_change;
+  allow(may_change);
+  say(at("app"), `apf · ${worker.app}`);
+  document.title = `${worker.app} · apf console`;
+  const workers = Number(new URLSearchParams(location.search).get("workers"));
+  const others = workers > 1 ? el("a", { href: "../../" }, `one of ${workers}`) : "";
+  at("fact-worker").replaceChildren(String(worker.pid), workers > 1 ? ", " : "", others);
+  say(at("fact-actor"), `${actor}, ${may_change ? "operator" : "reads only"}`);
+}
+
+function show(state) {
+  const now = performance.now() / 1000;
+  lastAt = now;
+  live("live");
+  note(state, now);
+  showFacts(state);
+  showSummary(state);
+  showLevels(state, now);
+  showFlows(state, now);
+  showPanels(state, now);
+  showRecordings(now);
+  showShadow(now);
+}
+
+function showFacts(state) {
+  const used = state.levels.reduce((total, level) => total + (level.exempt ? 0 : level.seats_in_use), 0);
+  say(at("fact-seats"), `${figure(used)} of ${figure(state.seats)}`);
+  say(at("fact-mode"), state.mode);
+  set(at("fact-mode"), "data-mode", state.mode);
+}
+
+function showSummary(state) {
+  const { tone, word, headline, advice, remedies } = summarize(state);
+  set(at("summary"), "data-tone", tone);
+  say(at("tone"), word);
+  sayParts(at("headline"), headline);
+  say(at("advice"), advice);
+  const known = remedies.filter((one) => one.action === "flow" || mayChange);
+  list(
+    at("remedies"),
+    known,
+    (one) => one.label,
+    (one) => ({ element: el("button", { type: "button", onclick: () => remedy(one) }, one.label) }),
+    () => {},
+  );
+}
+
+function remedy({ action, name, flow }) {
+  if (action === "flow") openFlow(flowKey(flow));
+  else void act(action, name);
+}
+
+const STATES = { live: "live", late: "late", waiting: "reconnecting", refused: "not allowed any more" };
+
+function live(state) {
+  set(at("fact-live"), "data-state", state);
+  const age = lastAt === null ? null : performance.now() / 1000 - lastAt;
+  say(at("fact-live"), state === "late" ? `${plural(Math.round(age), "second")} old` : STATES[state]);
+}
+
+function listen() {
+  const events = new EventSource("events");
+  events.addEventListener("hello", (event) => greet(JSON.parse(event.data)));
+  events.addEventListener("state", (event) => show(JSON.parse(event.data)));
+  events.addEventListener("error", () => {
+    isRefused = events.readyState === EventSource.CLOSED;
+    if (isRefused) retry();
+  });
+}
+
+/** Ask again later: a server that restarts refuses connections for a while, and a credential may be renewed. */
+function retry() {
+  setTimeout(() => {
+    isRefused = false;
+    listen();
+  }, PATIENCE * 1000);
+}
+
+/** Show what only some servers have, as their description says. */
+async function prepareRest() {
+  const { document: description } = await ask("GET", "openapi.json");
+  const pages = Object.keys(description?.paths ?? {});
+  prepareRecordings(pages.some((one) => one.endsWith("/recordings")));
+  prepareShadow(pages.some((one) => one.endsWith("/shadow")));
+}
+
+setInterval(() => {
+  const isOld = lastAt === null || performance.now() / 1000 - lastAt > PATIENCE;
+  if (isOld) live(isRefused ? "refused" : lastAt === null ? "waiting" : "late");
+}, 1000);
+
+prepareActions();
+prepareExplain();
+preparePanels();
+prepareSheet();
+listen();
+void prepareRest();

@@ -1,0 +1,164 @@
+// What is going on, in one sentence, and what one can do about it.
+
+import { duration, figure, flowName, names, plural } from "./format.js";
+import { flowPoints, lastOf, recentOf } from "./history.js";
+
+const ELEPHANT = 0.5; // of the seats that all flows of a level want: then one client is the cause
+const EXCESS = 1.25; // times its fair share, at least
+const LEAST_EXCESS = 2; // and so many seats more: a client that wants a little more is none
+
+/** Return the flows of a level, those that want the most seats first. */
+export function flowsOf(state, level) {
+  return state.flows.filter((flow) => flow.level === level).sort((one, other) => wanted(other) - wanted(one));
+}
+
+export const wanted = (flow) => flow.seats_in_use + flow.seats_waiting;
+
+/** Return how badly a level is off: 0 if nothing waits and nothing is rejected. */
+function trouble(level) {
+  const last = lastOf(level.level);
+  return level.waiting + level.parked + 10 * (last?.rejected ?? 0);
+}
+
+/** Return the flow that causes most of a level's load; null if there is none. */
+export function elephantOf(state, level) {
+  const flows = flowsOf(state, level.level);
+  if (flows.length === 0) return null;
+  const all = level.seats_in_use + level.seats_waiting;
+  const heaviest = flows[0];
+  const isCause = wanted(heaviest) >= ELEPHANT * all && heaviest.fair !== null;
+  const bound = Math.max(EXCESS * heaviest.fair, heaviest.fair + LEAST_EXCESS);
+  return isCause && wanted(heaviest) >= bound ? heaviest : null;
+}
+
+/** Return the tone, the parts of the headline, the advice, and the remedies: names of actions with their objects. */
+export function summarize(state) {
+  const stopped = state.named_queues.find((one) => one.state !== "Open" && one.inqueue > 0 && one.children.length === 0);
+  if (state.mode !== "on") return switched(state);
+  if (stopped) return ofStopped(stopped);
+  const held = state.gates.find((one) => one.state === "held" && one.parked > 0);
+  if (held) return ofHeld(held);
+  const worst = state.levels
+    .filter((level) => !level.exempt && trouble(level) > 0)
+    .sort((one, other) => trouble(other) - trouble(one))[0];
+  return worst ? ofLevel(state, worst) : calm(state);
+}
+
+function calm(state) {
+  const used = state.levels.reduce((total, level) => total + (level.exempt ? 0 : level.seats_in_use), 0);
+  return {
+    tone: "calm",
+    word: "Calm",
+    headline: [`Nothing waits: ${figure(used)} of ${plural(state.seats, "seat")} are in use`],
+    advice: "There is nothing to do.",
+    remedies: [],
+  };
+}
+
+function switched(state) {
+  const isOff = state.mode === "off";
+  return {
+    tone: "warning",
+    word: "Not limiting",
+    headline: [isOff ? "Requests are only counted, none is limited" : "Requests are observed, none is limited"],
+    advice: `The mode is ${state.mode}: every request runs at once. Switch it on to limit requests.`,
+    remedies: [{ action: "mode", name: "on", label: "Switch on…" }],
+  };
+}
+
+function ofStopped(queue) {
+  return {
+    tone: "alarm",
+    word: "Stopped",
+    headline: [["code", queue.name], ` is ${queue.state.toLowerCase()}: ${plural(queue.inqueue, "request")} wait in it`],
+    advice:
+      queue.state === "Closing"
+        ? "It still serves what waits, and rejects new requests."
+        : "Nothing of it is served until an operator opens it.",
+    remedies: [{ action: "open", name: queue.name, label: `Open ${queue.name}…` }],
+  };
+}
+
+function ofHeld(gate) {
+  return {
+    tone: "alarm",
+    word: "Held",
+    headline: ["The gate ", ["code", gate.gate], ` is held: ${plural(gate.parked, "request")} wait for it`],
+    advice: `The oldest has waited for ${duration(gate.oldest)}. Nothing passes until an operator opens it.`,
+    remedies: [{ action: "gate-open", name: gate.gate, label: `Open ${gate.gate}…` }],
+  };
+}
+
+function ofLevel(state, level) {
+  const flows = flowsOf(state, level.level);
+  const elephant = elephantOf(state, level);
+  const last = lastOf(level.level);
+  const limit = Math.max(level.current, level.seats_in_use);
+  const isFull = level.seats_in_use >= level.current;
+  const waiting = flows.filter((flow) => flow.waiting > 0 && flow !== elephant);
+  const others = waiting.length ? `, ${plural(waiting.length, elephant ? "other client" : "client")} ${waiting.length === 1 ? "waits" : "wait"}` : "";
+  const head = [["code", level.level], isFull ? " is full: " : " has requests that wait: "];
+  if (level.parked > level.waiting && !isFull) return ofParked(state, level);
+  const paused = state.named_queues.some((one) => one.name === level.level && !one.exempt);
+  const remedies = paused ? [{ action: "pause", name: level.level, label: `Pause ${level.level}…` }] : [];
+  if (elephant === null) {
+    const rejected = last?.rejected ? ` ${figure(last.rejected)} requests a second are rejected.` : "";
+    return {
+      tone: "warning",
+      word: isFull ? "Full" : "Waiting",
+      headline: [...head, `${figure(level.seats_in_use)} of ${plural(limit, "seat")} in use${others || `, ${plural(level.waiting, "request")} wait`}`],
+      advice: `No single client is the cause.${rejected} More seats, or a faster backend, would help.`,
+      remedies,
+    };
+  }
+  return {
+    tone: isHarmless(elephant, waiting) ? "warning" : "alarm",
+    word: "Elephant",
+    headline: [
+      ...head,
+      ["strong", flowName(elephant)],
+      ` uses ${figure(Math.round(recentOf(elephant).seats))} of ${plural(limit, "seat")}${others}`,
+    ],
+    advice: adviceAbout(elephant, waiting, last),
+    remedies: [
+      { action: "flow", flow: elephant, label: `Look at ${flowName(elephant)}` },
+      ...(isHarmless(elephant, waiting) ? [] : remedies), // other clients must not wait for what does no harm
+    ],
+  };
+}
+
+/** Return whether other clients are hardly concerned: none of them has waited long. */
+function isHarmless(elephant, others) {
+  return others.every((flow) => flow.oldest < 0.5 || flow.oldest < elephant.oldest / 4);
+}
+
+function adviceAbout(elephant, others, last) {
+  const name = flowName(elephant);
+  const held = `It wants ${plural(wanted(elephant), "seat")}, and its fair share is ${figure(recentOf(elephant).fair)}.`;
+  const rejects = isRejected(elephant) ? ` Its excess is rejected${last?.rejected ? `, ${figure(last.rejected)} requests a second` : ""}.` : "";
+  if (isHarmless(elephant, others)) {
+    return `${held}${rejects} The others are served in turn${waitOf(others)}: nothing must be done. Ask ${name} to send less.`;
+  }
+  return `${held}${rejects} The others wait, too${waitOf(others)}: ${names(others.map(flowName))}. Give ${name} a level or a weight of its own, or pause the level.`;
+}
+
+function waitOf(others) {
+  const oldest = Math.max(0, ...others.map((flow) => flow.oldest));
+  return oldest > 0 ? `, the longest of them has waited ${duration(oldest)}` : "";
+}
+
+function isRejected(flow) {
+  const points = flowPoints(flow).slice(-10);
+  return points.length > 1 && points.at(-1).rejected > points[0].rejected;
+}
+
+function ofParked(state, level) {
+  const gates = [...new Set(state.parked.filter((one) => one.level === level.level).map((one) => one.gate))];
+  return {
+    tone: "warning",
+    word: "Parked",
+    headline: [["code", level.level], `: ${plural(level.parked, "request")} wait for ${gates.length ? "the gate " : "gates"}`, ...gates.slice(0, 2).map((gate) => ["code", gate])],
+    advice: "The seats are free; what a gate stands for is not. Look at the gates below.",
+    remedies: [],
+  };
+}

@@ -1,0 +1,158 @@
+"""The document that the page shows: complete, bounded, and in the form of JSON."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from apf_middleware.asgi.admin.formatting import Formatter
+from apf_middleware.asgi.console import document
+from apf_middleware.asgi.console.document import MOST_FLOWS, MOST_QUEUES, observe_console
+from apf_middleware.config.problems import Place, Problem, Severity
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.snapshots import FleetMemberSnapshot
+from tests.support.admin_world import SECOND, WALL, AdminWorld, busy
+
+
+def shown(world: AdminWorld) -> dict[str, Any]:
+    text = json.dumps(observe_console(world).as_json(Formatter(WALL)))
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_levels_flows_and_queues_are_those_of_one_moment() -> None:
+    world = AdminWorld()
+    busy(world)
+    found = shown(world)
+    levels = {one["level"]: one for one in found["levels"]}
+    traffic = {one["level"]: one for one in found["traffic"]}
+    flows = {one["flow"]: one for one in found["flows"] if one["level"] == "crowd"}
+
+    assert found["at"].startswith("2023-11-14T22:15:")
+    assert (found["seats"], found["mode"], found["adaptive"], found["members"]) == (2, "on", None, [])
+    assert (levels["crowd"]["seats_in_use"], levels["crowd"]["waiting"]) == (2, 3)
+    assert (traffic["crowd"]["arrived"], traffic["crowd"]["at_once"]) == (5, 2)
+    assert set(levels) == set(traffic) == {"catch-all", "crowd", "exempt"}
+    assert (flows["alice"]["seats_in_use"], flows["alice"]["waiting"], flows["alice"]["seats_waiting"]) == (1, 2, 3)
+    assert flows["alice"]["fair"] + flows["bob"]["fair"] + flows["carol\n"]["fair"] == pytest.approx(2, abs=0.01)
+    assert found["present_flows"] == 4
+    assert sum(one["waiting"] for one in found["queues"]) == 3
+    assert len(found["wait_bounds"]) + 1 == len(traffic["crowd"]["waits"])
+
+
+def test_waits_are_counted_when_they_end() -> None:
+    world = AdminWorld()
+    running = world.request("alice", seats=2)
+    world.request("bob")
+    world.time += SECOND
+    world.release(running)
+    traffic = next(one for one in shown(world)["traffic"] if one["level"] == "crowd")
+
+    assert (traffic["at_once"], traffic["after_wait"], traffic["waited"], traffic["ended"]) == (1, 1, 1, 1)
+    assert sum(traffic["waits"]) == 1
+
+
+def test_the_oldest_wait_of_a_flow_is_shown() -> None:
+    world = AdminWorld()
+    world.request("alice", seats=2)
+    world.request("bob")
+    world.time += SECOND
+    world.request("bob")
+    flow = next(one for one in shown(world)["flows"] if one["flow"] == "bob")
+
+    assert flow["oldest"] == 1
+
+
+def test_flows_and_queues_are_bounded_whatever_clients_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.admin_world.CONFIG", _many_queues())
+    world = AdminWorld()
+    for number in range(400):
+        world.request(f"{number} {'long' * 500}", entropy=number * 7919)
+    found = shown(world)
+
+    assert found["present_flows"] == 400
+    assert len(found["flows"]) <= 3 * MOST_FLOWS
+    assert found["waiting_queues"] > MOST_QUEUES
+    assert len(found["queues"]) == MOST_QUEUES
+    assert max(len(one["flow"]) for one in found["flows"]) <= 120
+    assert len(json.dumps(found)) < 60_000
+    assert found["queues"][0]["waiting"] == max(one["waiting"] for one in found["queues"])
+    assert all(one["waiting"] >= sum(part["waiting"] for part in one["parts"]) for one in found["queues"])
+
+
+def _many_queues() -> str:
+    from tests.support.admin_world import CONFIG  # noqa: PLC0415 - before it is patched
+
+    few, many = "{queues: 2, handSize: 2, queueLengthLimit: 3}", "{queues: 64, handSize: 4, queueLengthLimit: 50}"
+    assert few in CONFIG
+    return CONFIG.replace(few, many)
+
+
+def test_problems_are_bounded() -> None:
+    world = AdminWorld()
+    place = Place("apf.yaml", 1, 2)
+    world.problems = [Problem(place, "spec", number, "it is odd", severity=Severity.WARNING) for number in range(50)]
+    found = shown(world)
+
+    assert (len(found["problems"]), found["other_problems"]) == (document.MOST_PROBLEMS, 50 - document.MOST_PROBLEMS)
+    assert found["problems"][0]["rule"] == "it is odd"
+
+
+def test_rejections_are_those_of_the_level() -> None:
+    world = AdminWorld()
+    admissions = busy(world)
+    waiting = next(one for one in admissions if not one.is_seated and not one.is_rejected)
+    world.controller.abandon(waiting, Reason.TIME_OUT)
+    level = next(one for one in shown(world)["levels"] if one["level"] == "crowd")
+
+    assert level["rejected"]["time-out"] == 1
+
+
+def test_changed_queues_are_counted() -> None:
+    world = AdminWorld()
+    assert shown(world)["drift"] == 0
+
+    world.queues.operate("crowd", "pause")
+    found = shown(world)
+
+    assert found["drift"] == 1
+    assert next(one for one in found["named_queues"] if one["name"] == "crowd")["state"] == "Paused"
+
+
+class Member:
+    """A member of a fleet, whose allocator answers each question before the next one."""
+
+    def __init__(self) -> None:
+        self.questions = 0
+
+    def ask(self) -> None:
+        self.questions += 1
+
+    def members(self) -> tuple[FleetMemberSnapshot, ...]:
+        return tuple(
+            FleetMemberSnapshot(f"worker-{n}", n == 0, 3, 2, 5, 0.1, is_outdated=False) for n in range(self.questions)
+        )
+
+
+def test_members_of_the_fleet_are_those_of_the_last_answer() -> None:
+    world, member = AdminWorld(), Member()
+    world.fleet = SimpleNamespace(participant=SimpleNamespace(member=member))
+
+    assert shown(world)["members"] == []
+    [one] = shown(world)["members"]
+    assert (one["member"], one["is_allocator"], one["seats"], one["demand"]) == ("worker-0", True, 3, 5)
+
+
+def test_a_fleet_that_this_process_has_not_joined_has_no_members() -> None:
+    world = AdminWorld()
+    world.fleet = SimpleNamespace(participant=SimpleNamespace(member=None))
+
+    assert shown(world)["members"] == []
+
+
+def test_adaptive_seats_have_their_bounds_and_the_reason() -> None:
+    world = AdminWorld()
+    world.controller.adaptive = SimpleNamespace(bounds=SimpleNamespace(min=1, max=9), reason="grows")
+
+    assert shown(world)["adaptive"] == {"seats": 2, "min": 1, "max": 9, "reason": "grows", "shared": False}
