@@ -24,6 +24,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
     "replay": "replay",
     "dump": "dump",
     "switch": "switch",
+    "console": "console",
     "record": "record",
     "queue": "queues",
     "gate": "gates",
