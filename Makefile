@@ -26,8 +26,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-demo: $(DEMO)  ## an elephant and some mice before a real server, with and without protection (20 s)
-	@$(BIN)/python -m examples.demo
+demo: $(DEMO)  ## an elephant and some mice before a real server, with and without protection (20 s); CONSOLE=1: in a browser
+	@$(BIN)/python -m examples.demo $(if $(CONSOLE),--console)
 
 test: check  ## everything: lint, types, contracts, tests
 	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder

@@ -13,6 +13,7 @@ uvicorn process of its own. The terminal shows the measurements, and at the end 
 `load`        the elephant and the mice
 `figures`     figures of the results
 `report`      the report of both runs
+`live`        the protected server and its console, until Ctrl-C
 `show`        the command
 ============  ============================================================================
 """

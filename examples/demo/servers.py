@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 __all__ = ["ROOT", "Server", "ServerStartError", "serve"]
@@ -30,12 +31,13 @@ class ServerStartError(RuntimeError):
 class Server:
     """One process. Several are started at once and then awaited, because that is when each takes longest."""
 
-    def __init__(self, app: str) -> None:
+    def __init__(self, app: str, environment: Mapping[str, str]) -> None:
         self.port = _free_port()
         self._written: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in stop
         self._process = subprocess.Popen(  # noqa: S603 - our own program, and no shell
             [sys.executable, "-m", "uvicorn", *_OPTIONS, "--port", str(self.port), app],
             cwd=ROOT,
+            env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,
             stdout=self._written,
             stderr=subprocess.STDOUT,
@@ -80,13 +82,13 @@ class Server:
 
 
 @contextlib.contextmanager
-def serve(*apps: str) -> Iterator[list[Server]]:
-    """Servers of these apps, from when all of them answer until the end."""
+def serve(*apps: str, environment: Mapping[str, str] = MappingProxyType({})) -> Iterator[list[Server]]:
+    """Run servers of these apps from when all of them answer until the end, with variables added to the environment."""
     servers: list[Server] = []
     try:
         for app in apps:
             with delayed_signals():  # one that was started but isn't known yet would never be stopped
-                servers.append(Server(app))
+                servers.append(Server(app, environment))
         for server in servers:
             server.wait()
         yield servers

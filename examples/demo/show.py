@@ -22,6 +22,7 @@ from rich.text import Text
 
 from examples.demo.app import CONFIG, PLACES, SERVICE_S
 from examples.demo.figures import summarise
+from examples.demo.live import show_console
 from examples.demo.load import Load, Run
 from examples.demo.report import PROTECTED, UNPROTECTED, WIDTH, report
 from examples.demo.servers import ROOT, Server, ServerStartError, delayed_signals, serve
@@ -54,9 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="sketch")
     console = Console(stderr=options.json, highlight=False)
     load = Load(seconds=options.seconds)
-    _print(console, _opening(load))
     try:
-        without, protected = _play(console, load)
+        without, protected = show_console(console) if options.console else _play(console, load)
     except KeyboardInterrupt:
         console.show_cursor()  # an interrupt while the cursor is being hidden would leave it hidden
         if ended:
@@ -76,6 +76,7 @@ def _parse(arguments: Sequence[str] | None) -> Namespace:
     )
     parser.add_argument("--seconds", type=_seconds, default=Load().seconds, help="of each of the two runs (8)")
     parser.add_argument("--json", action="store_true", help="figures to standard output, the show to standard error")
+    parser.add_argument("--console", action="store_true", help="let the protected server run, and show its console")
     return parser.parse_args(arguments)
 
 
@@ -133,6 +134,7 @@ def _opening(load: Load) -> RenderableType:
 
 
 def _play(console: Console, load: Load) -> tuple[Run, Run]:
+    _print(console, _opening(load))
     progress = Progress(
         TextColumn(" {task.description:19}"),
         BarColumn(26),
@@ -185,6 +187,7 @@ def _ending(server: Server) -> RenderableType:
         (f"{uvicorn} examples.demo.app:app", "the app by itself"),
         ("curl -iH 'X-API-Key: mouse-1-key' localhost:8000/orders/7", "a mouse"),
         ("curl localhost:8000/metrics", "for Prometheus"),
+        ("make demo CONSOLE=1", "the console"),
     )
     return Group(
         Text.assemble(" ", ("What its /metrics say now", "bold"), ", among much else"),

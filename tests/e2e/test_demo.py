@@ -3,11 +3,13 @@
 import asyncio
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
 import unicodedata
+import urllib.request
 import uuid
 from collections.abc import Callable
 from importlib import metadata
@@ -99,9 +101,9 @@ def test_the_heavy_client_is_served_more_with_protection_too(figures: dict[str, 
     assert protected["elephant"]["p50_ms"] > 4 * protected["mice"]["p50_ms"], "it waits behind itself"
 
 
-def planned(tmp_path: Path, target: str) -> str:
+def planned(tmp_path: Path, target: str, *variables: str) -> str:
     """Return the commands that make would run for a target in a fresh clone."""
-    command = ["make", "--dry-run", "--directory", str(ROOT), f"VENV={tmp_path / 'venv'}", target]
+    command = ["make", "--dry-run", "--directory", str(ROOT), f"VENV={tmp_path / 'venv'}", target, *variables]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -194,8 +196,32 @@ def test_an_invalid_number_of_seconds_is_refused(seconds: str, capsys: pytest.Ca
     assert "must be a number of seconds between 0.2 and 3600" in capsys.readouterr().err
 
 
-def test_make_demo_runs_it() -> None:
-    assert "-m examples.demo\n" in (ROOT / "Makefile").read_text()
+def test_make_demo_runs_it_and_its_console_if_asked(tmp_path: Path) -> None:
+    assert re.search(r"-m examples\.demo *\n", planned(tmp_path, "demo"))
+    assert "-m examples.demo --console\n" in planned(tmp_path, "demo", "CONSOLE=1")
+
+
+@needs_proc
+def test_the_console_of_the_demo_is_open_until_ctrl_c(mark: str) -> None:
+    with terminal(DEMO, "--console", **{MARK: mark, "NO_COLOR": "1"}) as shown:
+        shown.read_until("/open/")
+        shown.read_until("\r\n\r\n")
+        found = re.search(r"http://127\.0\.0\.1:\d+/open/[\w-]+", shown.text)
+        assert found is not None
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(found[0], timeout=30) as response:
+            page = response.read().decode()
+        shown.process.send_signal(signal.SIGINT)
+        assert shown.process.wait(30) == 130
+
+    assert "<title>apf console</title>" in page
+    assert marked(mark) == []
+
+
+def test_the_demo_ends_by_saying_how_to_open_the_console(
+    done: tuple[subprocess.CompletedProcess[str], list[int]],
+) -> None:
+    assert "make demo CONSOLE=1" in done[0].stderr
 
 
 class Answering(asyncio.Protocol):
