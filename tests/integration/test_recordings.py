@@ -106,7 +106,7 @@ async def test_what_becomes_of_requests_is_recorded(opened: Opened) -> None:
     assert [row["outcome"] for row in rows] == ["rejected", "served", "served", "served"], "in the order of their ends"
     assert {row["path"] for row in rows} == {"/hold", "/0", "/1", "/2"}
     assert rows[0]["reason"] == "queue-full"
-    assert [row["wait"] > 0.0001 for row in rows[1:]] == [False, True, True]
+    assert [row["wait"] > 0 for row in rows[1:]] == [False, True, True]
     assert {row["headers"]["x-user"] for row in rows} == {"holder", "alice"}
     assert (footer["rows"], footer["lost"], footer["reason"]) == (4, 0, "stopped")
 
