@@ -11,6 +11,7 @@ from typing import IO, Any, cast
 
 import pytest
 
+from apf_middleware.asgi.console.feed import LIFETIME_S
 from tests.support.browser import Browser, Page, PageError, browser, chromium
 from tests.support.console_load import ELEPHANT, MICE, load
 from tests.support.console_shop import APP, CONFIG, CONSOLE, OPERATOR, READER
@@ -263,6 +264,16 @@ def test_strangers_see_nothing(chrome: Browser, shop: Server) -> None:
 # Whom it serves
 
 
+def test_screen_readers_are_told_of_changes_and_not_of_each_number(page: Page) -> None:
+    page.wait_for_text("#headline", "elephant")
+    spoken = page.value("document.querySelector('#spoken').innerText")
+
+    assert spoken == "Requests wait in crowd, most of them of elephant."
+    assert page.value("[...document.querySelectorAll('[aria-live], [role=status]')].map((one) => one.id)") == [
+        *("spoken", "explained", "notice"),
+    ]
+
+
 def test_it_can_be_used_by_keyboard_alone(page: Page) -> None:
     pause = f"{row(page, 'named-rows', 'catch-all')} [aria-label='Pause catch-all']"
     page.press("Tab")
@@ -351,7 +362,7 @@ def test_memory_stays_flat_while_the_page_is_open(page: Page) -> None:
     assert after - before < 2 * 2**20
 
 
-def test_a_server_that_ends_and_returns_is_noticed(chrome: Browser, tmp_path: Path) -> None:
+def test_a_server_that_ends_is_noticed_and_not_delayed(chrome: Browser, tmp_path: Path) -> None:
     (tmp_path / "apf.yaml").write_text(CONFIG)
     with chrome.page() as page:
         page.send_headers(OPERATOR)
@@ -361,6 +372,19 @@ def test_a_server_that_ends_and_returns_is_noticed(chrome: Browser, tmp_path: Pa
             server.process.send_signal(signal.SIGTERM)
             assert server.process.wait(15) in {0, -signal.SIGTERM}, "the open page must not delay the shutdown"
         page.wait_for_text("#fact-live", "old", 20)
+
+
+def test_a_caller_whose_credentials_are_gone_sees_nothing_more(chrome: Browser, shop: Server) -> None:
+    with chrome.page() as page:
+        page.send_headers(OPERATOR)
+        page.open(shop.url + CONSOLE)
+        page.wait_for_text("#headline", "elephant")
+        page.send_headers({})
+        page.wait_for_text("#fact-live", "not allowed any more", LIFETIME_S + 30)
+        stale = page.text("#level-rows")
+        page.wait("new Promise((resolve) => setTimeout(() => resolve(true), 2000))")
+
+        assert page.text("#level-rows") == stale
 
 
 # Without credentials in the browser

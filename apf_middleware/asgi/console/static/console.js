@@ -52,11 +52,12 @@ function showFacts(state) {
 }
 
 function showSummary(state) {
-  const { tone, word, headline, advice, remedies } = summarize(state);
+  const { tone, word, headline, advice, remedies, spoken } = summarize(state);
   set(at("summary"), "data-tone", tone);
   say(at("tone"), word);
   sayParts(at("headline"), headline);
   say(at("advice"), advice);
+  say(at("spoken"), spoken); // screen readers tell of changes, and numbers change every second
   const known = remedies.filter((one) => one.action === "flow" || mayChange);
   list(
     at("remedies"),

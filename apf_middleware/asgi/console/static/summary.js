@@ -31,7 +31,10 @@ export function elephantOf(state, level) {
   return isCause && wanted(heaviest) >= bound ? heaviest : null;
 }
 
-/** Return the tone, the parts of the headline, the advice, and the remedies: names of actions with their objects. */
+/**
+ * Return the tone, the parts of the headline, the advice, and the remedies, which are actions with their objects; and
+ * what is going on without any numbers, in `spoken`.
+ */
 export function summarize(state) {
   const stopped = state.named_queues.find((one) => one.state !== "Open" && one.inqueue > 0 && one.children.length === 0);
   if (state.mode !== "on") return switched(state);
@@ -51,6 +54,7 @@ function calm(state) {
     word: "Calm",
     headline: [`Nothing waits: ${figure(used)} of ${plural(state.seats, "seat")} are in use`],
     advice: "There is nothing to do.",
+    spoken: "Nothing waits.",
     remedies: [],
   };
 }
@@ -61,6 +65,7 @@ function switched(state) {
     tone: "warning",
     word: "Not limiting",
     headline: [isOff ? "Requests are only counted, none is limited" : "Requests are observed, none is limited"],
+    spoken: `The mode is ${state.mode}.`,
     advice: `The mode is ${state.mode}: every request runs at once. Switch it on to limit requests.`,
     remedies: [{ action: "mode", name: "on", label: "Switch on…" }],
   };
@@ -70,6 +75,7 @@ function ofStopped(queue) {
   return {
     tone: "alarm",
     word: "Stopped",
+    spoken: `${queue.name} is ${queue.state.toLowerCase()}.`,
     headline: [["code", queue.name], ` is ${queue.state.toLowerCase()}: ${plural(queue.inqueue, "request")} wait in it`],
     advice:
       queue.state === "Closing"
@@ -83,6 +89,7 @@ function ofHeld(gate) {
   return {
     tone: "alarm",
     word: "Held",
+    spoken: `The gate ${gate.gate} is held.`,
     headline: ["The gate ", ["code", gate.gate], ` is held: ${plural(gate.parked, "request")} wait for it`],
     advice: `The oldest has waited for ${duration(gate.oldest)}. Nothing passes until an operator opens it.`,
     remedies: [{ action: "gate-open", name: gate.gate, label: `Open ${gate.gate}…` }],
@@ -106,6 +113,7 @@ function ofLevel(state, level) {
     return {
       tone: "warning",
       word: isFull ? "Full" : "Waiting",
+      spoken: `Requests wait in ${level.level}.`,
       headline: [...head, `${figure(level.seats_in_use)} of ${plural(limit, "seat")} in use${others || `, ${plural(level.waiting, "request")} wait`}`],
       advice: `No single client is the cause.${rejected} More seats, or a faster backend, would help.`,
       remedies,
@@ -114,6 +122,7 @@ function ofLevel(state, level) {
   return {
     tone: isHarmless(elephant, waiting) ? "warning" : "alarm",
     word: "Elephant",
+    spoken: `Requests wait in ${level.level}, most of them of ${flowName(elephant)}.`,
     headline: [
       ...head,
       ["strong", flowName(elephant)],
@@ -157,6 +166,7 @@ function ofParked(state, level) {
   return {
     tone: "warning",
     word: "Parked",
+    spoken: `Requests of ${level.level} wait for gates.`,
     headline: [["code", level.level], `: ${plural(level.parked, "request")} wait for ${gates.length ? "the gate " : "gates"}`, ...gates.slice(0, 2).map((gate) => ["code", gate])],
     advice: "The seats are free; what a gate stands for is not. Look at the gates below.",
     remedies: [],
