@@ -51,7 +51,7 @@ class ControlConnection(H11Protocol):
         super().connection_made(transport)
         # Config's ``access_log`` would disable the access log of the server that runs the app, too.
         self.access_log = False
-        self.app_state = {"peer": peer_of(transport.get_extra_info("socket"))}
+        self.app_state: dict[str, Any] = {"peer": peer_of(transport.get_extra_info("socket"))}
         self._since = self.loop.time()
         others = [one for one in self.connections if one is not self and not one.transport.is_closing()]
         idle = [one for one in others if isinstance(one, ControlConnection) and one.is_idle]

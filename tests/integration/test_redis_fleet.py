@@ -179,9 +179,8 @@ async def test_a_redis_without_its_data_is_not_trusted_for_a_lease(server: Redis
         held = [one.arrive("a") for _ in range(SEATS - 1)]
         await until(lambda: not waits(held), one, two)
         await client.flushall()
-        await until(lambda: max(one.epoch, two.epoch) == 2, one, two)
-        # The former allocator may not know yet that it is none.
-        assert (one if one.epoch == 2 else two).distrusts
+        # The former allocator may not know yet that it is none. On a busy machine, there may be further ones.
+        await until(lambda: any(member.epoch >= 2 and member.distrusts for member in (one, two)), one, two)
         for admission in held:
             one.controller.release(admission)
         moved = [two.arrive("b") for _ in range(SEATS)]

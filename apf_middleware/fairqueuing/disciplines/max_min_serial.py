@@ -125,8 +125,8 @@ class SerialMeter(WorkMeter):
             self._is_by_work = True
             for ticket in self.lingering:
                 ticket.settled = (ticket.settled - position) * former
-            ends = self.virtual_ends
-            self.virtual_ends = []
+            ends = self.virtual_ends.copy()
+            self.virtual_ends.clear()
             for end in ends:
                 self.end_virtually(((end >> WIDTH_BITS) - position) * former, end & WIDEST)
         self._anchor = position
