@@ -238,6 +238,37 @@ def test_the_configuration_is_shown_and_read_again(page: Page) -> None:
     page.wait_for_text("#notice-text", "The configuration is in force: 4 levels")
 
 
+def test_another_configuration_is_tried_and_its_report_shown(page: Page, shop: Server) -> None:
+    page.click("#shadow-trial summary")
+    page.click("#shadow-copy")
+    field = "document.querySelector('#shadow-form textarea')"
+    page.wait(f"{field}.value.includes('seats: 12')")
+    page.value(f"{field}.value = {field}.value.replace('seats: 12', 'seats: 6')")
+    page.click("#shadow-form [type=submit]")
+    confirm(page, "decides for itself, and touches none of them")
+    page.wait_for_text("#shadow-verdict", "% would have been admitted")
+    page.wait_for_text("#shadow-levels", "crowd")
+    assert 'apf.shadow-begun by="olga (http)"' in shop.output()
+
+    page.click("#shadow-stop")
+    confirm(page, "Its report is lost")
+    page.wait_for_text("#shadow-note", "no configuration is tried now")
+
+
+def test_traffic_is_recorded_into_a_file_until_it_is_stopped(page: Page, tmp_path: Path) -> None:
+    page.keep_downloads(tmp_path)
+    page.click("#record")
+    confirm(page, "names of users and flows are hashed")
+    page.wait_for_text("#recording-rows", "olga (http)")
+    page.wait("/[1-9]/.test(document.querySelector('#recording-rows [data-label=Requests]').innerText)")
+    page.click("#recording-rows button")
+    confirm(page, "What has been recorded until now is kept")
+    first, *rows, last = map(json.loads, page.downloaded(tmp_path / "traffic.jsonl").splitlines())
+
+    assert (first["recording"], last["recording"]) == ("begin", "end")
+    assert {"crowd", "interactive"} >= {one["level"] for one in rows} > set()
+
+
 def test_a_reader_sees_everything_and_changes_nothing(chrome: Browser, shop: Server) -> None:
     with chrome.page() as page:
         page.send_headers(READER)

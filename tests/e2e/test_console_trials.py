@@ -178,15 +178,14 @@ def test_recordings_are_listed_and_stopped(page: Page, shop: Server) -> None:
 def test_a_recording_is_saved_as_a_file(page: Page, shop: Server, tmp_path: Path) -> None:
     open_console(page, shop)
     page.wait_for_text("#recordings-note", "nothing is recorded now")
-    page.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    page.keep_downloads(tmp_path)
     page.click("#record")
     confirm(page)
     page.wait_for_text("#notice-text", "The recording is over: traffic.jsonl")
-    page.wait("new Promise((resolve) => setTimeout(() => resolve(true), 500))")
     [(method, path, body)] = changes(page)
 
     assert (method, path, json.loads(body)) == ("POST", "/recordings", {"seconds": 60, "sample": 1, "names": "hashed"})
-    assert json.loads((tmp_path / "traffic.jsonl").read_text()) == {"recordings": []}
+    assert json.loads(page.downloaded(tmp_path / "traffic.jsonl")) == {"recordings": []}
 
 
 def test_readers_see_reports_and_change_nothing(page: Page, shop: Server) -> None:

@@ -145,6 +145,20 @@ class Page:
         """Wait until an element shows a text."""
         self.wait(f"({_text_of(selector)}).includes({json.dumps(part)})", seconds)
 
+    def keep_downloads(self, folder: Path) -> None:
+        """Save files in this folder."""
+        self.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+
+    @staticmethod
+    def downloaded(file: Path) -> str:
+        """Wait until a file has been saved, which gets its name at the end, and return its text."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while not file.exists():
+            if time.monotonic() > deadline:
+                raise PageError(f"{file} wasn't saved")
+            time.sleep(0.05)
+        return file.read_text()
+
     def heap_bytes(self) -> int:
         """Return the size of the page's live JavaScript objects."""
         self.call("HeapProfiler.enable")
