@@ -268,6 +268,7 @@ class Service:
         problems = await self._reloader.force(trial.configuration, trial.source)
         if not problems and self.shadow.trial is trial:
             self.shadow.stop()
+            self.shadow.was_promoted = True
         return problems
 
     def follow_shadow(self, text: str | None, source: str, *, classify_only: bool) -> None:
@@ -365,6 +366,8 @@ class Service:
     def _asked_running(self, configuration: Configuration) -> RunningRequests | None:
         """Return the record of running requests if the admin may be asked for them; recording costs a little."""
         self.running.shown = configuration.server.admin.is_on or self.control_socket is not None
+        if not self.running.shown:
+            self.running.admissions.clear()  # their ends won't be recorded
         return self.running if self.running.shown or self.is_observed else None
 
     def _adopt_observers(self) -> None:

@@ -68,6 +68,7 @@ class ShadowControl:
         self._sources = sources
         self._shadow: Shadow | None = None
         self._error: str | None = None
+        self.was_promoted: bool = False  # the last trial
         self._tasks = BackgroundTasks()
         self.configured: ShadowTrial | None = None
         """The trial that the configuration in force asks for."""
@@ -88,7 +89,7 @@ class ShadowControl:
         known = trial, target.controller, target.chain, target.resolver.keys
         begun = Shadow(*known, inventory=self._inventory, on_failure=self._fail)
         self.stop()
-        self._shadow = begun
+        self._shadow, self.was_promoted = begun, False
         self.follow_fleet()
         target.observers.add(begun)
         log_event(logging.INFO, "apf.shadow-started", source=trial.source, classify_only=trial.classify_only)
@@ -160,16 +161,23 @@ class ShadowControl:
 
     def follow(self, text: str | None, source: str, *, classify_only: bool) -> None:
         """Try, in the background, what another member tries; None ends the trial."""
-        trial = self.trial
         if text is None:
             self.stop()
-        elif trial is None or (trial.text, trial.classify_only) != (text, classify_only):
+        elif not self._tries(text, classify_only=classify_only):
             read = partial(read_trial, text, source, classify_only=classify_only)
             self._tasks.start("apf: start a shadow", partial(self._read_and_start, read, source))
 
+    def _tries(self, text: str, *, classify_only: bool) -> bool:
+        trial = self.trial
+        return trial is not None and (trial.text, trial.classify_only) == (text, classify_only)
+
     async def _read_and_start(self, read: "Callable[[], ShadowTrial]", source: str) -> None:
         try:
-            self.start(await run_sync(read))
+            trial = await run_sync(read)
+            if not self._tries(
+                trial.text, classify_only=trial.classify_only
+            ):  # an operator may have begun it meanwhile
+                self.start(trial)
         except Exception as error:  # noqa: BLE001 - code that a configuration names may raise anything
             log_event(logging.WARNING, "apf.shadow-refused", source=source, error=str(error))
 

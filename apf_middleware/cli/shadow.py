@@ -79,7 +79,7 @@ def promote_shadow(server: Server) -> None:
     replies = server.ask("POST", page("shadow", "promote"), ShadowDocument, {})
     require_success(replies)
     sources = {reply.document.shadow.source for reply in replies if reply.document and reply.document.shadow}
-    typer.echo(f"{', '.join(sorted(sources))} is in force until the next reload or restart.")
+    typer.echo(f"{', '.join(sorted(sources)) or 'The configuration'} is in force until the next reload or restart.")
     typer.echo("The server's own files are unchanged: write the configuration there to keep it.")
     end(replies)
 

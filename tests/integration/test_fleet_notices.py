@@ -13,6 +13,7 @@ from apf_middleware.asgi.admin.dumps import dump_fleet
 from apf_middleware.asgi.admin.formatting import Formatter
 from apf_middleware.asgi.reload import ConfigurationOrigin
 from apf_middleware.asgi.service import Service
+from apf_middleware.asgi.shadow_control import read_trial
 from apf_middleware.config import load
 from apf_middleware.exceptions import QueueConflictError, QueueNotFoundError
 from apf_middleware.gates import Gates
@@ -258,3 +259,38 @@ def test_without_a_fleet_nobody_is_told(directory: Path) -> None:
     alone.queues.operate("batch", "close")
     assert state(alone, "batch") == "closed"
     assert isinstance(alone.controller.gates, Gates)
+
+
+async def test_a_configuration_is_tried_and_promoted_everywhere(directory: Path) -> None:
+    one, two = service(directory), service(directory)
+    text = CONFIGURATION.format(seats=8, directory=directory).replace("shares: 5", "shares: 7")
+    async with running(one, two):
+        one.shadow.start(read_trial(text, "new.yaml"))
+        one.notices.tell_shadow(text, "new.yaml")
+        await until(lambda: two.shadow.is_running)
+        assert two.shadow.trial is not None
+        assert (two.shadow.trial.source, two.shadow.trial.text) == ("new.yaml", text)
+        late = service(directory)
+        async with running(late):
+            await until(lambda: late.shadow.is_running)
+
+            two.notices.tell_shadow(None)
+            await until(lambda: not one.shadow.is_running and not late.shadow.is_running)
+
+        one.shadow.start(read_trial(text, "new.yaml"))
+        one.notices.tell_shadow(text, "new.yaml")
+        two.shadow.start(read_trial(text, "new.yaml"))
+        await until(lambda: two.shadow.is_running)
+        assert await one.promote_shadow() == ()
+        one.notices.tell_promotion()
+        await until(lambda: two.controller.configuration.levels["batch"].shares.shares == 7)
+        assert two.shadow.was_promoted
+
+
+async def test_a_configuration_that_is_no_text_is_refused(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    one = service(directory)
+    told = {"configuration": "bm90IHBhY2tlZA==", "source": "x", "classify_only": False}
+    one.notices.apply({"shadow": json.dumps(told)}, False)  # noqa: FBT003 - a callback
+
+    assert "apf.fleet-notice-refused" in caplog.text
+    assert one.shadow.trial is None

@@ -64,7 +64,7 @@ class ShadowResource:
     async def _delete(self, request: AdminRequest) -> Answer:
         found = await self._document()
         if not self._view.shadow.stop():
-            raise _nothing_tried()
+            return answer_json(found)  # another member of the fleet may have ended it everywhere
         self._view.notices.tell_shadow(None)
         log_change(request.actor, "shadow-ended")
         return answer_json(found)
@@ -74,6 +74,8 @@ class ShadowResource:
         view = self._view
         found, trial = await self._document(), view.shadow.trial
         if trial is None:
+            if view.shadow.was_promoted:
+                return answer_json(found)  # by another member of the fleet
             raise _nothing_tried()
         problems = await view.promote_shadow()
         if problems:

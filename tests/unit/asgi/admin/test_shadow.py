@@ -75,13 +75,13 @@ async def test_a_long_configuration_is_accepted_and_a_huge_one_is_not(office: De
         ("PUT", "shadow", {}, 422),
         ("PUT", "shadow", {"configuration": 7}, 422),
         ("PUT", "shadow", {"configuration": NEW, "classifyOnly": "yes"}, 422),
-        ("DELETE", "shadow", None, 404),
+        ("DELETE", "shadow", None, 200),
         ("POST", "shadow/promote", {}, 404),
         ("POST", "shadow", {}, 405),
         ("GET", "shadow/other", None, 404),
     ],
 )
-async def test_what_is_refused(office: DescribedAdmin, method: str, page: str, order: object, status: int) -> None:
+async def test_what_changes_nothing(office: DescribedAdmin, method: str, page: str, order: object, status: int) -> None:
     found, _ = await office.call(method, page, order)
 
     assert found == status
@@ -113,3 +113,10 @@ async def test_a_trial_is_promoted(office: DescribedAdmin, caplog: pytest.LogCap
     status, answer = await office.call("POST", "shadow/promote", {})
     assert status == 422
     assert "it can't change while the server runs" in json.dumps(answer)
+
+
+async def test_a_promotion_by_another_member_is_one(office: DescribedAdmin) -> None:
+    office.shadow.was_promoted = True
+    status, answer = await office.call("POST", "shadow/promote", {})
+
+    assert (status, answer["shadow"]) == (200, None)
