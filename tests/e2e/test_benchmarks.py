@@ -35,6 +35,18 @@ def test_the_benchmark_of_gates_asks_seldom_however_many_wait() -> None:
     assert all(row["us"] > 0 for row in measured)
 
 
+def test_the_cost_of_a_shadow_is_measured_and_no_more_than_twice_that_of_the_middleware() -> None:
+    measured = rows("benchmarks.shadow", "--json", "--rounds", "5", "--batches", "1")
+
+    ratios = {(row["mode"], row["row"]): row["ratio"] for row in measured}
+    assert set(ratios) == {
+        (mode, row) for mode in ("alone", "with-admin", "contended") for row in ("off", "classify-only", "shadow")
+    }
+    # The target is 1.5; a busy machine needs some room.
+    assert all(0 < ratios[mode, "shadow"] < 2 for mode in ("with-admin", "contended"))
+    assert all(ratios[mode, "classify-only"] < 1 for mode in ("alone", "with-admin", "contended"))
+
+
 def test_the_core_is_measured_and_a_waiting_ticket_takes_at_most_600_bytes() -> None:
     few = ("--queues", "64", "--requests", "50", "--repetitions", "1", "--crowds", "1000", "10000")
     measured = rows("benchmarks.core", "--json", "--busy", *few)
