@@ -94,11 +94,18 @@ async def serve_connections(listener: socket.socket, app: ASGIApp) -> None:
         await loop.create_future()
     finally:
         server.close()
-        for connection in list(state.connections):
-            connection.transport.abort()
-        # uvicorn logs a request that is cancelled as an error, so requests first get the chance to end by themselves.
         with CancelScope(shield=True):
+            await _let_loop_run()  # a connection that has been accepted is made in one of the next turns
+            for connection in list(state.connections):
+                connection.transport.abort()
+            await _let_loop_run()  # the transports close their sockets in the next turn
+            # uvicorn logs a request that is cancelled as an error, so requests first get a chance to end by themselves.
             if running := set(state.tasks):
                 await asyncio.wait(running, timeout=_GRACE_S)
         for task in state.tasks:
             task.cancel()
+
+
+async def _let_loop_run() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)

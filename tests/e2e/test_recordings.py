@@ -26,6 +26,7 @@ from tests.support.servers import ROOT
 pytestmark = pytest.mark.timeout(240)
 
 USERS = [f"customer-{number}" for number in range(4)]
+CLOSING = {"Connection": "close"}
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +37,11 @@ def shop() -> Iterator[Shop]:
 
 @contextmanager
 def load(shop: Shop) -> Iterator[None]:
-    """Send requests of several users on many connections, until the end."""
+    """Send requests of several users, each on a connection of its own so that all workers get some, until the end."""
     is_over = threading.Event()
 
     def call(user: str) -> None:
-        with httpx.Client(base_url=shop.server.url, headers={"X-User": user}, timeout=30) as client:
+        with httpx.Client(base_url=shop.server.url, headers={"X-User": user} | CLOSING, timeout=30) as client:
             while not is_over.is_set():
                 client.get("/hold?ms=20&secret=31ada4fd")
 
