@@ -1,7 +1,11 @@
 """``apf console``: the console of a running server in the browser at hand."""
 
+import tempfile
 import webbrowser
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
+from html import escape
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,12 +33,24 @@ def console(server: Server, *, port: _Port = 0, opens: _Open = False) -> None:
         local = LocalConsole(lambda: server.renewed().workers, port)
     except OSError as error:
         fail(f"port {port} can't be used: {(error.strerror or str(error)).lower()}", Exit.REFUSED)
-    with closing(local):
+    with closing(local), _opened(local.url) if opens else nullcontext():
         typer.echo(f"Open {local.url}")
         typer.echo("The address works once. Ctrl-C ends.", err=True)
-        if opens:
-            webbrowser.open(local.url)
         try:
             local.run()
         except KeyboardInterrupt:
             return
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[None]:
+    """Open ``url`` in the default browser, by a file that only the user can read and that is removed at the end.
+
+    All users of a machine can read the arguments of its processes, so the browser must not get the address as one.
+    """
+    with tempfile.TemporaryDirectory(prefix="apf-console-") as folder:
+        file = Path(folder, "open.html")
+        head = '<!doctype html><meta name="referrer" content="no-referrer"><title>apf console</title>'
+        file.write_text(f'{head}<meta http-equiv="refresh" content="0; url={escape(url)}">\n')
+        webbrowser.open(file.as_uri())
+        yield

@@ -21,6 +21,8 @@ from tests.support.servers import ROOT, Server, serve
 pytestmark = pytest.mark.timeout(240)
 
 FORGER = "<img src=x onerror=alert(1)>:1:0.3:/orders/9"
+LONG = tuple(f"{'long-name' * 40}{last}:1:0.3:/orders/9" for last in "12")
+TURNER = "evil\u202etxt.exe:1:0.3:/orders/9"
 PAYER = "paula:6:0:/pay/7"
 
 CONTRASTS = """(() => {
@@ -57,7 +59,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     environment = {"APF_CONFIG": str(folder / "apf.yaml"), "APF_RUNTIME_DIR": str(folder / "run")}
     with (
         serve(APP, environment=environment) as server,
-        load(server.port, ELEPHANT, *MICE, FORGER, PAYER, "web-1:2:0.2:/web/home"),
+        load(server.port, ELEPHANT, *MICE, FORGER, *LONG, TURNER, PAYER, "web-1:2:0.2:/web/home"),
     ):
         yield server
 
@@ -135,6 +137,20 @@ def test_names_of_clients_are_text_whatever_they_contain(page: Page) -> None:
     page.wait_for_text("#flow-rows", "<img src=x onerror=alert(1)>")
 
     assert page.value("document.querySelectorAll('table img').length") == 0
+
+
+def test_characters_that_turn_the_text_around_are_shown_by_their_codes(page: Page) -> None:
+    page.wait_for_text("#flow-rows", "evil\\u202etxt.exe")
+
+    assert "\u202e" not in page.text("body")
+
+
+def test_long_names_that_begin_alike_have_rows_of_their_own(page: Page) -> None:
+    rows = "[...document.querySelectorAll('#flow-rows button')].filter((one) => one.innerText.startsWith('long-name'))"
+    page.wait(f"{rows}.length === 2")
+    page.value(f"{rows}[0].click()")
+    page.wait_for_text("#flow-requests", "/orders/9")
+    page.click("#flow-close")
 
 
 def test_queues_with_waiting_requests_are_listed_with_their_flows(page: Page) -> None:

@@ -16,7 +16,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from apf_middleware.asgi.admin.documents import to_json
-from apf_middleware.asgi.admin.formatting import NEVER, Formatter, format_duration, printable
+from apf_middleware.asgi.admin.formatting import NEVER, Formatter, format_duration, printable, short_name
 from apf_middleware.asgi.admin.observation import (
     ObservedRequest,
     View,
@@ -25,6 +25,7 @@ from apf_middleware.asgi.admin.observation import (
     observe_queues,
     observe_requests,
 )
+from apf_middleware.classification import Classification
 from apf_middleware.fairqueuing import Reason, format_seat_seconds, seat_seconds
 from apf_middleware.snapshots import FleetMemberSnapshot, FlowSnapshot, LevelSnapshot, QueueSnapshot, RequestSnapshot
 
@@ -165,15 +166,19 @@ async def dump_requests(view: View, formatter: Formatter, query: Mapping[str, st
 
 def _wanted_requests(requests: list[ObservedRequest], query: Mapping[str, str]) -> list[ObservedRequest]:
     """Return the requests that the query asks for."""
-    wanted = [(name, query[name]) for name in ("level", "schema", "flow") if name in query]
+    wanted = {name: query[name] for name in ("level", "schema", "flow") if name in query}
     if wanted:
-        requests = [
-            one
-            for one in requests
-            if all(getattr(one.admission.destination.classification, name) == value for name, value in wanted)
-        ]
+        requests = [one for one in requests if _matches(one.admission.destination.classification, wanted)]
     most = query.get("most", "")
     return requests[: int(most)] if most.isascii() and most.isdigit() else requests
+
+
+def _matches(place: Classification, wanted: Mapping[str, str]) -> bool:
+    """Return whether a request at ``place`` is ``wanted``; the console shows a long flow by its short name."""
+    level, schema, flow = (wanted.get(name) for name in ("level", "schema", "flow"))
+    if level not in {None, place.level} or schema not in {None, place.schema}:
+        return False
+    return flow in {None, place.flow} or flow == short_name(place.flow)
 
 
 def _held_cells(request: RequestSnapshot, formatter: Formatter) -> Cells:

@@ -6,16 +6,21 @@ unprintable characters are escaped, so that no name can begin a line of its own 
 
 import time
 from collections.abc import Callable, Hashable
+from hashlib import blake2b
 from typing import Final
 
 from apf_middleware.classification.text import printable
 from apf_middleware.fairqueuing import format_seat_seconds
 
-__all__ = ["NEVER", "Formatter", "WallOffset", "format_duration", "printable"]
+__all__ = ["LONGEST_NAME", "NEVER", "Formatter", "WallOffset", "format_duration", "printable", "short_name"]
 
 NEVER: Final = "0001-01-01T00:00:00Z"
 """Go's zero time."""
 
+LONGEST_NAME: Final = 120
+"""The most characters of a name that `short_name` returns."""
+
+_DIGEST_BYTES: Final = 8
 _SECOND: Final = 10**9
 _SET_NS: Final = 10_000_000  # a smaller difference is a pause of the process between two readings of the clocks
 
@@ -78,6 +83,17 @@ class Formatter:
     def key(key: Hashable) -> str | None:
         """Return the key of a gate as text; None where a gate has no keys."""
         return None if key is None else str(key) or None
+
+
+def short_name(name: str) -> str:
+    """Return a name of bounded length that stands for ``name``: its beginning, and a digest of all of it.
+
+    Clients choose names, so a beginning alone could be that of many flows.
+    """
+    if len(name) <= LONGEST_NAME:
+        return name
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
+    return f"{name[: LONGEST_NAME - len(digest) - 1]}…{digest}"
 
 
 def format_duration(duration_ns: int) -> str:

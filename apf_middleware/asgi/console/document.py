@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from apf_middleware.asgi.admin.configuration import describe_problem
 from apf_middleware.asgi.admin.documents import AdaptiveSeatsDocument, ConfigurationProblem, to_json
-from apf_middleware.asgi.admin.formatting import Formatter
+from apf_middleware.asgi.admin.formatting import LONGEST_NAME, Formatter, short_name
 from apf_middleware.asgi.admin.observation import (
     ObservedRequest,
     View,
@@ -65,7 +65,6 @@ MOST_PROBLEMS: Final = 20
 """The number of problems of the configuration that are shown."""
 
 _QUEUE_FLOWS: Final = 4
-_LONGEST_NAME: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +176,7 @@ def observe_console(view: View) -> ConsoleDocument:
 
 def _shortened(flow: FlowSnapshot) -> FlowSnapshot:
     """Return a flow with a name that can't make the document long, because clients may choose names."""
-    return flow if len(flow.flow) <= _LONGEST_NAME else replace(flow, flow=_cut(flow.flow))
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    return flow if len(flow.flow) <= LONGEST_NAME else replace(flow, flow=short_name(flow.flow))
 
 
 def _traffic(runtime: LevelRuntime) -> LevelTraffic:
@@ -239,14 +234,14 @@ class _QueueCount:
 
     def row(self, level: str, index: int) -> WaitingQueue:
         most = nlargest(_QUEUE_FLOWS, self.flows.items(), key=lambda item: item[1][0])
-        parts = tuple(FlowPart(_cut(flow), int(number), weight) for flow, (number, weight) in most)
+        parts = tuple(FlowPart(short_name(flow), int(number), weight) for flow, (number, weight) in most)
         return WaitingQueue(level, index, self.waiting, self.seats, parts, len(self.flows) - len(parts))
 
 
 def _oldest_parked(gates: Gates | None) -> tuple[ParkedRequest, ...]:
     parked: Iterable[ParkedRequest] = () if gates is None else gates.parked()
     oldest = nlargest(MOST_PARKED, parked, key=lambda one: one.parked_for)
-    return tuple(replace(one, flow=_cut(one.flow)) for one in oldest)
+    return tuple(replace(one, flow=short_name(one.flow)) for one in oldest)
 
 
 def _members(view: View) -> tuple[FleetMemberSnapshot, ...]:

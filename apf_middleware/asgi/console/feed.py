@@ -26,6 +26,7 @@ PERIOD_S: Final = 1.0
 LIFETIME_S: Final = 30.0
 """The time after which a stream ends, so that its caller is authenticated again."""
 
+_NOTICE_S: Final = 0.2  # how long a stream may delay the end of the server
 _RETRY: Final = b"retry: 500\n\n"  # in milliseconds: how soon a browser asks again
 
 
@@ -47,12 +48,21 @@ class ConsoleFeed:
         ends_at = anyio.current_time() + LIFETIME_S
         tick = int(anyio.current_time() // PERIOD_S)
         yield _RETRY + _event("hello", greeting) + self._document(tick)
-        while not self._view.controller.is_closing:
+        while True:
             tick = max(tick, int(anyio.current_time() // PERIOD_S)) + 1  # a timer may be a moment early
-            if tick * PERIOD_S > ends_at:
+            if tick * PERIOD_S > ends_at or not await self._wait_until(tick * PERIOD_S):
                 break
-            await anyio.sleep_until(tick * PERIOD_S)
             yield self._document(tick)
+
+    async def _wait_until(self, at: float) -> bool:
+        """Wait until this time; return False soon after the server has begun to end."""
+        controller = self._view.controller
+        while not controller.is_closing:
+            now = anyio.current_time()
+            if now >= at:
+                return True
+            await anyio.sleep_until(min(at, now + _NOTICE_S))
+        return False
 
     def _document(self, tick: int) -> bytes:
         """Return the document of a second, as an event."""

@@ -2,7 +2,9 @@
 
 import webbrowser
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -45,14 +47,22 @@ def test_the_address_is_printed_and_ctrl_c_ends_well(running: list[LocalConsole]
 
 
 def test_the_browser_is_opened_if_asked(running: list[LocalConsole], monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", opened.append)
+    opened: list[tuple[Path, str, int]] = []
+
+    def note(url: str) -> None:
+        file = Path(urlsplit(url).path)
+        opened.append((file, file.read_text(), file.parent.stat().st_mode & 0o777))
+
+    monkeypatch.setattr(webbrowser, "open", note)
 
     assert console().returncode == 0
     assert opened == []
-    assert console("--open").returncode == 0
-    assert [url.startswith("http://127.0.0.1:") for url in opened] == [True]
-    assert len(running) == 2
+    result = console("--open")
+    [(file, content, mode)] = opened
+
+    assert (result.returncode, len(running), mode) == (0, 2, 0o700)
+    assert f"url={result.stdout.split()[1]}" in content  # and not in the arguments of the browser, which all users see
+    assert not file.exists()
 
 
 def test_a_port_may_be_chosen(running: list[LocalConsole]) -> None:

@@ -1,7 +1,12 @@
 // Elements are built and changed here. Data becomes text and attributes, never markup.
+// Characters that would be invisible, or change the order of the text around them, are shown by their codes.
 
 const SVG = "http://www.w3.org/2000/svg";
 const rows = new WeakMap();
+const UNSEEN = /(?![\n\t])[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/gu;
+
+/** Return text in which each character can be seen, and none turns the others around. */
+export const visible = (text) => text.replace(UNSEEN, (one) => `\\u${one.codePointAt(0).toString(16).padStart(4, "0")}`);
 
 /** Return the element with this id. */
 export const at = (id) => document.getElementById(id);
@@ -21,7 +26,8 @@ function fill(element, attributes, children) {
     if (name === "onclick") element.addEventListener("click", value);
     else set(element, name, value);
   }
-  element.append(...children.flat().filter((one) => one !== null && one !== false && one !== undefined));
+  const shown = children.flat().filter((one) => one !== null && one !== false && one !== undefined);
+  element.append(...shown.map((one) => (one instanceof Node ? one : visible(String(one)))));
   return element;
 }
 
@@ -37,7 +43,7 @@ export function set(element, name, value) {
 
 /** Set the text of an element unless it has it already. */
 export function say(element, text) {
-  const shown = String(text);
+  const shown = visible(String(text));
   if (element.textContent !== shown) element.textContent = shown;
   return element;
 }
@@ -47,7 +53,7 @@ export function sayParts(element, parts) {
   const key = JSON.stringify(parts);
   if (element.dataset.said === key) return;
   element.dataset.said = key;
-  element.replaceChildren(...parts.map((part) => (typeof part === "string" ? part : el(part[0], {}, part[1]))));
+  element.replaceChildren(...parts.map((part) => (typeof part === "string" ? visible(part) : el(part[0], {}, part[1]))));
 }
 
 /**

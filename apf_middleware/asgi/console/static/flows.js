@@ -141,6 +141,9 @@ async function showRequests(key, level, schema, name) {
   at("flow-requests").replaceChildren(...requests.map(requestRow));
 }
 
+/** Return a cell for a name that a client chooses, which may be long. */
+const nameCell = (label, name) => el("td", { "data-label": label, class: "name-cell" }, name);
+
 function requestRow(request) {
   const since = request.seated_at ?? request.arrived_at;
   const age = Math.max(0, (Date.now() - Date.parse(since)) / 1000);
@@ -151,8 +154,8 @@ function requestRow(request) {
     {},
     cell("State", state),
     cell("Since", duration(age)),
-    cell("Request", `${request.verb} ${request.path}`),
-    cell("User", request.user),
+    nameCell("Request", `${request.verb} ${request.path}`),
+    nameCell("User", request.user),
     el("td", { class: "number", "data-label": "Seats" }, figure(request.seats)),
   );
 }

@@ -56,29 +56,37 @@ async function record() {
   }
   askedAt = -Infinity;
   notify(`The traffic is being recorded for ${duration(Number(seconds))}.`);
-  save(await collected(response.body.getReader()));
+  const { blob, error } = await collected(response.body.getReader());
+  save(blob, error);
 }
 
-/** Return all that comes as one blob, whose larger part isn't in the memory of the page. */
+/** Return all that comes as one blob, whose larger part isn't in the memory of the page, and why it breaks off if so. */
 async function collected(reader) {
   let blob = new Blob([]);
   let parts = [];
   let size = 0;
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    parts.push(part.value);
-    size += part.value.length;
-    if (size >= CHUNK) {
-      blob = new Blob([blob, ...parts]);
-      parts = [];
-      size = 0;
+  let error = null;
+  try {
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      parts.push(part.value);
+      size += part.value.length;
+      if (size >= CHUNK) {
+        blob = new Blob([blob, ...parts]);
+        parts = [];
+        size = 0;
+      }
     }
+  } catch (broken) {
+    error = broken.message; // what has come until now is worth keeping
   }
-  return new Blob([blob, ...parts], { type: "application/x-ndjson" });
+  return { blob: new Blob([blob, ...parts], { type: "application/x-ndjson" }), error };
 }
 
-function save(blob) {
+function save(blob, error) {
   const link = el("a", { href: URL.createObjectURL(blob), download: "traffic.jsonl" });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-  notify(`The recording is over: traffic.jsonl, ${figure(blob.size / 1000)} kB. Play it with apf simulate.`);
+  const size = `${figure(blob.size / 1000)} kB`;
+  if (error === null) notify(`The recording is over: traffic.jsonl, ${size}. Play it with apf simulate.`);
+  else notify(`The recording has broken off: ${error}. What has come until then is saved: traffic.jsonl, ${size}.`, null, true);
 }

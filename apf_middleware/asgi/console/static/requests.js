@@ -42,8 +42,12 @@ function problemsIn(document) {
 
 /** Return the text of a page. */
 export async function askText(path) {
-  const response = await fetch(new URL(path, BASE), { headers: { accept: "text/plain" }, cache: "no-store" });
-  return response.ok ? response.text() : `The server answers ${response.status}.`;
+  try {
+    const response = await fetch(new URL(path, BASE), { headers: { accept: "text/plain" }, cache: "no-store" });
+    return response.ok ? await response.text() : `The server answers ${response.status}.`;
+  } catch (error) {
+    return `The server doesn't answer: ${error.message}.`;
+  }
 }
 
 /** Return the path of a page, with its names quoted. */

@@ -3,11 +3,13 @@
 import json
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import pytest
 
 from apf_middleware.asgi.admin.dumps import _LEVELS, _QUEUES, _REQUESTS, PORTION, Cells, write_json, write_text
+from apf_middleware.asgi.admin.formatting import short_name
 from apf_middleware.classification import Classification, Identity
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission, Destination
@@ -355,3 +357,13 @@ async def test_requests_of_one_flow_may_be_asked_for(query: str, flows: list[str
     found = (await world.get_json(f"dump_requests?{query}"))["requests"]
 
     assert [one["flow"] for one in found] == flows
+
+
+async def test_requests_of_a_long_flow_are_found_by_its_short_name() -> None:
+    world = AdminWorld()
+    one, other = "x" * 200 + "1", "x" * 200 + "2"
+    world.request(one)
+    world.request(other)
+    found = (await world.get_json(f"dump_requests?flow={quote(short_name(one))}"))["requests"]
+
+    assert [request["flow"] for request in found] == [one]

@@ -2,7 +2,15 @@
 
 import pytest
 
-from apf_middleware.asgi.admin.formatting import NEVER, Formatter, WallOffset, format_duration, printable
+from apf_middleware.asgi.admin.formatting import (
+    LONGEST_NAME,
+    NEVER,
+    Formatter,
+    WallOffset,
+    format_duration,
+    printable,
+    short_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -73,3 +81,12 @@ def test_the_offset_of_the_wall_clock_stays_until_that_is_set() -> None:
 
     assert [offset(), offset()] == [1000, 1000]
     assert offset() == 10**9 + 1000 - 21
+
+
+def test_a_long_name_becomes_short_and_stays_itself() -> None:
+    longest = "n" * LONGEST_NAME
+
+    assert short_name(longest) == longest
+    assert len(short_name(f"{longest}1")) == LONGEST_NAME
+    assert short_name(f"{longest}1") == short_name(f"{longest}1") != short_name(f"{longest}2")
+    assert short_name("\ud800" * 1000).isascii() is False

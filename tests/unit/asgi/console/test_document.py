@@ -81,6 +81,18 @@ def test_flows_and_queues_are_bounded_whatever_clients_send(monkeypatch: pytest.
     assert all(one["waiting"] >= sum(part["waiting"] for part in one["parts"]) for one in found["queues"])
 
 
+def test_long_names_that_begin_alike_stay_different() -> None:
+    world = AdminWorld()
+    for last in "1212":
+        world.request("x" * 200 + last)
+    found = shown(world)
+    names = {one["flow"] for one in found["flows"]}
+
+    assert len(names) == 2
+    assert {part["flow"] for queue in found["queues"] for part in queue["parts"]} <= names
+    assert all(one.startswith("x" * 100) and len(one) == 120 for one in names)
+
+
 def _many_queues() -> str:
     from tests.support.admin_world import CONFIG  # noqa: PLC0415 - before it is patched
 

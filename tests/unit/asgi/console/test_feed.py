@@ -122,6 +122,6 @@ def test_a_stream_ends_when_the_server_shuts_down() -> None:
             await anyio.sleep(2.5)
             world.controller.close()
 
-        assert anyio.current_time() <= 3.1
+        assert anyio.current_time() <= 2.75
 
     run(scenario())
