@@ -213,6 +213,22 @@ def test_a_queue_is_paused_by_a_click_and_opened_by_the_undo(page: Page, shop: S
     assert re.search(r'apf.queue-operated queue=interactive by="olga \(http\)" action=pause', shop.output())
 
 
+def test_a_closed_queue_that_rejects_is_named_as_the_cause(page: Page) -> None:
+    web = row(page, "named-rows", "interactive")
+    page.click(f"{web} [aria-label='Close interactive']")
+    page.wait("document.querySelector('#confirm').open")
+    page.click("#confirm-options label:last-child input")
+    page.click("#confirm-yes")
+    page.wait_for_text("#headline", "requests a second are rejected")
+    assert re.search(r"interactive is closed: [\d.,]+ requests a second are rejected", page.text("#headline"))
+    assert page.text("#advice") == "It rejects new requests until an operator opens it."
+
+    page.click("#remedies button")
+    confirm(page, "new ones are accepted")
+    page.wait_for_text(f"{web} .chip", "Open")
+    page.wait_for_text("#headline", "elephant")
+
+
 def test_a_dialog_that_is_cancelled_changes_nothing(page: Page) -> None:
     page.click(f"{row(page, 'named-rows', 'crowd')} [aria-label='Close crowd']")
     page.wait("document.querySelector('#confirm').open")
@@ -468,8 +484,9 @@ def test_members_of_a_fleet_and_adaptive_seats_are_shown(chrome: Browser, tmp_pa
     environment = {"APF_CONFIG": str(tmp_path / "apf.yaml"), "APF_RUNTIME_DIR": str(tmp_path / "run")}
     with serve(APP, "--workers", "2", environment=environment) as server, chrome.page() as page:
         page.send_headers(OPERATOR)
-        page.open(server.url + CONSOLE)
+        page.open(f"{server.url}{CONSOLE}?workers=2")
         page.wait("document.querySelectorAll('#fleet-rows tr').length === 2")
+        page.wait_for_text("#headline", "Nothing waits in this worker")
 
         assert sorted(re.findall("allocator|member", page.text("#fleet-rows"))) == ["allocator", "member"]
         assert "2 members" in page.text("#fleet-note")

@@ -26,7 +26,7 @@ async def _connect(port: int, name: str, pause: float, path: str) -> None:
                 while True:
                     writer.write(head)
                     status = await _read_answer(reader)
-                    await asyncio.sleep(pause + (0.2 if status == 429 else 0))
+                    await asyncio.sleep(pause + (0.2 if status in {429, 503} else 0))
             finally:
                 writer.close()
         await asyncio.sleep(0.2)

@@ -15,6 +15,7 @@ import { summarize } from "./summary.js";
 
 const PATIENCE = 5; // seconds without a document, after which the data counts as old
 
+const workers = Number(new URLSearchParams(location.search).get("workers"));
 let mayChange = false;
 let lastAt = null;
 let isRefused = false;
@@ -24,7 +25,6 @@ function greet({ actor, may_change, worker }) {
   allow(may_change);
   say(at("app"), `apf · ${worker.app}`);
   document.title = `${worker.app} · apf console`;
-  const workers = Number(new URLSearchParams(location.search).get("workers"));
   const others = workers > 1 ? el("a", { href: "../../" }, `one of ${workers}`) : "";
   at("fact-worker").replaceChildren(String(worker.pid), workers > 1 ? ", " : "", others);
   say(at("fact-actor"), `${actor}, ${may_change ? "operator" : "reads only"}`);
@@ -52,7 +52,7 @@ function showFacts(state) {
 }
 
 function showSummary(state) {
-  const { tone, word, headline, advice, remedies, spoken } = summarize(state);
+  const { tone, word, headline, advice, remedies, spoken } = summarize(state, workers);
   set(at("summary"), "data-tone", tone);
   say(at("tone"), word);
   sayParts(at("headline"), headline);

@@ -28,7 +28,7 @@ function noteLevel(level, traffic, now, bounds) {
   let own = levels.get(level.level);
   if (!own) levels.set(level.level, (own = { recent: [], points: [] }));
   if (!traffic) return;
-  const count = { t: now, rejected: sum(level.rejected), ...traffic };
+  const count = { t: now, rejected: sum(level.rejected), reasons: level.rejected, ...traffic };
   if (own.recent.length && own.recent.at(-1).arrived > count.arrived) own.recent = []; // the server has restarted
   own.recent.push(count);
   while (own.recent.length > 2 && own.recent[0].t < now - WINDOW) own.recent.shift();
@@ -40,9 +40,16 @@ function noteLevel(level, traffic, now, bounds) {
     waiting: level.waiting,
     used: level.seats_in_use,
     rejected: (count.rejected - before.rejected) / passed,
+    reason: mainReason(before.reasons, count.reasons),
     served: (count.ended - before.ended) / passed,
     wait: quantile(before, count, bounds, 0.99),
   });
+}
+
+/** Return the reason of most rejections between two counts; null if there were none. */
+function mainReason(before, after) {
+  const most = Object.keys(after).reduce((one, other) => (after[other] - before[other] > after[one] - before[one] ? other : one));
+  return after[most] > before[most] ? most : null;
 }
 
 /** Return the upper bound of the bucket with a quantile of the waits between two counts; null if none was seated. */

@@ -50,6 +50,7 @@ export async function showShadow(now) {
   if (shadow === null) return;
   source = shadow.source;
   list(at("shadow-levels"), shadow.levels, (one) => one.level, makeLevel, updateLevel);
+  set(at("shadow-otherwise"), "hidden", shadow.differences.length === 0);
   list(at("shadow-differences"), shadow.differences, differenceKey, makeDifference, (row, one) => say(row.requests, figure(one.requests)));
   const caveats = shadow.error ? [`The shadow has failed: ${shadow.error}`, ...shadow.caveats] : shadow.caveats;
   list(at("shadow-caveats"), caveats, (text) => text, (text) => ({ element: el("li", {}, text) }), () => {});

@@ -6,6 +6,7 @@ import { flowPoints, lastOf, recentOf } from "./history.js";
 const ELEPHANT = 0.5; // of the seats that all flows of a level want: then one client is the cause
 const EXCESS = 1.25; // times its fair share, at least
 const LEAST_EXCESS = 2; // and so many seats more: a client that wants a little more is none
+const CLOSED = new Set(["queue-closed", "queue-closing"]); // reasons of rejections
 
 /** Return the flows of a level, those that want the most seats first. */
 export function flowsOf(state, level) {
@@ -35,8 +36,8 @@ export function elephantOf(state, level) {
  * Return the tone, the parts of the headline, the advice, and the remedies, which are actions with their objects; and
  * what is going on without any numbers, in `spoken`.
  */
-export function summarize(state) {
-  const stopped = state.named_queues.find((one) => one.state !== "Open" && one.inqueue > 0 && one.children.length === 0);
+export function summarize(state, workers) {
+  const stopped = state.named_queues.find((one) => one.state !== "Open" && one.children.length === 0 && isMissed(one));
   if (state.mode !== "on") return switched(state);
   if (stopped) return ofStopped(stopped);
   const held = state.gates.find((one) => one.state === "held" && one.parked > 0);
@@ -44,17 +45,28 @@ export function summarize(state) {
   const worst = state.levels
     .filter((level) => !level.exempt && trouble(level) > 0)
     .sort((one, other) => trouble(other) - trouble(one))[0];
-  return worst ? ofLevel(state, worst) : calm(state);
+  return worst ? ofLevel(state, worst) : calm(state, workers);
 }
 
-function calm(state) {
+/** Return whether requests wait in a queue that isn't open, or are rejected because it is closed. */
+function isMissed(queue) {
+  const last = lastOf(queue.name);
+  return queue.inqueue > 0 || (last?.rejected > 0 && CLOSED.has(last.reason));
+}
+
+function calm(state, workers) {
+  const needy = state.members.filter((one) => one.demand > one.seats).sort((one, other) => other.demand - other.seats - one.demand + one.seats)[0];
   const used = state.levels.reduce((total, level) => total + (level.exempt ? 0 : level.seats_in_use), 0);
   return {
     tone: "calm",
     word: "Calm",
-    headline: [`Nothing waits: ${figure(used)} of ${plural(state.seats, "seat")} are in use`],
-    advice: "There is nothing to do.",
     spoken: "Nothing waits.",
+    headline: [`Nothing waits${workers > 1 ? " in this worker" : ""}: ${figure(used)} of ${plural(state.seats, "seat")} are in use`],
+    advice: needy
+      ? `But the member ${needy.member} of the fleet wants ${plural(needy.demand, "seat")} and has ${figure(needy.seats)}: look at its page.`
+      : workers > 1 && state.members.length === 0
+        ? `It is one of ${workers}; look at the others, too.`
+        : "There is nothing to do.",
     remedies: [],
   };
 }
@@ -71,16 +83,21 @@ function switched(state) {
   };
 }
 
+const STOPPED = {
+  Closing: "It still serves what waits, and rejects new requests.",
+  Closed: "It rejects new requests until an operator opens it.",
+};
+
+const requestsWait = (count) => `${plural(count, "request")} ${count === 1 ? "waits" : "wait"}`;
+const rejections = (last) => `${figure(last.rejected)} requests a second are rejected`;
+
 function ofStopped(queue) {
   return {
     tone: "alarm",
     word: "Stopped",
     spoken: `${queue.name} is ${queue.state.toLowerCase()}.`,
-    headline: [["code", queue.name], ` is ${queue.state.toLowerCase()}: ${plural(queue.inqueue, "request")} wait in it`],
-    advice:
-      queue.state === "Closing"
-        ? "It still serves what waits, and rejects new requests."
-        : "Nothing of it is served until an operator opens it.",
+    headline: [["code", queue.name], ` is ${queue.state.toLowerCase()}: ${queue.inqueue ? `${requestsWait(queue.inqueue)} in it` : rejections(lastOf(queue.name))}`],
+    advice: STOPPED[queue.state] ?? "Nothing of it is served until an operator opens it.",
     remedies: [{ action: "open", name: queue.name, label: `Open ${queue.name}…` }],
   };
 }
@@ -90,7 +107,7 @@ function ofHeld(gate) {
     tone: "alarm",
     word: "Held",
     spoken: `The gate ${gate.gate} is held.`,
-    headline: ["The gate ", ["code", gate.gate], ` is held: ${plural(gate.parked, "request")} wait for it`],
+    headline: ["The gate ", ["code", gate.gate], ` is held: ${requestsWait(gate.parked)} for it`],
     advice: `The oldest has waited for ${duration(gate.oldest)}. Nothing passes until an operator opens it.`,
     remedies: [{ action: "gate-open", name: gate.gate, label: `Open ${gate.gate}…` }],
   };
@@ -104,18 +121,19 @@ function ofLevel(state, level) {
   const isFull = level.seats_in_use >= level.current;
   const waiting = flows.filter((flow) => flow.waiting > 0 && flow !== elephant);
   const others = waiting.length ? `, ${plural(waiting.length, elephant ? "other client" : "client")} ${waiting.length === 1 ? "waits" : "wait"}` : "";
-  const head = [["code", level.level], isFull ? " is full: " : " has requests that wait: "];
+  const head = [["code", level.level], isFull ? " is full: " : level.waiting ? " has requests that wait: " : " rejects requests: "];
   if (level.parked > level.waiting && !isFull) return ofParked(state, level);
   const paused = state.named_queues.some((one) => one.name === level.level && !one.exempt);
   const remedies = paused ? [{ action: "pause", name: level.level, label: `Pause ${level.level}…` }] : [];
   if (elephant === null) {
-    const rejected = last?.rejected ? ` ${figure(last.rejected)} requests a second are rejected.` : "";
+    const rejected = last?.rejected ? ` ${rejections(last)}, most for the reason ${last.reason}.` : "";
+    const number = level.waiting || !last?.rejected ? requestsWait(level.waiting) : rejections(last);
     return {
       tone: "warning",
-      word: isFull ? "Full" : "Waiting",
-      spoken: `Requests wait in ${level.level}.`,
-      headline: [...head, `${figure(level.seats_in_use)} of ${plural(limit, "seat")} in use${others || `, ${plural(level.waiting, "request")} wait`}`],
-      advice: `No single client is the cause.${rejected} More seats, or a faster backend, would help.`,
+      spoken: `Requests ${level.waiting ? "wait" : "are rejected"} in ${level.level}.`,
+      word: isFull ? "Full" : level.waiting ? "Waiting" : "Rejecting",
+      headline: [...head, `${figure(level.seats_in_use)} of ${plural(limit, "seat")} in use${others || `, ${number}`}`],
+      advice: `No single client is the cause.${rejected}${isFull ? " More seats, or a faster backend, would help." : ""}`,
       remedies,
     };
   }
@@ -167,7 +185,7 @@ function ofParked(state, level) {
     tone: "warning",
     word: "Parked",
     spoken: `Requests of ${level.level} wait for gates.`,
-    headline: [["code", level.level], `: ${plural(level.parked, "request")} wait for ${gates.length ? "the gate " : "gates"}`, ...gates.slice(0, 2).map((gate) => ["code", gate])],
+    headline: [["code", level.level], `: ${requestsWait(level.parked)} for ${gates.length ? "the gate " : "gates"}`, ...gates.slice(0, 2).map((gate) => ["code", gate])],
     advice: "The seats are free; what a gate stands for is not. Look at the gates below.",
     remedies: [],
   };
