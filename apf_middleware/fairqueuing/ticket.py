@@ -28,7 +28,7 @@ from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing.work import WEIGHT_ONE, Work
 from apf_middleware.snapshots import QueueSnapshot, TicketSnapshot
 
-__all__ = ["Gatekeeper", "Queue", "Reason", "ServiceMeter", "Ticket", "TicketState"]
+__all__ = ["BEFORE_SEATS", "Gatekeeper", "Queue", "Reason", "ServiceMeter", "Ticket", "TicketState"]
 
 
 class Reason(StrEnum):
@@ -45,6 +45,10 @@ class Reason(StrEnum):
     SLOW_BODY = "slow-body"
     BODY_LIMIT = "body-limit"
     DEADLINE = "deadline"
+
+
+BEFORE_SEATS: Final = frozenset({Reason.SLOW_BODY, Reason.BODY_LIMIT, Reason.STREAM_LIMIT})
+"""The reasons for which a request is rejected before it asks for seats. A client may also hang up before that."""
 
 
 class TicketState(Enum):

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from apf_middleware.config.scenario import Tenant
+from apf_middleware.fairqueuing import Reason
+from apf_middleware.fairqueuing.ticket import BEFORE_SEATS
 from apf_middleware.simulation.arrivals import Arrivals, draw_seats
 from apf_middleware.simulation.destinations import MOST_KNOWN, RecordedPlace, RequestTemplate, identity_of
 from apf_middleware.simulation.recorded_durations import RecordedDurations
@@ -89,6 +91,7 @@ class RecordedClients:
                 self._measured.append(client)
         client.template = template
         client.patience_ns = (row.wait_ns or 0) if row.outcome == "hung-up" else 0
+        client.refused = _refusal(row)
         client.told_ns = row.deadline_ns or 0
         return client
 
@@ -138,3 +141,12 @@ class RecordedArrivals:
             duration = self.durations.draw(row, client.dice)
         self.begin()
         self.arrivals.submit(client, duration or 0, seats)
+
+
+def _refusal(row: RecordedRequest) -> Reason | None:
+    """Return why a request was refused before it asked for seats; None if it asked for them."""
+    if row.outcome == "hung-up" and row.wait_ns == 0 and not row.is_standing:
+        return Reason.CANCELLED  # the client left before its body had arrived
+    if row.outcome == "rejected" and row.reason in BEFORE_SEATS:
+        return Reason(row.reason)
+    return None

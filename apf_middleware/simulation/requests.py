@@ -5,6 +5,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from apf_middleware.config.scenario import Retries, Tenant
+from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import Admission, Destination
 from apf_middleware.runtime.event_queue import FifoTimeouts
 from apf_middleware.simulation.destinations import RequestTemplate
@@ -23,8 +24,9 @@ class SimulatedRequest:
     backend with ``weight`` seats: the ``asked_seats`` of the scenario, or else those that the configuration estimates.
     ``parent`` is the request that makes it while it is served, and ``called`` the number of requests that it has made
     itself. ``on_conclusion`` is called at its end, with True if it was rejected; ``on_wake`` when its wait in a queue
-    is over. ``told_ns`` is the time limit that the client tells the server, or 0. ``is_settled`` means that the client
-    no longer waits for it, whether or not it got a response. It ``is_cut_off`` if its server has crashed.
+    is over. ``told_ns`` is the time limit that the client tells the server, or 0. ``refused`` is the reason for which
+    the server refuses it before it asks for seats. ``is_settled`` means that the client no longer waits for it, whether
+    or not it got a response. It ``is_cut_off`` if its server has crashed.
     """
 
     __slots__ = (
@@ -40,6 +42,7 @@ class SimulatedRequest:
         "on_conclusion",
         "on_wake",
         "parent",
+        "refused",
         "server_index",
         "service_ns",
         "told_ns",
@@ -69,6 +72,7 @@ class SimulatedRequest:
         self.asked_seats: int = asked_seats
         self.weight: int = asked_seats or destination.work.width
         self.told_ns: int = 0
+        self.refused: Reason | None = None
         self.tries: int = 0
         self.called: int = 0
         self.is_settled: bool = False
@@ -102,7 +106,7 @@ class SimulatedClient:
     ``begun_ns`` is the work that it waited for at the start, ``asked_ns`` what it has asked for since, and ``got_ns``
     what it got. ``all_asked_ns`` and ``all_got_ns`` are the sums over all windows that count. Of a recorded request,
     ``patience_ns`` is the time after which its client has hung up, and ``told_ns`` the time limit that it has brought;
-    0 means none.
+    0 means none. ``refused`` is the reason for which it was refused before it asked for seats.
     """
 
     group: ClientGroup
@@ -118,6 +122,7 @@ class SimulatedClient:
     all_got_ns: int = 0
     patience_ns: int = 0
     told_ns: int = 0
+    refused: Reason | None = None
 
     def __post_init__(self, seed: str) -> None:
         self.dice = Random(seed)  # noqa: S311 - a simulation

@@ -444,6 +444,7 @@ class Simulation:
             client, due, service_ns, destination, server_index=index, asked_seats=seats, parent=parent
         )
         request.told_ns = client.told_ns or client.group.timeout_ns
+        request.refused = client.refused
         return request
 
 

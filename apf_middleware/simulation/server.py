@@ -105,6 +105,10 @@ class SimulatedServer:
             return
         now = self._events.now
         admission = request.admission
+        if request.refused is not None:
+            self.controller.refuse(now, admission, request.refused)
+            self._reject(request)
+            return
         if self._has_deadlines:
             self._limit_time(request)
         self.controller.arrive(now, admission)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final, Protocol
 
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.fairqueuing.ticket import BEFORE_SEATS
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.shadow.tallies import AT_ONCE, PASSED, REJECTED, WAITED
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 __all__ = ["RequestFollower", "ShadowRequest"]
 
 _CANCELLED: Final = Reason.CANCELLED
-_BEFOREHAND: Final = frozenset({Reason.SLOW_BODY, Reason.BODY_LIMIT, Reason.STREAM_LIMIT})
 
 
 class RequestFollower(Protocol):
@@ -106,9 +106,14 @@ class ShadowRequest:
 
     def note_rejected(self, admission: Admission) -> None:
         """Note that the real request has been rejected."""
-        if admission.reason in _BEFOREHAND:
-            self.refused = admission.reason
-        hung_up_at = admission.rejected_at if admission.reason is _CANCELLED else None
+        reason, hung_up_at = admission.reason, None
+        if reason in BEFORE_SEATS:
+            self.refused = reason
+        elif reason is _CANCELLED:
+            if getattr(admission, "queueset", None) is None:  # the client left before its body had arrived
+                self.refused = reason
+            else:
+                hung_up_at = admission.rejected_at
         self._note_unserved(REJECTED, hung_up_at)
 
     def note_passed(self, _admission: Admission) -> None:

@@ -9,6 +9,7 @@ from apf_middleware.asgi.shadow import ShadowTrial
 from apf_middleware.asgi.shadow_control import read_trial
 from tests.support.asgi_exchange import Exchange, http_scope
 from tests.support.protected_app import ProtectedApp, configuration, settle
+from tests.support.upload_app import UploadApp
 
 if TYPE_CHECKING:
     from apf_middleware.config import Configuration
@@ -88,6 +89,28 @@ async def test_a_client_that_hangs_up_leaves_both() -> None:
         [schema] = found.schemas
         assert schema.rejected == {"cancelled": 1}
         assert found.agreeing == found.decided == 2
+
+
+async def test_a_client_that_leaves_before_its_body_has_arrived_takes_no_seats() -> None:
+    async with anyio.create_task_group() as tasks:
+        app = UploadApp(tasks)
+        config = app.middleware.service.configuration
+        app.middleware.service.shadow.start(trial_of(config))
+        leaving = app.open("/leaving").body(b"a part", more=True)
+        await settle()
+        leaving.disconnect()
+        await leaving.end()
+        served = app.open("/served").body(b"all of it")
+        await served.end()
+
+        found = await app.middleware.service.shadow.report()
+        assert found is not None
+        assert {(one.real, one.shadow, one.requests) for one in found.decisions} == {
+            ("at-once", "at-once", 1),
+            ("rejected", "rejected", 1),
+        }
+        assert found.assumed == 0
+        assert found.schemas[0].rejected == {"cancelled": 1}
 
 
 async def test_another_configuration_classifies_and_decides_for_itself() -> None:

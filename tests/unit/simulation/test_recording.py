@@ -177,6 +177,28 @@ def test_clients_hang_up_when_they_did(tmp_path: Path) -> None:
     assert (result.tenant("all/~2").timeouts, result.tenant("all/~2").served) == (0, 1), "its seat came before"
 
 
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        ("hung-up", "cancelled"),
+        ("rejected", "slow-body"),
+        ("rejected", "body-limit"),
+        ("rejected", "stream-limit"),
+    ],
+)
+def test_requests_that_were_refused_before_they_asked_for_seats_take_none(
+    tmp_path: Path, outcome: str, reason: str
+) -> None:
+    rows: list[dict[str, Any]] = [{"time": 0, "duration": 1, "outcome": "served"}]
+    rows += [{"time": 2, "outcome": outcome, "reason": reason, "wait": 0}]
+    rows += [{"time": 2.1, "duration": 1, "outcome": "served", "wait": 0}]
+    result = simulate(Scenario(), load_text(ONE_SEAT), recording=recorded(tmp_path, rows))
+
+    assert result.tenants[0].rejected == {reason: 1}
+    assert (result.level("all").dispatched, result.level("all").rejected) == (2, 1)
+    assert result.level("all").wait_p99_ms == 0
+
+
 def test_each_process_serves_its_own_requests(tmp_path: Path) -> None:
     rows = [{"time": 1, "duration": 1, "worker": number % 2, "flow": f"~{number}"} for number in range(4)]
     found = recorded(tmp_path, rows, workers=2)

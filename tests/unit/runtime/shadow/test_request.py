@@ -1,5 +1,7 @@
 """Requests as the second configuration sees them."""
 
+import pytest
+
 from apf_middleware.classification import ANONYMOUS
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission, Destination
@@ -85,15 +87,29 @@ def test_a_wait_and_a_request_that_passes_are_told_apart() -> None:
 
 
 def test_a_rejection_tells_about_hang_ups_and_refusals() -> None:
-    follower, one = Follower(), request(Follower())
-    hung_up, refused = Admission(DESTINATION), Admission(DESTINATION)
-    WORLD.controller.refuse(20, hung_up, Reason.CANCELLED)
-    WORLD.controller.refuse(20, refused, Reason.SLOW_BODY)
+    follower, world = Follower(), LevelWorld()
+    destination = Destination(world.controller, PLACE, Work())
+    for _ in range(world.controller.seats):
+        world.controller.arrive(5, Admission(destination))
+    hung_up = Admission(destination)
+    world.controller.arrive(5, hung_up)
+    assert hung_up.is_waiting
+    world.time = 20
+    world.controller.hang_up(hung_up)
     request(follower).note_rejected(hung_up)
-    one.note_rejected(refused)
 
     assert follower.told == [("unserved", REJECTED, 20)]
-    assert one.refused is Reason.SLOW_BODY
+
+
+@pytest.mark.parametrize("reason", [Reason.SLOW_BODY, Reason.CANCELLED])
+def test_a_request_that_was_refused_before_it_asked_for_seats_asks_for_none(reason: Reason) -> None:
+    follower, refused = Follower(), Admission(DESTINATION)
+    WORLD.controller.refuse(20, refused, reason)
+    one = request(follower)
+    one.note_rejected(refused)
+
+    assert follower.told == [("unserved", REJECTED, None)]
+    assert one.refused is reason
 
 
 def test_errors_of_the_follower_stay_there() -> None:
