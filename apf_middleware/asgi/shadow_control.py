@@ -56,7 +56,7 @@ class ShadowTarget(Protocol):
 
 def read_trial(text: str, source: str, *, classify_only: bool = False) -> ShadowTrial:
     """Return the trial of the configuration in this text; raise ConfigurationError with all of its errors."""
-    return ShadowTrial(read_source(text, source).unwrap(), text, source, classify_only)
+    return ShadowTrial(read_source(text, source, allow_empty=False).unwrap(), text, source, classify_only)
 
 
 class ShadowControl:
@@ -199,7 +199,7 @@ class ShadowControl:
         try:
             if self._sources:
                 path = Path(server_file(self._sources)).parent / path
-            return read_trial(path.read_text(), str(path), classify_only=settings.classify_only)
+            return read_trial(path.read_text("utf-8-sig"), str(path), classify_only=settings.classify_only)
         except (APFError, OSError, ValueError) as error:
             shown = error.problems[0] if isinstance(error, ConfigurationError) else error
             log_event(logging.WARNING, "apf.shadow-refused", source=path, error=str(shown))

@@ -11,7 +11,8 @@ from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.shadow_rendering import shadow_lines
 from apf_middleware.cli.control.shadows import merge_shadows
 from apf_middleware.cli.control.workers import Reply, page
-from apf_middleware.cli.output import Output, OutputOption, load_files, show_json
+from apf_middleware.cli.output import Output, OutputOption, is_there, show_json
+from apf_middleware.config import ConfigurationError, read_source
 
 __all__ = ["promote_shadow", "report_shadow", "shadows", "start_shadow", "stop_shadow"]
 
@@ -34,8 +35,7 @@ def start_shadow(
     server: Server, *, file: _File, classify_only: _ClassifyOnly = False, output: OutputOption = Output.TEXT
 ) -> None:
     """Try a configuration in every worker from now on, instead of the one that is tried so far, if any."""
-    load_files([file])  # errors are shown with their places before any worker is asked
-    body = {"configuration": file.read_text(), "source": str(file), "classifyOnly": classify_only}
+    body = {"configuration": _read(file), "source": str(file), "classifyOnly": classify_only}
     replies = server.ask("PUT", page("shadow"), ShadowDocument, body)
     require_success(replies)
     if output is Output.JSON:
@@ -82,6 +82,23 @@ def promote_shadow(server: Server) -> None:
     typer.echo(f"{', '.join(sorted(sources)) or 'The configuration'} is in force until the next reload or restart.")
     typer.echo("The server's own files are unchanged: write the configuration there to keep it.")
     end(replies)
+
+
+def _read(file: Path) -> str:
+    """Return the text of a configuration; if it has errors, show them with their places before any worker is asked."""
+    if is_there(file, "NEW.yaml") and file.is_dir():
+        raise typer.BadParameter(f"{file} is a folder; give one file", param_hint="NEW.yaml")
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise typer.BadParameter(f"{file} can't be read: {reason}", param_hint="NEW.yaml") from None
+    try:
+        read_source(content, str(file), allow_empty=False).unwrap()
+    except ConfigurationError as error:
+        typer.echo(error, err=True)
+        raise typer.Exit(Exit.REFUSED) from error
+    return content.decode("utf-8-sig")
 
 
 def _show(replies: list[Reply[ShadowDocument]], output: Output) -> None:

@@ -75,10 +75,16 @@ def read(
     return read_documents(documents, problems, defaults, skip_foreign=skip_foreign, needed=needed)
 
 
-def read_source(text: str | bytes, name: str = "<text>", *, defaults: Defaults | None = None) -> Reading:
-    """Return the configuration or the errors, as `load_text` does, and the warnings."""
+def read_source(
+    text: str | bytes, name: str = "<text>", *, defaults: Defaults | None = None, allow_empty: bool = True
+) -> Reading:
+    """Return the configuration or the errors, as `load_text` does, and the warnings.
+
+    A text that defines nothing is an error unless ``allow_empty``.
+    """
     problems = Problems()
-    return read_documents(read_text(text, name, problems), problems, defaults)
+    needed = None if allow_empty else Place(name)
+    return read_documents(read_text(text, name, problems), problems, defaults, needed=needed)
 
 
 def read_documents(

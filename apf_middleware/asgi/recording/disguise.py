@@ -4,13 +4,14 @@ A path is hashed segment by segment. A segment stays readable if it is a literal
 route of the app, as far as routes have become known: the frameworks write the route of a request into its scope.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
 
 from starlette.types import Scope
 
-from apf_middleware.asgi.recording.needed_facts import NeededFacts
+from apf_middleware.asgi.recording.needed_facts import SELECTOR, NeededFacts
 from apf_middleware.asgi.scope import QueryView
 from apf_middleware.classification import Identity
 from apf_middleware.recordings import Pseudonyms
@@ -20,6 +21,7 @@ __all__ = ["Disguise", "route_of"]
 _MOST_WORDS: Final = 10_000
 _LONGEST: Final = 2048  # characters of a path, header or name; the rest is cut off
 _ACCOUNT: Final = "system:serviceaccount:"
+_NAMING_TERM: Final = re.compile(r"((?:metadata\.name|spec\.nodeName)(?:!=|==|=))")
 
 
 class Disguise:
@@ -92,8 +94,17 @@ class Disguise:
         for name, value in QueryView(query).items():
             if name in wanted:
                 shows = self._are_plain or self._facts.shows_parameter(name, value)
-                found[name] = value[:_LONGEST] if shows else self._hash(value)
+                hide = self._hide_selector if name == SELECTOR else self._hash
+                found[name] = value[:_LONGEST] if shows else hide(value)
         return found
+
+    def _hide_selector(self, selector: str) -> str:
+        """Return a selector of fields in which the names of objects and nodes are hashed, and all other terms, too."""
+        terms = (_NAMING_TERM.match(term) or term for term in selector[:_LONGEST].split(","))
+        return ",".join(
+            self._hash(term) if isinstance(term, str) else f"{term[1]}{self._hash(term.string[term.end() :])}"
+            for term in terms
+        )
 
     def _hide_segments(self, path: str, route: str) -> str:
         words, segments = self._words, path[:_LONGEST].split("/")

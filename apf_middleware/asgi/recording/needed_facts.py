@@ -4,7 +4,6 @@ Everything else about a request isn't recorded. Names and values that the config
 of callers, and stay readable.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -12,12 +11,15 @@ from apf_middleware.classification import Distinguisher, FlowSchema, HttpRule, R
 from apf_middleware.classification.rules import AtomicTest, Field, GroupSubject, Operator, UserSubject, ValueMatch
 from apf_middleware.config import Configuration
 
-__all__ = ["NeededFacts"]
+__all__ = ["SELECTOR", "NeededFacts"]
+
+SELECTOR: Final = "fieldSelector"
+"""The query parameter of Kubernetes that may contain the name of an object."""
 
 _SYSTEM: Final = "system:"
 _ACCOUNT: Final = "system:serviceaccount:"
 _SECRETS: Final = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key"})
-_OF_KUBERNETES: Final = ("watch", "fieldSelector")
+_OF_KUBERNETES: Final = (ValueMatch("watch", ("true", "false", "1", "0")), ValueMatch(SELECTOR))
 
 
 class NeededFacts:
@@ -46,8 +48,8 @@ class NeededFacts:
     def _add_settings(self, configuration: Configuration) -> None:
         server = configuration.server
         if server.resolver == "kubernetes":
-            self.query |= {name: self.query.get(name, []) for name in _OF_KUBERNETES}
-            self._open |= set(_OF_KUBERNETES)
+            for match in _OF_KUBERNETES:
+                self.query.setdefault(match.name, []).append(match)
         for names in (server.criticality and server.criticality.headers, server.deadlines and server.deadlines.headers):
             for name in names or ():
                 self.headers.setdefault(name.lower(), [])
@@ -121,7 +123,7 @@ class NeededFacts:
         return name in self.groups or name.startswith(_SYSTEM)
 
     def shows_header(self, name: str, value: str) -> bool:
-        """Return whether the value of a header says nothing about the caller, or is one that a rule accepts."""
+        """Return whether the value of a header says nothing about the caller, or is one that a rule names."""
         return name not in self._identities and _shows(self.headers, self._open, name, value)
 
     def is_secret(self, name: str) -> bool:
@@ -129,17 +131,13 @@ class NeededFacts:
         return name in self._secrets
 
     def shows_parameter(self, name: str, value: str) -> bool:
-        """Return whether the value of a query parameter is one that a rule accepts."""
+        """Return whether the value of a query parameter is one that a rule names."""
         return _shows(self.query, self._open, name, value)
 
 
 def _shows(matches: Mapping[str, Iterable[ValueMatch]], known: set[str], name: str, value: str) -> bool:
-    if name in known:
-        return True
-    return any(
-        value in match.values or (match.pattern is not None and re.fullmatch(match.pattern, value) is not None)
-        for match in matches.get(name, ())
-    )
+    # A pattern names no value: it may accept the names of all callers.
+    return name in known or any(value in match.values for match in matches.get(name, ()))
 
 
 def _words_of(path: str) -> Iterable[str]:

@@ -39,6 +39,11 @@ def test_errors_of_a_text_have_their_places() -> None:
         read_trial(NEW.replace("20", "-1"), "new.yaml")
 
 
+def test_a_text_that_defines_nothing_is_no_configuration() -> None:
+    with pytest.raises(ConfigurationError, match="there must be an object"):
+        read_trial("# a file that is being written", "new.yaml")
+
+
 async def test_a_trial_begins_and_ends(caplog: pytest.LogCaptureFixture) -> None:
     async with anyio.create_task_group() as tasks:
         app = ProtectedApp(tasks)

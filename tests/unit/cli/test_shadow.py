@@ -1,9 +1,11 @@
 """``apf shadow``: what it asks the workers, and what it makes of their answers."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -71,6 +73,36 @@ def test_a_broken_configuration_is_not_sent(workers: Workers, new: Path) -> None
 
     assert (result.returncode, workers.asked) == (1, [])
     assert f"{new}:3" in result.stderr
+
+
+def test_what_is_no_file_is_not_sent(workers: Workers, new: Path) -> None:
+    for wrong, why in ((new.parent, "is a folder; give one file"), (new.parent / "*.yaml", "no such file")):
+        result = shadow("start", wrong)
+
+        assert (result.returncode, workers.asked) == (2, [])
+        assert why in result.stderr
+
+
+@pytest.mark.parametrize(("content", "why"), [(b"\xff\xfe", "must be UTF-8"), (b"# later", "there must be an object")])
+def test_what_is_no_configuration_is_not_sent(workers: Workers, new: Path, content: bytes, why: str) -> None:
+    new.write_bytes(content)
+    result = shadow("start", new)
+
+    assert (result.returncode, workers.asked) == (1, [])
+    assert why in result.stderr
+
+
+def test_a_file_is_read_once_so_that_it_may_be_a_pipe(workers: Workers, tmp_path: Path) -> None:
+    workers.replies = [says("1", shadow_report())]
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writing = Thread(target=pipe.write_text, args=(f"\ufeff{NEW}",), daemon=True)
+    writing.start()
+    result = shadow("start", pipe)
+    writing.join()
+
+    body = {"configuration": NEW, "source": str(pipe), "classifyOnly": False}
+    assert (result.returncode, workers.asked) == (0, [("PUT", "/shadow", body)])
 
 
 def test_the_report_is_that_of_all_workers(workers: Workers) -> None:

@@ -1,6 +1,7 @@
 """What a recording shows of a request."""
 
 from types import SimpleNamespace
+from urllib.parse import parse_qs, urlencode
 
 import pytest
 
@@ -130,6 +131,26 @@ def test_a_query_keeps_what_the_configuration_reads(hashed: Disguise, plain: Dis
     assert plain.path("/reports", query) == "/reports?dry=1&tenant=acme"
     assert plain.path("/reports", b"token=secret") == "/reports"
     assert plain.path("/reports", b"tenant=a%26b%3D%C3%A9") == "/reports?tenant=a%26b%3D%C3%A9"
+
+
+@pytest.mark.parametrize(
+    ("selector", "shown"),
+    [
+        ("metadata.name=acme", f"metadata.name={HASH('acme')}"),
+        ("spec.nodeName==n,metadata.name!=x", f"spec.nodeName=={HASH('n')},metadata.name!={HASH('x')}"),
+        ("metadata.name=", "metadata.name="),
+        ("acme", HASH("acme")),
+        ("status.phase=Running", HASH("status.phase=Running")),
+        (r"metadata.name=a\,b", rf"metadata.name={HASH('a' + chr(92))},{HASH('b')}"),
+        (" metadata.name=acme", HASH(" metadata.name=acme")),
+    ],
+)
+def test_names_in_selectors_of_fields_are_hashed(selector: str, shown: str) -> None:
+    kubernetes = NeededFacts(load_text("apiVersion: apf/v1\nkind: Server\nspec: {defaults: kubernetes}"))
+    query = urlencode({"watch": "true", "fieldSelector": selector})
+    found = Disguise(kubernetes, Pseudonyms(KEY)).path("/api/v1/pods", query.encode())
+
+    assert parse_qs(found.partition("?")[2], keep_blank_values=True) == {"watch": ["true"], "fieldSelector": [shown]}
 
 
 def test_long_texts_are_cut_off(plain: Disguise) -> None:
