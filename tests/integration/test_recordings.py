@@ -15,6 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message
 
+from apf_middleware.asgi.admin import recordings
 from apf_middleware.asgi.recording import recorder
 from apf_middleware.config import Configuration
 from apf_middleware.config.admin import AdminSettings
@@ -148,6 +149,19 @@ async def test_a_client_that_does_not_read_delays_no_request(opened: Opened, mon
 
     assert listed[0]["lost"] == footer["lost"] >= 14
     assert len(rows) == footer["rows"] == 20 - footer["lost"]
+
+
+async def test_a_client_that_never_reads_does_not_keep_its_recording(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recordings, "PATIENCE_S", 0.01)
+    async with anyio.create_task_group() as tasks:
+        app = opened(tasks)
+        recording = await begin(app, anyio.Event())
+        await recording.end()
+
+        assert recording.error is None
+        assert not app.middleware.service.is_observed
 
 
 async def test_two_recordings_at_once_have_the_same_requests_under_their_own_hashes(opened: Opened) -> None:

@@ -35,10 +35,13 @@ from apf_middleware.asgi.responses import Answer
 from apf_middleware.classification.text import printable
 from apf_middleware.config.fingerprint import fingerprint
 
-__all__ = ["MOST_AT_ONCE", "RecordingResource"]
+__all__ = ["MOST_AT_ONCE", "PATIENCE_S", "RecordingResource"]
 
 MOST_AT_ONCE: Final = 4
 """The number of recordings that may be under way at once."""
+
+PATIENCE_S: Final = 60.0
+"""The longest time for which a client may stop reading: then its recording ends, so that it takes no place for ever."""
 
 _NDJSON: Final = b"application/x-ndjson"
 
@@ -107,7 +110,7 @@ class RecordingResource:
             (b"x-content-type-options", b"nosniff"),
             (MARK.encode(), b"1"),
         ]
-        return StreamedAnswer(200, headers, stream.parts())
+        return StreamedAnswer(200, headers, stream.parts(), patience_s=PATIENCE_S)
 
 
 def _snapshot(recorder: Recorder) -> RecordingSnapshot:
