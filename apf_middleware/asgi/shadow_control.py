@@ -3,6 +3,7 @@
 import logging
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -18,6 +19,7 @@ from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import RequestResolver
 from apf_middleware.asgi.shadow import Shadow, ShadowTrial
 from apf_middleware.config import Configuration, ConfigurationError, read_source
+from apf_middleware.config.values import known_functions_only
 from apf_middleware.estimation import Inventory
 from apf_middleware.exceptions import APFError
 from apf_middleware.runtime import Controller
@@ -54,9 +56,14 @@ class ShadowTarget(Protocol):
     def fleet(self) -> "Fleet | None": ...
 
 
-def read_trial(text: str, source: str, *, classify_only: bool = False) -> ShadowTrial:
-    """Return the trial of the configuration in this text; raise ConfigurationError with all of its errors."""
-    return ShadowTrial(read_source(text, source, allow_empty=False).unwrap(), text, source, classify_only)
+def read_trial(text: str, source: str, *, classify_only: bool = False, is_own: bool = False) -> ShadowTrial:
+    """Return the trial of the configuration in this text; raise ConfigurationError with all of its errors.
+
+    Unless the text ``is_own``, from a file that the server's own files name, it may only name functions that these do.
+    """
+    with nullcontext() if is_own else known_functions_only():
+        configuration = read_source(text, source, allow_empty=False).unwrap()
+    return ShadowTrial(configuration, text, source, classify_only)
 
 
 class ShadowControl:
@@ -199,7 +206,7 @@ class ShadowControl:
         try:
             if self._sources:
                 path = Path(server_file(self._sources)).parent / path
-            return read_trial(path.read_text("utf-8-sig"), str(path), classify_only=settings.classify_only)
+            return read_trial(path.read_text("utf-8-sig"), str(path), classify_only=settings.classify_only, is_own=True)
         except (APFError, OSError, ValueError) as error:
             shown = error.problems[0] if isinstance(error, ConfigurationError) else error
             log_event(logging.WARNING, "apf.shadow-refused", source=path, error=str(shown))

@@ -15,7 +15,15 @@ from pydantic import Field, WrapValidator
 
 from apf_middleware.config.problems import Path
 from apf_middleware.config.settings import Rules, Settings, Violation, without_tag
-from apf_middleware.config.values import LowerCase, LowerCaseSet, Nanoseconds, NonEmpty, Texts, TextSet
+from apf_middleware.config.values import (
+    LowerCase,
+    LowerCaseSet,
+    Nanoseconds,
+    NonEmpty,
+    Texts,
+    TextSet,
+    require_known_function,
+)
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = [
@@ -308,6 +316,10 @@ class FunctionSettings(Settings):
     def rules(self) -> Iterator[Violation]:
         if not _CALLABLE.fullmatch(self.callable):
             yield Violation(("callable",), self.callable, "it must be like package.module:function")
+        try:
+            require_known_function(self.callable)
+        except ValueError as error:
+            yield Violation(("callable",), self.callable, str(error))
         yield from _header_rules(("headers",), self.headers or ())
 
 

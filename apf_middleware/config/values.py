@@ -4,7 +4,9 @@ import importlib
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Any, Final, TypeVar
 
@@ -43,7 +45,9 @@ __all__ = [
     "callable_name",
     "is_label",
     "is_subdomain",
+    "known_functions_only",
     "load_callable",
+    "require_known_function",
     "rule_error",
     "size_bytes",
     "written_size",
@@ -228,8 +232,35 @@ def _written_part(percent: int) -> str:
     return f"{percent}%"
 
 
+_named_before: Final[set[str]] = set()
+_names_known_functions_only: Final[ContextVar[bool]] = ContextVar("names_known_functions_only", default=False)
+
+
+@contextmanager
+def known_functions_only() -> Iterator[None]:
+    """Refuse functions that no configuration has named outside of this context, before anything is imported.
+
+    The author of a configuration can run code, which is right for the server's own files, and not for a text that has
+    come over the network.
+    """
+    token = _names_known_functions_only.set(True)
+    try:
+        yield
+    finally:
+        _names_known_functions_only.reset(token)
+
+
+def require_known_function(name: str) -> None:
+    """Raise ValueError in `known_functions_only` if the function is unknown; otherwise it is known from now on."""
+    if not _names_known_functions_only.get():
+        _named_before.add(name)
+    elif name not in _named_before:
+        raise ValueError("the server's own files must name a function before another configuration may name it, too")
+
+
 def load_callable(text: str) -> Callable[..., Any]:
     """Return the function named ``package.module:function``; raise ValueError if it can't be imported or called."""
+    require_known_function(text)
     module, _, names = text.partition(":")
     try:
         found = importlib.import_module(module)

@@ -44,6 +44,43 @@ def test_a_text_that_defines_nothing_is_no_configuration() -> None:
         read_trial("# a file that is being written", "new.yaml")
 
 
+WEIGHED = """
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: crowd}
+spec: {shares: 100}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: all}
+spec: {level: crowd, rules: [{httpRules: [{}]}], weightFunction: "MODULE:weight"}
+"""
+OWN_CHAIN = """
+apiVersion: apf/v1
+kind: Server
+spec: {authentication: [{type: function, callable: "MODULE:weight"}]}
+"""
+
+
+@pytest.mark.parametrize("text", [WEIGHED, OWN_CHAIN])
+def test_a_text_from_the_network_may_only_name_known_functions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    module = f"weights_of_{'all' if text is WEIGHED else 'callers'}"
+    imported = tmp_path / "imported"
+    touch = f"from pathlib import Path\nPath({str(imported)!r}).touch()"
+    (tmp_path / f"{module}.py").write_text(f"{touch}\ndef weight(digest): return 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    text = text.replace("MODULE", module)
+
+    with pytest.raises(ConfigurationError, match="own files must name a function"):
+        read_trial(text, "new.yaml")
+    assert not imported.exists()
+
+    read_trial(text, "new.yaml", is_own=True)
+    assert read_trial(text, "new.yaml").text == text, "now it is known"
+
+
 async def test_a_trial_begins_and_ends(caplog: pytest.LogCaptureFixture) -> None:
     async with anyio.create_task_group() as tasks:
         app = ProtectedApp(tasks)
