@@ -231,6 +231,9 @@ def _reply_of(worker: Worker, response: http.client.HTTPResponse, kind: type[Doc
 def _describe_stranger(status: int, location: str | None) -> str:
     """Return what is wrong with an answer that isn't the admin's."""
     where = f" and redirects to {location!r}" if location else ""
+    if status == http.client.SERVICE_UNAVAILABLE:
+        why = "it may have too many connections, such as open pages of the console"
+        return f"it answers {status}: {why}; close some, or try again"
     hint = "give --token-file or the variable APF_TOKEN" if status == 401 else "check the address, and its admin"
     return f"it answers {status}{where}, but isn't apf's admin: {hint}"
 
