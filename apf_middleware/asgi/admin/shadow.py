@@ -77,6 +77,9 @@ class ShadowResource:
             if view.shadow.was_promoted:
                 return answer_json(found)  # by another member of the fleet
             raise _nothing_tried()
+        if not view.shadow.is_running:
+            detail = "The configuration failed while it was tried, and could fail in force, too: GET shadow says how."
+            raise AdminError(409, "shadow-failed", "Conflict", detail)
         problems = await view.promote_shadow()
         if problems:
             raise invalid(_errors(problems))

@@ -115,6 +115,17 @@ async def test_a_trial_is_promoted(office: DescribedAdmin, caplog: pytest.LogCap
     assert "it can't change while the server runs" in json.dumps(answer)
 
 
+async def test_a_trial_that_failed_is_not_promoted(office: DescribedAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> bool:
+        raise LookupError("a defect")
+
+    await office.call("PUT", "shadow", {"configuration": NEW})
+    monkeypatch.setattr("apf_middleware.runtime.shadow.server.ShadowServer.settle", fail)
+    status, answer = await office.call("POST", "shadow/promote", {})
+
+    assert (status, answer["type"]) == (409, "urn:apf:admin:shadow-failed")
+
+
 async def test_a_promotion_by_another_member_is_one(office: DescribedAdmin) -> None:
     office.shadow.was_promoted = True
     status, answer = await office.call("POST", "shadow/promote", {})
