@@ -17,6 +17,7 @@ from apf_middleware.asgi.shadow_places import ShadowPlaces
 from apf_middleware.classification.text import printable
 from apf_middleware.config import Configuration
 from apf_middleware.config.estimation import Sources
+from apf_middleware.copying import Value
 from apf_middleware.runtime.shadow import ShadowServer
 from apf_middleware.runtime.shadow.followed import followed_part
 from apf_middleware.runtime.shadow.tallies import Example
@@ -33,7 +34,7 @@ _MOST_SHOWN: Final = 200  # characters of a path or a name
 
 
 @dataclass(frozen=True, slots=True)
-class ShadowTrial:
+class ShadowTrial(Value):
     """A ``configuration`` to try, and its ``text`` with where that is from; ``classify_only`` leaves waits out."""
 
     configuration: Configuration
@@ -82,10 +83,10 @@ class Shadow:
         if server.is_over:
             return None
         try:
-            tallies = self._tallies
+            tallies, places = self._tallies, self.places
             tallies.requests += 1
-            place = self.places.find(scope, resolved)
-            if place is None:
+            place = places.known.young.get(resolved)
+            if place is None and (place := places.find(scope, resolved)) is None:
                 return None
             real, own, flow, tally = resolved.classification, place.destination.classification, place.flow, place.tally
             if flow is None or not flow.is_kept:

@@ -38,8 +38,9 @@ class ShadowPlaces:
 
     ``chain`` and ``keys``, by which results are cached, are those of the real server.
 
-    ``unplaced`` counts the requests for which there is no place, because they name a queue that can't take them or are
-    served without seats, and ``unestimated`` those whose seats are as the real server has estimated them.
+    ``known`` are places by what the real server has resolved. ``unplaced`` counts the requests for which there is no
+    place, because they name a queue that can't take them or are served without seats, and ``unestimated`` those whose
+    seats are as the real server has estimated them.
     """
 
     def __init__(
@@ -68,18 +69,15 @@ class ShadowPlaces:
         # The real server has one result for all requests with equal keys. If these have equal keys here, too, they
         # have one place, which is found by that result.
         self._is_covered = keys.is_memorable and keys.cover(self._keys)
-        self._known: BoundedCache[ResolvedRequest, ShadowPlace] = BoundedCache(REMEMBERED)
+        self.known: BoundedCache[ResolvedRequest, ShadowPlace] = BoundedCache(REMEMBERED)
 
     def find(self, scope: Scope, real: ResolvedRequest) -> ShadowPlace | None:
-        """Return the place of a request that the real server has resolved; None if it gets no place."""
-        place = self._known.young.get(real)
-        if place is not None:
-            return place
+        """Return the place of a request whose result isn't among the young ``known`` ones; None if it gets no place."""
         place = self._cache.recall(scope)
         # Another identity means that a credential has been changed since.
         if place is not None and place.identity is real.identity:
             if self._is_covered:
-                self._known.put(real, place)
+                self.known.put(real, place)
             return place
         digest = digest_request(scope, real.identity, self._chain.client_address(scope), self._resolve)
         if self._criticality is not None:

@@ -20,10 +20,11 @@ class EventQueue:
     scheduled.
     """
 
-    __slots__ = ("_events", "_is_stopped", "_scheduled", "now")
+    __slots__ = ("_is_stopped", "_scheduled", "heap", "now")
 
     def __init__(self, now: int = 0) -> None:
-        self._events: list[tuple[int, int, int, Callable[[Any], object], object]] = []
+        # public: on the hot path, callers look whether it is empty, and when its first event is
+        self.heap: list[tuple[int, int, int, Callable[[Any], object], object]] = []
         self._scheduled = 0
         self._is_stopped = False
         self.now: int = now
@@ -37,7 +38,7 @@ class EventQueue:
         # The number keeps the order of scheduling among equal times and ranks, and actions from being compared.
         self._scheduled = number = self._scheduled + 1
         at = time if time > self.now else self.now  # noqa: FURB136 - max() takes three times as long
-        heappush(self._events, (at, rank, number, action, subject))
+        heappush(self.heap, (at, rank, number, action, subject))
 
     def stop(self) -> None:
         """Return from `run` after the event that is happening."""
@@ -45,7 +46,7 @@ class EventQueue:
 
     def run(self, until: int | None = None) -> int:
         """Run all events, or those up to and including ``until``, and return their number."""
-        events = self._events
+        events = self.heap
         before, left = self._scheduled, len(events)
         while events and not self._is_stopped and (until is None or events[0][0] <= until):
             self.now, _, _, action, subject = heappop(events)
@@ -56,18 +57,18 @@ class EventQueue:
 
     def next_at(self) -> int | None:
         """Return the time of the next event; None if there is none."""
-        return self._events[0][0] if self._events else None
+        return self.heap[0][0] if self.heap else None
 
     def step(self) -> None:
         """Run the next event."""
-        self.now, _, _, action, subject = heappop(self._events)
+        self.now, _, _, action, subject = heappop(self.heap)
         action(subject)
 
     def __len__(self) -> int:
-        return len(self._events)
+        return len(self.heap)
 
     def __repr__(self) -> str:
-        return f"<EventQueue: {len(self._events)} events at {self.now}>"
+        return f"<EventQueue: {len(self.heap)} events at {self.now}>"
 
 
 class FifoTimeouts(Generic[T]):

@@ -31,12 +31,6 @@ __all__ = ["ShadowServer"]
 
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
-_MOST_DELAYED: Final = 10_000
-"""The most arrivals that wait for the durations of others; beyond that, durations are assumed."""
-
-_MOST_STEPS: Final = 64
-"""The most events that are caught up with when a request arrives, so that no request is delayed much."""
-
 _LEAST_KEPT: Final = 64
 
 
@@ -44,6 +38,9 @@ class ShadowServer:
     """The server of another ``configuration``; ``now`` is the clock of the real one.
 
     It ends when ``is_over`` is set, or at the first error, with which ``on_failure`` is called.
+
+    At most ``most_delayed`` arrivals wait for the durations of others; beyond that, durations are assumed. When a
+    request arrives, at most ``most_steps`` events are caught up with, so that no request is delayed much.
     """
 
     def __init__(
@@ -53,6 +50,8 @@ class ShadowServer:
             return VirtualTimer(self._events, ring)
 
         self.is_over: bool = False
+        self.most_delayed: int = 10_000
+        self.most_steps: int = 64
         self._now = now
         self._on_failure = on_failure
         self._events = EventQueue(now())
@@ -79,8 +78,8 @@ class ShadowServer:
         If it has a deadline in the second configuration, it has ``left_ns`` until then.
         """
         now = self._now()
-        if self._newest is not None or self._events:
-            self.advance(now, _MOST_STEPS)
+        if self._newest is not None or self._events.heap:
+            self.advance(now, self.most_steps)
         self._newest = request = ShadowRequest(self, place, now)
         if left_ns is not None:
             request.left_ns = left_ns
@@ -89,11 +88,11 @@ class ShadowServer:
     def note_seated(self, request: ShadowRequest, decision: int) -> None:
         """Note that the real request has begun."""
         request.real = decision
-        if request is self._newest and self._is_next(request.arrived_at):
+        if request is self._newest and self._is_next(now := request.arrived_at):
             # Nothing can happen before the arrival of this request, so its place among the events needn't be found.
             self._newest = None
-            self._events.now = request.arrived_at
-            self._arrive(request)
+            self._events.now = now
+            self._arrive(now, request)
             return
         self._expect_newest()
         if request.own >= 0:
@@ -104,15 +103,16 @@ class ShadowServer:
 
     def note_ended(self, request: ShadowRequest, lasted_ns: int) -> None:
         """Note how long the real request has had its seats."""
-        self._expect_newest()
+        if self._newest is not None:
+            self._expect_newest()
         self.durations.observe(request.place.durations, lasted_ns)
-        began_at, admission = request.began_at, request.admission
+        began_at, admission, controller = request.began_at, request.admission, self.controller
         if began_at is not None and admission.state is _SEATED and admission.seated_at == began_at:
             end = began_at + lasted_ns
-            if self._is_next(end) and not self.controller.backlog.waiting:
+            if not controller.backlog.waiting and self._is_next(end):
                 request.lasted_ns = lasted_ns
                 self._events.now = end
-                self.controller.release(admission)
+                controller.release(admission)
                 return
         self._settle(request, lasted_ns)
 
@@ -130,8 +130,8 @@ class ShadowServer:
         events = self._events
         if self._ahead or self._earlier or events.now > at:
             return False
-        soonest = events.next_at()
-        return soonest is None or soonest > at
+        heap = events.heap
+        return not heap or heap[0][0] > at
 
     def _note_real(self, request: ShadowRequest, decision: int) -> None:
         request.real = decision
@@ -188,7 +188,7 @@ class ShadowServer:
                     return False
                 most -= 1
                 events.step()
-            elif self._delayed > _MOST_DELAYED:
+            elif self._delayed > self.most_delayed:
                 self._assume_one()
             else:
                 break
@@ -225,10 +225,10 @@ class ShadowServer:
 
     def _arrive_later(self, request: ShadowRequest) -> None:
         self._delayed -= 1
-        self._arrive(request)
+        self._arrive(self._events.now, request)
 
-    def _arrive(self, request: ShadowRequest) -> None:
-        admission, now = request.admission, self._events.now
+    def _arrive(self, now: int, request: ShadowRequest) -> None:
+        admission = request.admission
         if (request.refused is None and request.left_ns is None) or self._may_arrive(now, request):
             self.controller.arrive(now, admission)
         state = admission.state

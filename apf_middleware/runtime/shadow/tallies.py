@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from apf_middleware.classification import Classification
+from apf_middleware.copying import Value
 from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.fairqueuing import Reason
 
@@ -94,7 +95,7 @@ class FlowTally:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class Example(Value):
     """A request that is classified otherwise."""
 
     method: str

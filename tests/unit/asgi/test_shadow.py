@@ -214,7 +214,8 @@ async def test_an_error_ends_the_shadow_and_no_request(
         def fail(*_: object) -> None:
             raise LookupError("defect")
 
-        monkeypatch.setattr("apf_middleware.asgi.shadow_places.ShadowPlaces.find", fail)
+        assert control._shadow is not None
+        monkeypatch.setattr(control._shadow.places, "_classify", fail)
         assert (await app.request("/first").end()).status == 200
         assert (await app.request("/second").end()).status == 200
 

@@ -4,7 +4,6 @@ import pytest
 
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason, Work
-from apf_middleware.runtime.shadow import server as shadow_server
 from tests.support.shadow_world import MS, SECOND, Client, ShadowWorld, config_text
 
 SPEC = "{shares: 30, waitLimit: 10s, queuing: {queues: 1, handSize: 1, queueLengthLimit: 50}}"
@@ -92,9 +91,9 @@ def test_a_client_that_hung_up_has_been_served_in_the_shadow() -> None:
     assert tally.assumed == 1
 
 
-def test_durations_are_assumed_when_too_many_requests_wait_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shadow_server, "_MOST_DELAYED", 10)
+def test_durations_are_assumed_when_too_many_requests_wait_for_one() -> None:
     two = world(1, 30)
+    two.shadow.most_delayed = 10
     two.run(clients(40))
 
     assert set(two.shadow_runs()) == set(range(40))
@@ -102,9 +101,9 @@ def test_durations_are_assumed_when_too_many_requests_wait_for_one(monkeypatch: 
     assert tally.assumed > 0
 
 
-def test_a_request_is_delayed_by_few_events_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shadow_server, "_MOST_STEPS", 1)
+def test_a_request_is_delayed_by_few_events_only() -> None:
     two = world(5, 1)
+    two.shadow.most_steps = 1
     for one in clients(20, lasts=10 * MS):
         two.real.expect(one)
     two.real.events.run()
