@@ -3,6 +3,7 @@
 from typing import Final
 
 from apf_middleware.bounded_cache import BoundedCache
+from apf_middleware.compilation import mypyc_attr
 
 __all__ = ["MeanDuration", "TypicalDurations"]
 
@@ -27,6 +28,7 @@ class MeanDuration:
         return f"<MeanDuration of {self.number}: {self.mean_ns} ns>"
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TypicalDurations:
     """The mean durations of recent routes, and of ``all`` requests."""
 
