@@ -88,15 +88,17 @@ class Shadow:
             place = places.known.young.get(resolved)
             if place is None and (place := places.find(scope, resolved)) is None:
                 return None
-            real, own, flow, tally = resolved.classification, place.destination.classification, place.flow, place.tally
+            real, flow, tally = resolved.classification, place.flow, place.tally
             if flow is None or not flow.is_kept:
-                flow = place.flow = tallies.flow(own)
+                flow = place.flow = tallies.flow(place.destination.classification)
             flow.requests += 1
             tally.requests += 1
-            if own.schema != real.schema or own.level != real.level:
+            if place.real is not real:
+                place.compare(real)
+            if place.is_other:
                 tally.otherwise += 1
                 flow.otherwise += 1
-                difference = tallies.differ(real, own)
+                difference = tallies.differ(real, place.destination.classification)
                 if difference is not None:
                     difference.examples.append(_example(scope, resolved.identity.name))
             if self._classify_only:

@@ -92,7 +92,14 @@ class ShadowServer:
             # Nothing can happen before the arrival of this request, so its place among the events needn't be found.
             self._newest = None
             self._events.now = now
-            self._arrive(now, request)
+            admission = request.admission
+            if request.left_ns is None or self._may_arrive(now, request):
+                self.controller.arrive(now, admission)
+            if admission.state is _SEATED and decision == AT_ONCE:  # most requests: they have begun now in both
+                request.own = AT_ONCE
+                request.place.tally.numbers[0] += 1
+            else:
+                self._note_arrived(now, request)
             return
         self._expect_newest()
         if request.own >= 0:
@@ -224,19 +231,17 @@ class ShadowServer:
     # What happens here
 
     def _arrive_later(self, request: ShadowRequest) -> None:
+        now = self._events.now
         self._delayed -= 1
-        self._arrive(self._events.now, request)
-
-    def _arrive(self, now: int, request: ShadowRequest) -> None:
-        admission = request.admission
         if (request.refused is None and request.left_ns is None) or self._may_arrive(now, request):
-            self.controller.arrive(now, admission)
+            self.controller.arrive(now, request.admission)
+        self._note_arrived(now, request)
+
+    def _note_arrived(self, now: int, request: ShadowRequest) -> None:
+        """Note what the second configuration has decided about a request on its arrival."""
+        admission = request.admission
         state = admission.state
         if state is _SEATED:
-            if request.real == AT_ONCE and request.began_at == now and request.lasted_ns is None:  # most requests
-                request.own = AT_ONCE
-                request.place.tally.numbers[0] += 1
-                return
             self._decide(request, AT_ONCE)
             self._note_begun(request)
         elif state is _WAITING:

@@ -1,6 +1,6 @@
 """Places of requests in a second configuration."""
 
-from apf_middleware.classification import ANONYMOUS
+from apf_middleware.classification import ANONYMOUS, Classification
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Destination
 from apf_middleware.runtime.shadow.durations import MeanDuration
@@ -21,3 +21,17 @@ def test_a_place_has_what_similar_requests_share() -> None:
         durations,
     )
     assert repr(place) == f"<ShadowPlace {PLACE}>"
+
+
+def test_a_place_is_another_one_by_its_schema_or_level() -> None:
+    destination = Destination(LevelWorld().controller, PLACE, Work())
+    place = ShadowPlace(destination, SchemaTally("crowd", "all"), ANONYMOUS, MeanDuration())
+
+    for real, is_other in (
+        (PLACE, False),
+        (Classification("another", PLACE.level, PLACE.flow, PLACE.entropy), True),
+        (Classification(PLACE.schema, PLACE.level, "another", PLACE.entropy), False),
+        (Classification(PLACE.schema, "another", PLACE.flow, PLACE.entropy), True),
+    ):
+        place.compare(real)
+        assert (place.real, place.is_other) == (real, is_other)
