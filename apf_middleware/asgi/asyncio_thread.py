@@ -25,6 +25,10 @@ T = TypeVar("T")
 
 async def serve_in_thread(serve: Callable[[ASGIApp], Coroutine[Any, Any, None]], app: ASGIApp) -> None:
     """Run ``serve`` on asyncio in another thread until cancelled; ``app`` runs in the caller's event loop."""
+    from trio.lowlevel import enable_ki_protection  # noqa: PLC0415 - it is installed where this is called
+
+    # Otherwise trio may raise a KeyboardInterrupt in a request, where it doesn't end the server.
+    run = enable_ki_protection(_run)
     home, loop = EventLoop(), asyncio.new_event_loop()
     async with create_task_group() as requests:
 
@@ -32,7 +36,7 @@ async def serve_in_thread(serve: Callable[[ASGIApp], Coroutine[Any, Any, None]],
             done: Future[bool] = Future()
             done.set_running_or_notify_cancel()  # from now on, only the app can end it
             calls = partial(_call, loop, home, receive), partial(_call, loop, home, send)
-            home.post(partial(requests.start_soon, _run, partial(app, scope, *calls), done))
+            home.post(partial(requests.start_soon, run, partial(app, scope, *calls), done))
             if not await asyncio.wrap_future(done):
                 while (await receive())["type"] != "http.disconnect":
                     """Wait for the server to close its connections: an earlier return would be an error to it."""

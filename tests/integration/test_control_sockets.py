@@ -392,6 +392,9 @@ async def test_an_error_while_answering_is_logged_and_answered(
     async with living(middleware):
         path = directory / f"shop.{os.getpid()}.sock"
         with monkeypatch.context() as patched:
+            log = logging.getLogger("uvicorn.error")
+            patched.setattr(log, "disabled", False)  # the set-up of a framework in another test may have disabled it
+            patched.setattr(log, "handlers", [caplog.handler])
 
             async def broken(*_: object) -> None:
                 raise LookupError("boom")
