@@ -392,8 +392,10 @@ async def test_an_error_while_answering_is_logged_and_answered(
     async with living(middleware):
         path = directory / f"shop.{os.getpid()}.sock"
         with monkeypatch.context() as patched:
+            # Other tests in this process may have set up uvicorn's and their frameworks' logging.
             log = logging.getLogger("uvicorn.error")
-            patched.setattr(log, "disabled", False)  # the set-up of a framework in another test may have disabled it
+            caplog.set_level(logging.ERROR, log.name)
+            patched.setattr(log, "disabled", False)
             patched.setattr(log, "handlers", [caplog.handler])
 
             async def broken(*_: object) -> None:
