@@ -69,7 +69,7 @@ async def quiet(load: Load) -> None:
 
 
 async def test_the_budget_holds_while_workers_and_the_allocator_are_killed(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as (_, backend, load):
+    async with fleet(tmp_path) as (server, backend, load):
         await until(lambda: load.statuses[200] > 300 and backend.in_flight == SEATS)
         assert len(members_of(tmp_path)) == 4
         for is_allocator in (True, False):
@@ -81,7 +81,8 @@ async def test_the_budget_holds_while_workers_and_the_allocator_are_killed(tmp_p
             await until(lambda: len(members_of(tmp_path) - {victim}) == 4)  # noqa: B023 - uvicorn starts another one
             assert load.broken - broken <= 30
         assert backend.most == SEATS
-        assert load.statuses.keys() == {200}
+        # A worker that uvicorn ends or restarts meanwhile may refuse as many as a killed one breaks.
+        assert load.statuses.total() - load.statuses[200] <= 30, f"{load.statuses} {server.output()}"
 
 
 async def test_a_stopped_worker_loses_its_seats_and_returns(tmp_path: Path) -> None:
