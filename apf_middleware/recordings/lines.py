@@ -1,18 +1,19 @@
 """Recorded requests as lines of JSON. Fields that have their usual value are left out."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from apf_middleware.recordings.request import OUTCOMES, RecordedRequest
 
 __all__ = ["UnreadableLineError", "nanoseconds_of", "parse_fields", "read_fields", "request_line"]
 
 _SECOND: Final = 10**9
+_LATEST_S: Final = 1e12
 _LONGEST_S: Final = 1e7
 _MOST_SEATS: Final = 1_000_000
+_MOST_WEIGHT: Final = 1e9
 _TIMES: Final = {
     "duration": "duration_ns",
     "linger": "linger_ns",
@@ -73,28 +74,26 @@ def read_fields(line: str) -> dict[str, Any]:
 
 
 def parse_fields(fields: Mapping[str, Any]) -> RecordedRequest:
-    """Return the request with these fields; raise UnreadableLineError if one has a wrong value."""
-    groups = _valid(fields, "groups", [], lambda one: isinstance(one, list) and _are_texts(one), "be a list of names")
-    headers = _valid(
-        fields, "headers", {}, lambda one: isinstance(one, dict) and _are_texts(one.values()), "be names and values"
-    )
-    found: dict[str, Any] = {attribute: _duration(fields, name) for name, attribute in _TIMES.items()}
-    found["linger_ns"] = found["linger_ns"] or 0
-    found |= {attribute: _text(fields, name) for name, attribute in _TEXTS.items()}
-    found |= {attribute: _number(fields, name) for name, attribute in _NUMBERS.items()}
-    for name, attribute in _FLAGS.items():
-        found[attribute] = _valid(fields, name, False, lambda one: isinstance(one, bool), "be true or false")  # noqa: FBT003
-    if found["outcome"] not in OUTCOMES:
-        found["outcome"] = ""  # a log's own word
-    return RecordedRequest(
-        time_ns=_time_of(fields.get("time")),
-        groups=tuple(groups),
-        method=_text(fields, "method", "GET"),
-        path=_valid(fields, "path", "/", lambda one: isinstance(one, str) and one[:1] == "/", "begin with a slash"),
-        headers={name.lower(): value for name, value in headers.items()},
-        weight=_valid(fields, "weight", 1, lambda one: _is_number(one) and 0 < one < 1e9, "be a number above 0"),
-        **found,
-    )
+    """Return the request with these fields; raise UnreadableLineError if one has a wrong value.
+
+    Unknown fields are ignored, and null is the usual value.
+    """
+    found: dict[str, Any] = {"duration_ns": None}
+    for name, value in fields.items():
+        reader = _READERS.get(name)
+        if reader is None or value is None:
+            continue
+        try:
+            found[reader.attribute] = reader.read(value)
+        except ValueError:
+            raise _wrong_value(name, value, reader.rule) from None
+    if "time_ns" not in found:
+        raise _wrong_value("time", None, _READERS["time"].rule)
+    return RecordedRequest(**found)
+
+
+def _wrong_value(name: str, value: object, rule: str) -> UnreadableLineError:
+    return UnreadableLineError(f"{name} is {value!r}, but it must {rule}")
 
 
 def nanoseconds_of(time: datetime) -> int:
@@ -102,45 +101,93 @@ def nanoseconds_of(time: datetime) -> int:
     return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1e6) * 1000
 
 
-def _valid(fields: Mapping[str, Any], name: str, default: Any, test: Callable[[Any], bool], rule: str) -> Any:  # noqa: ANN401 - JSON
-    """Return the value of a field, or ``default`` if it is absent or null."""
-    value = fields.get(name)
-    if value is None:
-        return default
-    if test(value):
-        return value
-    raise UnreadableLineError(f"{name} is {value!r}, but it must {rule}")
+def _read_time(value: object) -> int:
+    if isinstance(value, str):
+        return nanoseconds_of(datetime.fromisoformat(value))
+    return _scaled(value, -_LATEST_S, _LATEST_S)
 
 
-def _text(fields: Mapping[str, Any], name: str, default: str = "") -> str:
-    text: str = _valid(fields, name, default, lambda one: isinstance(one, str), "be text")
-    return text
+def _read_duration(value: object) -> int:
+    return _scaled(value, 0, _LONGEST_S)
 
 
-def _number(fields: Mapping[str, Any], name: str) -> int:
-    number: int = _valid(fields, name, 0, lambda one: type(one) is int and 0 <= one < _MOST_SEATS, "be a whole number")
-    return number
+def _scaled(seconds: object, least: float, below: float) -> int:
+    """Return a number of seconds in nanoseconds."""
+    if not _is_number(seconds) or not least <= seconds < below:
+        raise ValueError
+    return round(seconds * _SECOND)
 
 
-def _duration(fields: Mapping[str, Any], name: str) -> int | None:
-    seconds = _valid(
-        fields, name, None, lambda one: _is_number(one) and 0 <= one < _LONGEST_S, "be a number of seconds"
-    )
-    return None if seconds is None else round(seconds * _SECOND)
+def _read_text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError  # noqa: TRY004 - the caller turns it into an UnreadableLineError
+    return value
+
+
+def _read_path(value: object) -> str:
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise ValueError
+    return value
+
+
+def _read_outcome(value: object) -> str:
+    text = _read_text(value)
+    return text if text in OUTCOMES else ""  # a log's own word
+
+
+def _read_count(value: object) -> int:
+    if type(value) is not int or not 0 <= value < _MOST_SEATS:
+        raise ValueError
+    return value
+
+
+def _read_flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError  # noqa: TRY004 - as in `_read_text`
+    return value
+
+
+def _read_groups(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError  # noqa: TRY004 - as in `_read_text`
+    return tuple(map(_read_text, value))
+
+
+def _read_headers(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ValueError  # noqa: TRY004 - as in `_read_text`
+    return {name.lower(): _read_text(text) for name, text in value.items()}
+
+
+def _read_weight(value: object) -> float:
+    if not _is_number(value) or not 0 < value < _MOST_WEIGHT:
+        raise ValueError
+    return value
 
 
 def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _are_texts(values: Iterable[object]) -> bool:
-    return all(isinstance(one, str) for one in values)
+class _Reader(NamedTuple):
+    """Reads one field: ``read`` raises ValueError for a value that breaks the ``rule``."""
+
+    attribute: str
+    read: Callable[[object], object]
+    rule: str
 
 
-def _time_of(value: object) -> int:
-    if _is_number(value) and abs(value) < 1e12:
-        return round(value * _SECOND)
-    if isinstance(value, str):
-        with suppress(ValueError):
-            return nanoseconds_of(datetime.fromisoformat(value))
-    raise UnreadableLineError(f"time is {value!r}, but it must be seconds or ISO 8601")
+_READERS: Final[Mapping[str, _Reader]] = {
+    "time": _Reader("time_ns", _read_time, "be seconds or ISO 8601"),
+    **{name: _Reader(attribute, _read_duration, "be a number of seconds") for name, attribute in _TIMES.items()},
+    **{name: _Reader(attribute, _read_text, "be text") for name, attribute in _TEXTS.items()},
+    **{name: _Reader(attribute, _read_count, "be a whole number") for name, attribute in _NUMBERS.items()},
+    **{name: _Reader(attribute, _read_flag, "be true or false") for name, attribute in _FLAGS.items()},
+    "method": _Reader("method", _read_text, "be text"),
+    "path": _Reader("path", _read_path, "begin with a slash"),
+    "outcome": _Reader("outcome", _read_outcome, "be text"),
+    "groups": _Reader("groups", _read_groups, "be a list of names"),
+    "headers": _Reader("headers", _read_headers, "be names and values"),
+    "weight": _Reader("weight", _read_weight, "be a number above 0"),
+}
+"""By the names of the fields, how they are read."""

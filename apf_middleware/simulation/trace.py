@@ -184,7 +184,9 @@ def _first(held: list[tuple[int, int, RecordedRequest]], last: int) -> tuple[int
     """Return the earliest row that is held; if it is earlier than the last one, it gets the time of that row."""
     time, _, row = heappop(held)
     time = max(time, last)
-    return time, replace(row, time_ns=time, is_whole_second=False)
+    if time != row.time_ns or row.is_whole_second:
+        row = replace(row, time_ns=time, is_whole_second=False)
+    return time, row
 
 
 def _parse(line: str) -> RecordedRequest | Header | Footer:
