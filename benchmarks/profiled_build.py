@@ -30,6 +30,7 @@ WORKLOADS: Final = (
     ),
     "core --exact --queues 64 --crowds 1000 --repetitions 2 --requests 5000",
     "core --sharing --queues 64 --repetitions 2 --requests 5000",
+    "simulate --requests 20000",
 )
 """The benchmarks that the instrumented build runs, with their arguments: some seconds of what a server does."""
 

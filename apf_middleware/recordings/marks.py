@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.recordings.lines import UnreadableLineError, nanoseconds_of, parse_fields, read_fields
 from apf_middleware.recordings.request import RecordedRequest
@@ -29,7 +30,7 @@ EndReason = Literal["time", "stopped", "shutdown", "interrupted", "incomplete"]
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class Header(Value):
     """The first line: ``start`` is the time of the clock in ISO 8601 from which the times of requests count.
 
     ``configuration`` is the digest of the configuration in force, ``mode`` the mode of the server. ``sample`` is the
@@ -60,7 +61,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Footer:
+class Footer(Value):
     """The last line: the numbers of ``rows``, and of those that were ``lost`` because the client was too slow.
 
     ``is_settled`` is whether configuration and mode have been the same for the whole time.

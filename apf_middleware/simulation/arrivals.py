@@ -20,6 +20,7 @@ from apf_middleware.config.scenario import (
     SteadyArrivals,
     Tenant,
 )
+from apf_middleware.copying import Value
 from apf_middleware.runtime.event_queue import EventQueue
 from apf_middleware.simulation.destinations import RequestTemplate, identity_of
 from apf_middleware.simulation.requests import ClientGroup, SimulatedClient
@@ -76,7 +77,7 @@ def draw_seats(tenant: Tenant, dice: Random) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class Arrivals(Value):
     """Makes the requests of clients: schedules them in ``events`` and calls ``submit`` for each."""
 
     events: EventQueue

@@ -12,6 +12,7 @@ from apf_middleware.config import Configuration
 from apf_middleware.config.build import derive_classifier, derive_criticality, derive_resolver, derive_work
 from apf_middleware.config.estimation import Sources
 from apf_middleware.config.objects import headroom_gate_name
+from apf_middleware.copying import Value
 from apf_middleware.estimation import Choice, Estimate, route_key
 from apf_middleware.estimation.base import cut, plain_work
 from apf_middleware.exceptions import InvalidValueError
@@ -43,7 +44,7 @@ class RecordedPlace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RequestTemplate:
+class RequestTemplate(Value):
     """A request as a client sends it; header names are in lower case. Compared by identity, so a fast key.
 
     A recorded request may have a ``place``, which then isn't found by the rules; ``worker`` is the number of the

@@ -22,6 +22,7 @@ from typing import Final
 
 from apf_middleware.config import Configuration, Level
 from apf_middleware.config.lint import rounds_beyond
+from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import LevelShares, collision_probabilities
 from apf_middleware.fairqueuing.sharing.proportion import divide
@@ -41,7 +42,7 @@ _SHARES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Objective:
+class Objective(Value):
     """The objective for each level: limits for its latencies and its rejections.
 
     A ``quantile`` of its latencies (like ``p99``) is at most ``limit_ms``, and at most the part ``rejected`` of its
@@ -63,7 +64,7 @@ class Objective:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Value):
     """One simulation: what was tried, and the quantile of the level with the worst result.
 
     ``used`` is the part of the seats that was in use on average. ``meets`` says whether all levels meet the objective.
@@ -81,7 +82,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Recommendation:
+class Recommendation(Value):
     """The proposed configuration, the reasons for it, and the results before and after.
 
     If it doesn't meet the objective, ``comes_close`` says whether only the durations of requests prevent this.

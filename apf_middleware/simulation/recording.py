@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from apf_middleware.config.scenario import Tenant
+from apf_middleware.copying import Value
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.fairqueuing.ticket import BEFORE_SEATS
 from apf_middleware.simulation.arrivals import Arrivals, draw_seats
@@ -32,7 +33,7 @@ _LISTED: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Value):
     """A trace, its survey, and the property by which its requests are listed."""
 
     trace: RequestTrace
@@ -109,7 +110,7 @@ class RecordedClients:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedArrivals:
+class RecordedArrivals(Value):
     """Makes a request for each row, one scheduled at a time.
 
     ``tenant`` supplies what the rows don't contain. Without one, requests without a duration get one of ``durations``.

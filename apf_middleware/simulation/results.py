@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from apf_middleware.copying import Value
+
 __all__ = ["QUANTILES", "FleetResult", "LevelResult", "MemberResult", "Result", "TenantResult", "Window"]
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
@@ -11,7 +13,7 @@ QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
 
 @dataclass(frozen=True, slots=True)
-class TenantResult:
+class TenantResult(Value):
     """The results of a tenant. Latencies are in milliseconds, from the moment when a request was due to its response.
 
     ``requests`` counts requests, each with all its tries: ``served`` ones got a response in time for the client to see
@@ -46,7 +48,7 @@ class TenantResult:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelResult:
+class LevelResult(Value):
     """The results of a level, summed over all servers: its average, largest and nominal seats.
 
     For the tries that count: the numbers dispatched, and rejected or given up while they waited, and the quantiles of
@@ -66,7 +68,7 @@ class LevelResult:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberResult:
+class MemberResult(Value):
     """The results of one member of a fleet: its average seats, and as in `LevelResult` its tries that count."""
 
     number: int
@@ -78,7 +80,7 @@ class MemberResult:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetResult:
+class FleetResult(Value):
     """The results of processes in front of one backend, which may together use the seats of their ``budget``.
 
     ``most_in_use`` is the largest number of seats in use at one moment, and ``excess_seat_s`` what was used beyond the
@@ -95,7 +97,7 @@ class FleetResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class Window(Value):
     """One part of the time, by tenant and by level, in the order in which a result lists them.
 
     ``turned_away`` counts tries that were rejected or timed out. ``fairness`` covers all the time so far, from the
@@ -114,7 +116,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Result(Value):
     """The result of one simulation. ``fairness`` is Jain's index of the parts that clients got of their fair shares.
 
     ``goodput`` is the part of the backend's capacity that went into responses for which a client still waited,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from apf_middleware.copying import Value
 from apf_middleware.simulation.results import Result
 
 __all__ = ["LayoutRow", "compare_layouts", "largest_deviation"]
@@ -12,7 +13,7 @@ _LEAST_SEATS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class LayoutRow:
+class LayoutRow(Value):
     """One layout of the same scenario.
 
     ``goodput`` is as in `Result`, ``most_in_use`` as in `FleetResult`. The waits are those of the level where they are
