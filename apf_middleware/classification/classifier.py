@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from apf_middleware.bounded_cache import BoundedCache
-from apf_middleware.classification.decision_keys import compile_keys, facts_of, looks_at_uid
+from apf_middleware.classification.decision_keys import DecisionKeys
 from apf_middleware.classification.digest import Identity, RequestDigest
 from apf_middleware.classification.distinguisher import compile_distinguisher, depends_only_on_identity_and_resource
 from apf_middleware.classification.matching import NO_RESOURCE, SERVICE_ACCOUNT, why_not
@@ -253,12 +253,10 @@ class Classifier:
         "_flows",
         "_hash_flow",
         "_index",
+        "_keys",
         "_masters_fallback",
         "_outcomes",
-        "_plain_key",
         "_plans",
-        "_resource_key",
-        "_with_uid",
         "schemas",
     )
 
@@ -288,9 +286,7 @@ class Classifier:
         self._fallback = _Outcome(fallback, flowless=fallback.level in flowless)
         masters = masters_fallback or fallback
         self._masters_fallback = _Outcome(masters, flowless=masters.level in flowless)
-        facts = facts_of(self.schemas)
-        self._with_uid = looks_at_uid(facts)
-        self._plain_key, self._resource_key = compile_keys(facts)
+        self._keys = DecisionKeys(self.schemas)
         self._decisions: BoundedCache[tuple[object, ...], Classification | _Outcome] = BoundedCache(remembered)
         self._plans: BoundedCache[tuple[object, ...], _Plan] = BoundedCache(remembered)
         self._flows: BoundedCache[tuple[_Outcome, str], Classification] = BoundedCache(remembered)
@@ -300,11 +296,12 @@ class Classifier:
 
     def classify(self, digest: RequestDigest) -> Classification:
         """Return the schema, level and flow of this request."""
-        key = (self._plain_key if digest.resource is None else self._resource_key)(digest)
-        found = self._decisions.young.get(key)  # faster than `get`, which `_decide` calls for the older generation
-        if found.__class__ is Classification:  # for an outcome, the flow must still be computed
-            return found
-        return self._decide(digest, key, found)
+        key = self._keys.of(digest)
+        found = self._decisions.get(key)
+        if found is None:
+            return self._decide(digest, key)
+        # For an outcome, the flow must still be computed.
+        return self._classification(found, digest) if isinstance(found, _Outcome) else found
 
     def decide(self, digest: RequestDigest) -> Classification:
         """Classify without the cache of decisions, for callers that cache the result themselves."""
@@ -320,28 +317,23 @@ class Classifier:
             passed_over.append((schema.name, reason))
         return Explanation(self.classify(digest), tuple(passed_over), len(passed_over) == len(self.schemas))
 
-    def _decide(
-        self, digest: RequestDigest, key: tuple[object, ...], found: Classification | _Outcome | None
-    ) -> Classification:
-        """Classify a request without a cached decision; ``found`` is the cached outcome, if there is one."""
-        if found is None:
-            found = self._decisions.get(key)
-        if isinstance(found, Classification):
-            return found
-        if found is not None:
-            return self._classification(found, digest)
+    def _decide(self, digest: RequestDigest, key: tuple[object, ...]) -> Classification:
+        """Classify a request without a cached decision, and cache the decision."""
         plan, short = self._plan(digest.identity)
         outcome = self._outcome(plan, digest)
         classification = self._classification(outcome, digest)
-        # The first two parts of the key are name and groups, which aren't too long if the plan is ``short``.
-        if short and sum(map(len, key[2:])) <= LONGEST_KEY:  # type: ignore[arg-type]  # all have lengths
+        if short and _length(key) <= LONGEST_KEY:
             self._decisions.put(key, classification if outcome.settled else outcome)
         return classification
 
     def _plan(self, identity: Identity) -> tuple[_Plan, bool]:
         """Return the plan for an identity, and whether it is short enough to be cached."""
         # If no rule reads UIDs, identities that differ only in the UID share a plan.
-        key = (identity.name, identity.groups, identity.uid) if self._with_uid else (identity.name, identity.groups)
+        key = (
+            (identity.name, identity.groups, identity.uid)
+            if self._keys.include_uid
+            else (identity.name, identity.groups)
+        )
         plan = self._plans.get(key)
         if plan is not None:
             return plan, True
@@ -374,6 +366,14 @@ class Classifier:
             if own is not None and own != found.weight:
                 return Classification(found.schema, found.level, found.flow, found.entropy, own)
         return found
+
+
+def _length(key: tuple[object, ...]) -> int:
+    """Return the length of the facts in a key, without name and groups, which aren't too long if the plan is cached."""
+    length = 0
+    for place in range(2, len(key)):
+        length += len(key[place])  # type: ignore[arg-type]  # all have lengths
+    return length
 
 
 def _in_order(schemas: Iterable[FlowSchema]) -> tuple[FlowSchema, ...]:

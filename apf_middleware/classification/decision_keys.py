@@ -13,9 +13,9 @@ from apf_middleware.classification.digest import RequestDigest
 from apf_middleware.classification.rules import Conjunction, Field, HttpRule
 from apf_middleware.classification.schema import FlowSchema
 
-__all__ = ["compile_keys", "facts_of", "looks_at_uid"]
+__all__ = ["DecisionKeys"]
 
-Key = Callable[[RequestDigest], tuple[object, ...]]
+Key = tuple[object, ...]
 Fact = tuple[str, str]
 """A kind of fact and its name: an attribute of the digest, a header or a query parameter."""
 
@@ -31,7 +31,56 @@ _OF_FIELDS: dict[Field, Fact] = {
 }
 
 
-def facts_of(schemas: Iterable[FlowSchema]) -> frozenset[Fact]:
+class DecisionKeys:
+    """Compute the keys of requests, for the rules of ``schemas``.
+
+    Name and groups come first, and all parts have a length. A key with a resource never equals one without, because it
+    has more parts: four of the resource, but not always the path. ``include_uid`` is True if two identities can differ
+    by their UID alone.
+    """
+
+    __slots__ = ("_more", "_more_about_resource", "include_uid")
+
+    def __init__(self, schemas: Iterable[FlowSchema]) -> None:
+        facts = _facts_of(schemas)
+        self.include_uid: bool = _UID in facts
+        attributes = {name for kind, name in facts if kind == "attribute"}
+        headers = sorted(name for kind, name in facts if kind == "header")
+        queries = sorted(name for kind, name in facts if kind == "query")
+        plain = sorted(name for name in attributes if name != "path" and not name.startswith("resource."))
+        self._more = _values(plain, headers, queries)
+        self._more_about_resource = _values(sorted(attributes), headers, queries)
+
+    def of(self, digest: RequestDigest) -> Key:
+        """Return the key of a request."""
+        caller, about = digest.identity, digest.resource
+        if about is None:
+            key: Key = (caller.name, caller.groups, digest.verb, digest.path)
+            more = self._more
+        else:
+            resource = about.api_group, about.resource, about.subresource, about.namespace
+            key = (caller.name, caller.groups, digest.verb, *resource)
+            more = self._more_about_resource
+        return key if more is None else key + more(digest)
+
+
+def _values(attributes: list[str], headers: list[str], queries: list[str]) -> Callable[[RequestDigest], Key] | None:
+    """Return a function that returns these facts of a request; None if there are none."""
+    if not attributes and not headers and not queries:
+        return None
+    getters = [attrgetter(name) for name in attributes]
+
+    def values(digest: RequestDigest) -> Key:
+        return (
+            *[getter(digest) for getter in getters],
+            *[digest.headers.get(name, _ABSENT) for name in headers],
+            *[digest.query.get(name, _ABSENT) for name in queries],
+        )
+
+    return values
+
+
+def _facts_of(schemas: Iterable[FlowSchema]) -> frozenset[Fact]:
     """Return the facts that the rules read in addition to those that each key contains."""
     facts: set[Fact] = set()
     for schema in schemas:
@@ -43,11 +92,6 @@ def facts_of(schemas: Iterable[FlowSchema]) -> frozenset[Fact]:
     return frozenset(facts)
 
 
-def looks_at_uid(facts: frozenset[Fact]) -> bool:
-    """Return whether the rules read UIDs, so that two identities can differ by their UID alone."""
-    return _UID in facts
-
-
 def _of_http_rule(rule: HttpRule) -> set[Fact]:
     facts = {("header", match.name.lower()) for match in rule.headers}
     facts |= {("query", match.name) for match in rule.query}
@@ -56,36 +100,3 @@ def _of_http_rule(rule: HttpRule) -> set[Fact]:
         if asked:
             facts.add(("attribute", name))
     return facts
-
-
-def compile_keys(facts: frozenset[Fact]) -> tuple[Key, Key]:
-    """Return the functions from a digest to its cache key, without a resource and with one.
-
-    Name and groups come first, and all parts have a length. A key with a resource never equals one without, because it
-    has more parts: four of the resource, but not always the path.
-    """
-    caller = ("identity.name", "identity.groups")
-    attributes = {name for kind, name in facts if kind == "attribute"}
-    plain = {name for name in attributes if not name.startswith("resource.")} | {"verb", "path"}
-    about = attributes | {"verb", "resource.api_group", "resource.resource", "resource.subresource"}
-    about |= {"resource.namespace"}
-    headers = sorted(name for kind, name in facts if kind == "header")
-    queries = sorted(name for kind, name in facts if kind == "query")
-    return (
-        _with_values(attrgetter(*caller, *sorted(plain)), headers, queries),
-        _with_values(attrgetter(*caller, *sorted(about)), headers, queries),
-    )
-
-
-def _with_values(attributes: Key, headers: list[str], queries: list[str]) -> Key:
-    if not headers and not queries:
-        return attributes
-
-    def key(digest: RequestDigest) -> tuple[object, ...]:
-        return (
-            *attributes(digest),
-            *[digest.headers.get(name, _ABSENT) for name in headers],
-            *[digest.query.get(name, _ABSENT) for name in queries],
-        )
-
-    return key
