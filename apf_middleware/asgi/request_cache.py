@@ -87,6 +87,8 @@ class CacheKeys:
 
     def of_request(self, scope: Scope) -> Key:
         """Return the key of a request; raise KeyError or TypeError if the server left out a part of the scope."""
+        if not isinstance(scope, dict):
+            raise TypeError("the specification says that a scope is a dict, on which the compiled build works faster")
         method, client, root = scope["method"], scope["client"], scope.get("root_path")
         key: Key = (method, scope["path"], client[0] if client else None)
         wanted = self._by_method.get(method)
@@ -94,9 +96,9 @@ class CacheKeys:
             wanted = self._headers_for(method)
         if wanted:
             headers = scope.get("headers")
-            if headers.__class__ is not list:
+            if not isinstance(headers, list):
                 headers = headers_of(scope)
-            key += tuple([pair if pair.__class__ is tuple else tuple(pair) for pair in headers if pair[0] in wanted])
+            key += tuple([pair if isinstance(pair, tuple) else tuple(pair) for pair in headers if pair[0] in wanted])
         if root:
             key += (root,)
         if self._query:
@@ -162,7 +164,8 @@ class RequestCache(BoundedCache[Key, V]):
             return None
         try:
             method = scope["method"]
-            if method in self._plain_methods and self._user not in scope and not scope.get("root_path"):
+            is_plain = method in self._plain_methods and not (self._user and self._user in scope)
+            if is_plain and not scope.get("root_path"):
                 client = scope["client"]
                 return self.young.get((method, scope["path"], client[0] if client else None))
             return self.young.get(self._keys.of_request(scope))

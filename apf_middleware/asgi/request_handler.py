@@ -75,7 +75,7 @@ class RequestHandler:
             return
         arrived = now = (service := self._service).now()
         body: RequestBody | None = None
-        resolved = service.resolver.recall(scope)
+        resolved = service.resolver.cache.recall(scope)
         if resolved is None or resolved.awaits_body or resolved.until <= now or service.due <= now:
             if (found := await self._receive(scope, receive, send, now, resolved)) is None:
                 return
@@ -318,7 +318,8 @@ class HttpReply:
         admission = self._admission
         # The specification says dict, on which the compiled build works faster than on other mappings.
         event = message if isinstance(message, dict) else dict(message)
-        if event["type"] != "http.response.start":
+        kind: str = event["type"]
+        if kind != "http.response.start":
             if event.get("more_body") or len(event.get("body", b"")) > _SENT_AT_ONCE:
                 writes = admission.destination.runtime.streams.writes
                 if writes is not None:
@@ -326,8 +327,9 @@ class HttpReply:
             return self._send(event)
         if admission.destination.gates:  # some leases may be needed only until now
             admission.destination.controller.release_leases(admission, early=True)
-        if event["status"] >= 500:
-            admission.fail(event["status"])
+        status: int = event["status"]
+        if status >= 500:
+            admission.fail(status)
         headers = event.get("headers", ())
         if not isinstance(headers, _SEQUENCES):  # an app may pass an iterator, which can only be read once
             headers = [*headers]

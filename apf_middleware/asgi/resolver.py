@@ -252,10 +252,10 @@ class RequestResolver:
             configuration, chain, None if before is None else before.criticality
         )
         self.keys: CacheKeys = CacheKeys(configuration, chain, self._costs.dependence)
-        self._cache: RequestCache[ResolvedRequest] = RequestCache(self.keys)
+        # public: on the hot path, the caller looks here before it calls `resolve`
+        self.cache: RequestCache[ResolvedRequest] = RequestCache(self.keys)
         # Not recalled: a gate may be missing, so these requests take the longer way.
         self._gated: BoundedCache[Key, ResolvedRequest] = BoundedCache(REMEMBERED)
-        self.recall: Callable[[Scope], ResolvedRequest | None] = self._cache.recall
         self._callers: BoundedCache[Key, _Caller] = BoundedCache(REMEMBERED)
         self.refused: Counter[str] = Counter() if before is None else before.refused
         self.successor: RequestResolver | None = None
@@ -264,12 +264,12 @@ class RequestResolver:
         self._refreshes = 0
 
     async def resolve(self, scope: Scope, now: int, messages: Receive | RequestBody) -> ResolveResult:
-        """Resolve a request that `recall` didn't find, and cache the result if it may be cached.
+        """Resolve a request that isn't in the `cache`, and cache the result if it may be cached.
 
         ``messages`` is the server's ``receive``, or the body if a part of it was received before.
         """
         key = self._key(scope)
-        known = None if key is None else self._cache.get(key)
+        known = None if key is None else self.cache.get(key)
         if known is None and key is not None and self._gating is not None:
             known = self._gated.get(key)
         if known is not None and known.until > now:
@@ -292,9 +292,9 @@ class RequestResolver:
         classification = self._place(scope, digest, remembers=key is not None)
         if not isinstance(classification, Classification):
             return classification
-        usual = self._costs.usual
-        body_of = partial(RequestBody.of, self._controller.bodies, messages)
-        choice, estimate, body = usual or await self._costs.find(digest, classification, scope, body_of)
+        choice, estimate, body = self._costs.usual or await self._costs.find(
+            digest, classification, scope, partial(RequestBody.of, self._controller.bodies, messages)
+        )
         messages = messages if body is None else body
         if self.successor is not None:  # reloaded while the body was received or the estimate was awaited
             return _with_body(await self.successor.resolve(scope, now, messages), body)
@@ -303,7 +303,7 @@ class RequestResolver:
         # A result is for one request only if the estimate depends on more than the key contains, such as the body.
         is_for_one = not (choice is None or choice.dependence.is_steady)
         if key is not None and not is_for_one and refreshes == self._refreshes:
-            (self._gated if resolved.gates else self._cache).put(key, resolved)
+            (self._gated if resolved.gates else self.cache).put(key, resolved)
         return resolved
 
     def _place(
@@ -416,10 +416,10 @@ class RequestResolver:
         if self._chain.refresh():
             self._refreshes += 1
             # cached requests contain the identities of their callers
-            self._cache.clear()
+            self.cache.clear()
             self._gated.clear()
             self._callers.clear()
 
     def __repr__(self) -> str:
-        cached = len(self._cache) + len(self._gated)
+        cached = len(self.cache) + len(self._gated)
         return f"<RequestResolver: {cached} requests and {len(self._callers)} callers cached>"

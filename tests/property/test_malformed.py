@@ -136,6 +136,6 @@ def test_the_request_cache_is_bounded() -> None:
         check(middleware, http_scope(f"/{number}"))
     check(middleware, http_scope("/" + "x" * 100_000))
 
-    assert len(middleware.service.resolver._cache) <= 8192
-    longest = max(len(str(key[1])) for key in middleware.service.resolver._cache.young)
+    assert len(middleware.service.resolver.cache) <= 8192
+    longest = max(len(str(key[1])) for key in middleware.service.resolver.cache.young)
     assert longest < 4096
