@@ -27,7 +27,7 @@ from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.alarm import Alarm
-from apf_middleware.runtime.queues import NamedQueues
+from apf_middleware.runtime.named_queues import NamedQueues
 from benchmarks.measure import print_json, print_table
 
 __all__ = ["MODES", "SERVICES", "main", "measure", "rows"]

@@ -18,7 +18,7 @@ from apf_middleware.exceptions import APFError, InvalidValueError
 from apf_middleware.mode import MODES, Mode
 from apf_middleware.runtime import Controller
 from apf_middleware.runtime.log import log_event
-from apf_middleware.runtime.queues import NamedQueues
+from apf_middleware.runtime.named_queues import NamedQueues
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.fleet import Fleet

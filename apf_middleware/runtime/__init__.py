@@ -7,8 +7,9 @@ from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.incoming_bodies import IncomingBodies, IncomingBody
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.log import RejectionLog, log_event
+from apf_middleware.runtime.named_queues import NamedQueues
 from apf_middleware.runtime.open_streams import OpenStreams
-from apf_middleware.runtime.queues import NamedQueues, QueueAction, QueueNaming, QueueState, UnknownQueue
+from apf_middleware.runtime.queues import QueueAction, QueueNaming, QueueState, UnknownQueue
 from apf_middleware.runtime.reading import read_server
 from apf_middleware.runtime.retry_after import DrainMeter, expected_wait_s, jittered_s, retry_after_s
 from apf_middleware.runtime.revocation import Revocation

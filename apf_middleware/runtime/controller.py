@@ -25,7 +25,7 @@ from apf_middleware.runtime.admission import Admission, Destination
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.backlog import Backlog
 from apf_middleware.runtime.configured_gates import adopt_gates, require_gates
-from apf_middleware.runtime.fleet.duration_sampler import DurationSampler
+from apf_middleware.runtime.duration_sampler import DurationSampler
 from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.headroom_gates import adopt_headroom
 from apf_middleware.runtime.incoming_bodies import IncomingBodies

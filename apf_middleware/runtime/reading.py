@@ -20,7 +20,7 @@ from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.controller import Controller
 from apf_middleware.runtime.late_arrivals import OUTCOMES
 from apf_middleware.runtime.level import LevelRuntime
-from apf_middleware.runtime.queues import NamedQueues
+from apf_middleware.runtime.named_queues import NamedQueues
 
 if TYPE_CHECKING:
     from apf_middleware.metrics.reading import AdaptiveReading, EventLoopReading, FleetReading, Kind

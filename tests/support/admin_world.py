@@ -23,7 +23,7 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work
 from apf_middleware.mode import Mode
 from apf_middleware.runtime import Admission, Controller, Destination
-from apf_middleware.runtime.queues import NamedQueues
+from apf_middleware.runtime.named_queues import NamedQueues
 from apf_middleware.runtime.running_requests import RunningRequests
 from tests.support.asgi_exchange import http_scope
 

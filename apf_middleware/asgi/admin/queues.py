@@ -1,4 +1,4 @@
-"""Named queues: requests are checked here, and carried out by `runtime.queues.named_queues.NamedQueues`.
+"""Named queues: requests are checked here, and carried out by `runtime.named_queues.NamedQueues`.
 
 A change is made in one worker only, and is lost when that worker ends. To change all workers, ask each of them, as the
 command line does; to keep a change, write it into the files.

@@ -18,7 +18,7 @@ from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 from apf_middleware.fleet.flow_labels import FlowLabels
 from apf_middleware.fleet.membership import UNKNOWN_CONFIGURATION, MemberConfiguration, Membership
 from apf_middleware.fleet.messages import Grant, Report
-from apf_middleware.runtime.fleet.duration_sampler import DurationSampler
+from apf_middleware.runtime.duration_sampler import DurationSampler
 from apf_middleware.runtime.fleet.usage import UsageReader
 from apf_middleware.runtime.log import log_event
 from apf_middleware.snapshots import FleetMemberSnapshot

@@ -1,10 +1,9 @@
-"""Named queues of a live server: their status, and how they are operated while requests come and go.
+"""The parts of named queues: states, status, changes that a reload keeps, and the names that requests may give.
 
-A named queue *is* a priority level. `NamedQueues` is the interface for the command line, the admin and programs.
+A named queue *is* a priority level. `runtime.named_queues.NamedQueues` operates it.
 """
 
 from apf_middleware.runtime.queues.live import Drift, LiveChanges
-from apf_middleware.runtime.queues.named_queues import NamedQueues
 from apf_middleware.runtime.queues.naming import QueueNaming, UnknownQueue
 from apf_middleware.runtime.queues.states import QueueAction
 from apf_middleware.snapshots import QueueState
@@ -12,7 +11,6 @@ from apf_middleware.snapshots import QueueState
 __all__ = [
     "Drift",
     "LiveChanges",
-    "NamedQueues",
     "QueueAction",
     "QueueNaming",
     "QueueState",

@@ -10,7 +10,7 @@ from apf_middleware.fleet.messages import Grant, LevelPart
 from apf_middleware.runtime.fleet.member import FleetMember
 
 if TYPE_CHECKING:
-    from apf_middleware.runtime.fleet.duration_sampler import DurationSampler
+    from apf_middleware.runtime.duration_sampler import DurationSampler
 
 MS = 10**6
 SECOND = 10**9

@@ -15,7 +15,7 @@ from apf_middleware.runtime.fleet.participant import Participant
 from apf_middleware.runtime.fleet.timing import FleetTiming
 
 if TYPE_CHECKING:
-    from apf_middleware.runtime.fleet.duration_sampler import DurationSampler
+    from apf_middleware.runtime.duration_sampler import DurationSampler
 
 MS = 10**6
 SECOND = 10**9

@@ -7,7 +7,7 @@ from apf_middleware.fairqueuing import Work
 from apf_middleware.gates import Gates
 from apf_middleware.runtime import Admission, Controller, Revocation
 from apf_middleware.runtime.alarm import Alarm
-from apf_middleware.runtime.queues import NamedQueues
+from apf_middleware.runtime.named_queues import NamedQueues
 from tests.support.named_queues import NamedQueueServer, level, server
 
 

@@ -10,7 +10,7 @@ from apf_middleware.config.adaptive_seats import SeatBounds
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.fleet.samples import DurationSamples
 from apf_middleware.runtime import Admission, Controller
-from apf_middleware.runtime.fleet.duration_sampler import DurationSampler
+from apf_middleware.runtime.duration_sampler import DurationSampler
 from tests.support.level_world import configuration
 
 
