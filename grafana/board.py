@@ -14,6 +14,7 @@ from grafana.named import queues
 from grafana.panels import DATASOURCE, Json, lay_out
 from grafana.queries import SERVER
 from grafana.service import level, overview, waiting
+from grafana.shadow import shadow
 
 __all__ = ["TITLE", "dashboard"]
 
@@ -49,7 +50,7 @@ def _variable(name: str, label: str, query: str) -> Json:
 def dashboard() -> dict[str, Any]:
     """All of it, as Grafana reads it."""
     about_seats = overview(), level(), waiting(), fairness(), rejections(), borrowing()
-    rows = (*about_seats, adaptive(), queues(), gates(), fleet(), event_loop(), clients(), servers())
+    rows = (*about_seats, adaptive(), queues(), gates(), fleet(), event_loop(), shadow(), clients(), servers())
     return {
         "uid": "apf",
         "title": TITLE,

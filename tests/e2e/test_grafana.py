@@ -252,9 +252,12 @@ def configure(folder: Path, prefix: str, borrowing: str) -> dict[str, str]:
     """Return the environment of a server whose configuration differs in these two values."""
     text = CONFIG.read_text().replace("prefix: apf", f"prefix: {prefix}").replace("immediate", borrowing)
     is_fleet = "fleet" in borrowing
-    if not is_fleet:  # adaptive, for its metrics, but always 10
-        text = text.replace("seats: 10", "seats: {adaptive: {min: 10, max: 10}}")
     path = folder / f"{prefix}-{borrowing.split(maxsplit=1)[0]}-{is_fleet}.yaml"
+    if not is_fleet:
+        shadow = path.with_suffix(".shadow.yaml")
+        shadow.write_text(text.replace("level: jail", "level: bronze"))
+        # adaptive, for its metrics, but always 10
+        text = text.replace("seats: 10", f"seats: {{adaptive: {{min: 10, max: 10}}}}\n  shadow: {{file: {shadow.name}}}")
     path.write_text(text)
     return {"APF_TEST_CONFIG": str(path)}
 
