@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final, Literal
 
+from apf_middleware.compilation import mypyc_attr
 from apf_middleware.config import Configuration
 from apf_middleware.config.fingerprint import fingerprint
 from apf_middleware.config.scenario import ReplayedArrivals, Scenario, Tenant
@@ -74,6 +75,7 @@ def simulate(
     return simulation.run(name)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Simulation:
     """One run of a scenario."""
 

@@ -33,7 +33,7 @@ from apf_middleware.simulation.recorded_durations import RecordedDurations
 __all__ = ["LOOK_AHEAD", "MOST_NAMES", "RecordedRequest", "RequestTrace", "TraceSurvey"]
 
 LOOK_AHEAD: Final = 65_536
-"""The number of rows that are held for sorting."""
+"""The default number of rows that are held for sorting."""
 
 MOST_NAMES: Final = 10_000
 """The number of names that are counted; further names are not."""
@@ -80,11 +80,15 @@ class TraceSurvey:
 
 
 class RequestTrace:
-    """A file of recorded requests, plain or compressed with gzip, of which at most ``most`` rows are read."""
+    """A file of recorded requests, plain or compressed with gzip, of which at most ``most`` rows are read.
 
-    def __init__(self, path: Path, most: int | None = None) -> None:
+    Rows that come more than ``look_ahead`` rows too late are moved.
+    """
+
+    def __init__(self, path: Path, most: int | None = None, look_ahead: int = LOOK_AHEAD) -> None:
         self.path = path
         self.most = most
+        self.look_ahead = look_ahead
         self._survey: TraceSurvey | None = None
 
     def survey(self) -> TraceSurvey:
@@ -123,8 +127,7 @@ class RequestTrace:
         for number, row in enumerate(self._parsed(TraceSurvey())):
             time = row.time_ns - begin + (dice.randrange(_SECOND) if row.is_whole_second else 0)
             heappush(held, (time, number, row))
-            # Rows come out in order unless one is more than LOOK_AHEAD rows too late in the file.
-            if len(held) > LOOK_AHEAD:
+            if len(held) > self.look_ahead:
                 last, earliest = _first(held, last)
                 yield earliest
         while held:

@@ -141,28 +141,24 @@ def recorded(path: Path, before: float) -> Recording:
     return Recording(trace, trace.survey(), "flow")
 
 
-class Decisions:
-    """The waits and rejections of a simulation, by the time of arrival."""
+class Decisions(Simulation):
+    """A simulation that notes waits and rejections by the time of arrival."""
 
     def __init__(self, recording: Recording) -> None:
+        super().__init__(Scenario(backend=Backend(exponent=0.0)), load_text(CONFIG), recording=recording)
         self.waits: dict[int, int] = {}
-        self.rejected: list[int] = []
-        scenario = Scenario(backend=Backend(exponent=0.0))
-        simulation = Simulation(scenario, load_text(CONFIG), recording=recording)
-        self._seated, self._rejected = simulation.seated, simulation.rejected
-        simulation.seated = self._note_seated  # type: ignore[method-assign]
-        simulation.rejected = self._note_rejected  # type: ignore[method-assign]
-        self.result = simulation.run("own")
+        self.refused: list[int] = []
+        self.result = self.run("own")
 
-    def _note_seated(self, request: SimulatedRequest) -> None:
+    def seated(self, request: SimulatedRequest) -> None:
         admission = request.admission
         assert admission.state is TicketState.SEATED
         self.waits[request.asked_at] = admission.seated_at - admission.arrived_at
-        self._seated(request)
+        super().seated(request)
 
-    def _note_rejected(self, request: SimulatedRequest) -> None:
-        self.rejected.append(request.asked_at)
-        self._rejected(request)
+    def rejected(self, request: SimulatedRequest) -> None:
+        self.refused.append(request.asked_at)
+        super().rejected(request)
 
 
 def rows_of(recording: Recording) -> Iterator[RecordedRequest]:
@@ -186,7 +182,7 @@ def test_each_request_waits_as_long_and_the_same_are_rejected(tmp_path: Path) ->
     assert len(waits) > 1_500
     assert len(rejected) > 500
     assert {at: decisions.waits.get(at, -1) for at in waits} == pytest.approx(waits, abs=10_000)
-    assert set(decisions.rejected) == rejected
+    assert set(decisions.refused) == rejected
 
 
 def test_a_recording_that_begins_under_overload_has_the_same_waits_on_the_whole(tmp_path: Path) -> None:
@@ -199,7 +195,7 @@ def test_a_recording_that_begins_under_overload_has_the_same_waits_on_the_whole(
 
     assert recording.survey.header is not None
     assert recording.survey.header.standing > 20
-    assert len(decisions.rejected) == pytest.approx(rejected, rel=0.03)
+    assert len(decisions.refused) == pytest.approx(rejected, rel=0.03)
     for flow, number in Counter(flows.values()).most_common(2):  # the elephant, and the client that hangs up
         measured, simulated = (
             fmean(wait for at, wait in waits.items() if flows[at] == flow)

@@ -13,7 +13,7 @@ from apf_middleware.config.scenario import Scenario
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.recordings import Footer, Header
 from apf_middleware.simulation import simulate
-from apf_middleware.simulation.recording import OTHERS, Recording
+from apf_middleware.simulation.recording import MOST_CLIENTS, OTHERS, Recording
 from apf_middleware.simulation.run import Simulation
 from apf_middleware.simulation.trace import RequestTrace
 from tests.support.simulated_worlds import world
@@ -92,14 +92,14 @@ def test_a_recorded_caller_with_many_paths_is_one_client(tmp_path: Path) -> None
     assert [client.template.path for client in simulation.measurements.clients] == ["/999", "/"]
 
 
-def test_clients_beyond_the_bound_are_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("apf_middleware.simulation.recording.MOST_CLIENTS", 50)
-    rows = [{"time": n / 1000, "duration": 0.001, "user": f"u{n}"} for n in range(100)]
+def test_clients_beyond_the_bound_are_served(tmp_path: Path) -> None:
+    number = MOST_CLIENTS + 50
+    rows = [{"time": n / 1000, "duration": 0.001, "user": f"u{n}"} for n in range(number)]
     simulation = Simulation(Scenario(), load_text("", defaults="web"), recording=recording(tmp_path / "t", rows))
     result = simulation.run("own")
 
-    assert len(simulation.measurements.clients) == 50
-    assert result.requests == sum(tenant.served for tenant in result.tenants) == 100
+    assert len(simulation.measurements.clients) == MOST_CLIENTS
+    assert result.requests == sum(tenant.served for tenant in result.tenants) == number
 
 
 def test_a_tenant_can_replay_a_file(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from apf_middleware.exceptions import TraceFormatError
 from apf_middleware.recordings import Footer, Header, open_recording
-from apf_middleware.simulation import trace
-from apf_middleware.simulation.trace import RecordedRequest, RequestTrace
+from apf_middleware.simulation.trace import LOOK_AHEAD, RecordedRequest, RequestTrace
 
 COMBINED = (
     '10.1.2.3 - alice [10/Oct/2026:13:55:36 +0200] "GET /report?x=1 HTTP/1.1" 200 2326'
@@ -57,13 +56,13 @@ def test_rows_are_sorted_by_time_from_the_first_one(tmp_path: Path) -> None:
     assert [(row.user, row.time_ns) for row in found] == [("1", 0), ("2", 10**9), ("3", 2 * 10**9)]
 
 
-def test_rows_later_than_the_look_ahead_are_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert trace.LOOK_AHEAD > 10_000
-    monkeypatch.setattr(trace, "LOOK_AHEAD", 50)
+def test_rows_later_than_the_look_ahead_are_moved(tmp_path: Path) -> None:
+    assert LOOK_AHEAD > 10_000
     lines = [json.dumps({"time": 10 + number / 1000}) for number in range(60)]
     lines.append(json.dumps({"time": 10, "user": "late"}))
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
 
-    found = rows(tmp_path / "t.jsonl", "\n".join(lines))
+    found = list(RequestTrace(tmp_path / "t.jsonl", look_ahead=50).rows())
 
     times = [row.time_ns for row in found]
     assert times == sorted(times)
