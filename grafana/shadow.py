@@ -76,7 +76,7 @@ def shadow() -> Row:
             ),
             timeseries(
                 "Requests of the shadow",
-                "All that it has seen, and those that end there after an assumed time, because they weren't served here.",
+                "All that it has seen, and those that end there after an assumed time: they weren't served here.",
                 Query(server_rate("shadow_requests_total", "job"), "{{job}}: seen"),
                 Query(server_rate("shadow_assumed_durations_total", "job"), "{{job}}: assumed"),
                 unit="reqps",

@@ -257,7 +257,9 @@ def configure(folder: Path, prefix: str, borrowing: str) -> dict[str, str]:
         shadow = path.with_suffix(".shadow.yaml")
         shadow.write_text(text.replace("level: jail", "level: bronze"))
         # adaptive, for its metrics, but always 10
-        text = text.replace("seats: 10", f"seats: {{adaptive: {{min: 10, max: 10}}}}\n  shadow: {{file: {shadow.name}}}")
+        text = text.replace(
+            "seats: 10", f"seats: {{adaptive: {{min: 10, max: 10}}}}\n  shadow: {{file: {shadow.name}}}"
+        )
     path.write_text(text)
     return {"APF_TEST_CONFIG": str(path)}
 
