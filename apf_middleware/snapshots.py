@@ -17,6 +17,8 @@ from typing import Annotated, Any, Literal
 __all__ = [
     "Count",
     "Duration",
+    "FleetFlowSnapshot",
+    "FleetLevelSnapshot",
     "FleetMemberSnapshot",
     "FlowSnapshot",
     "GateSnapshot",
@@ -330,6 +332,30 @@ class FleetMemberSnapshot:
     demand: Count
     age: Number
     is_outdated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFlowSnapshot:
+    """A flow that waits somewhere in a fleet, and the seats that it uses and waits for at all members.
+
+    The ``flow`` is None if the member that shows it doesn't know the name; members tell each other only the ``label``.
+    """
+
+    flow: str | None
+    label: str
+    demand: Count
+    weight: Number
+
+
+@dataclass(frozen=True, slots=True)
+class FleetLevelSnapshot:
+    """One level of a whole fleet: ``demand`` are the seats in use and waited for, ``arrivals`` requests per second."""
+
+    level: str
+    seats_in_use: Count
+    demand: Count
+    arrivals: Count
+    flows: tuple[FleetFlowSnapshot, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fleet.accounts import MemberAccount
 from apf_middleware.fleet.board import Board
 from apf_middleware.fleet.budget import Budget
+from apf_middleware.fleet.level_sums import sum_levels
 from apf_middleware.fleet.messages import Grant, LevelPart, MemberRow, Report
 from apf_middleware.fleet.rotation import Rotation
 from apf_middleware.fleet.shares import FleetShares, MemberShare, divide_budget
@@ -268,6 +269,7 @@ class Allocator:
             self._rows() if account.report.asks else (),
             self.member,
             *((0, 0, "") if self.total is None else (self.total.seats, self._claimed, self.total.controller.reason)),
+            sum_levels(one.report for one in self.accounts.values()) if account.report.asks else {},
         )
 
     def _rows(self) -> tuple[MemberRow, ...]:

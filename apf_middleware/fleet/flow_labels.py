@@ -46,6 +46,10 @@ class FlowLabels:
     def _labelled(self, table: FlowTable) -> FlowTable:
         return FlowTable(tuple(map(self.label, table.flows)), table.seats, table.weights)
 
+    def flow(self, label: int) -> int | None:
+        """Return the flow that has this label, if it is known."""
+        return self._flows.get(label)
+
     def found(self, factors: Mapping[int, int]) -> dict[int, int]:
         """Return the factors by flow, of those by label whose flows are known."""
         flows = self._flows

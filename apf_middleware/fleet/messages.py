@@ -26,6 +26,7 @@ __all__ = [
     "Grant",
     "Leave",
     "LevelPart",
+    "LevelSum",
     "LevelUsage",
     "MemberRow",
     "Report",
@@ -127,6 +128,19 @@ class MemberRow(Value):
 
 
 @dataclass(frozen=True, slots=True)
+class LevelSum(Value):
+    """One level of the whole fleet: its seats in use and demanded, and its recent requests per second.
+
+    ``flows`` are the heaviest of those that wait at some member, with the seats that they demand at all members.
+    """
+
+    in_use: int
+    demand: int
+    arrivals: int
+    flows: FlowTable = field(default_factory=FlowTable)
+
+
+@dataclass(frozen=True, slots=True)
 class LevelPart(Value):
     """One level's part of a grant.
 
@@ -145,10 +159,10 @@ class Grant(Value):
 
     ``sequence`` counts the member's grants in this ``epoch``. If the fleet ``is_contended``, members give seats that
     they don't need back at once, except for as many as they may ``keep``. ``members`` is their number. The seats are
-    divided by this ``configuration``. ``board`` and ``notices`` are as in a report. ``rows`` are those of all members,
-    for a member that asks; ``allocator`` is the member whose process allocates. If the fleet's number of seats adapts,
-    ``total`` is the present one, for the ``reason`` of the last decision, and the claims of the levels are ``claimed``
-    of so many seats.
+    divided by this ``configuration``. ``board`` and ``notices`` are as in a report. A member that asks gets the
+    ``rows`` of all members, and the ``sums`` of all levels; ``allocator`` is the member whose process allocates. If the
+    fleet's number of seats adapts, ``total`` is the present one, for the ``reason`` of the last decision, and the
+    claims of the levels are ``claimed`` of so many seats.
     """
 
     epoch: int
@@ -167,6 +181,7 @@ class Grant(Value):
     total: int = 0
     claimed: int = 0
     reason: str = ""
+    sums: Mapping[str, LevelSum] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +209,7 @@ def _written_report(report: Report) -> dict[str, Any]:
             usage.in_use,
             usage.arrivals,
             usage.widest,
-            [usage.flows.flows, usage.flows.seats, usage.flows.weights],
+            _written_flows(usage.flows),
             usage.rest_flows,
             usage.rest_seats,
         ]
@@ -210,6 +225,10 @@ def _written_report(report: Report) -> dict[str, Any]:
         one = report.samples
         written["s"] = [one.rejected, one.routes, one.durations, one.ages, one.outcomes]
     return written | _written_board(report.board, report.notices)
+
+
+def _written_flows(table: FlowTable) -> list[tuple[int, ...]]:
+    return [table.flows, table.seats, table.weights]
 
 
 def _written_budget(budget: Budget) -> list[Any]:
@@ -237,6 +256,10 @@ def _written_grant(grant: Grant) -> dict[str, Any]:
     if grant.rows:
         rows = [[one.member, one.seats, one.in_use, one.demand, one.age_ns, one.configuration] for one in grant.rows]
         written |= {"rows": rows, "by": grant.allocator}
+    if grant.sums:
+        written["sums"] = {
+            name: [one.in_use, one.demand, one.arrivals, _written_flows(one.flows)] for name, one in grant.sums.items()
+        }
     if grant.total:
         written["t"] = [grant.total, grant.claimed, grant.reason]
     return written | _written_board(grant.board, grant.notices)
@@ -317,11 +340,14 @@ def _read_usage(found: Any) -> LevelUsage:  # noqa: ANN401 - what JSON contains
     in_use, arrivals, widest, flows, rest_flows, rest_seats = found
     least = 1 if _count(rest_seats) else 0
     require_integer("rest of the flows in a message", rest_flows, least=least, most=_MOST)
-    hashes, seats, weights = _columns(flows, 3)
+    return LevelUsage(_count(in_use), _count(arrivals), _count(widest), _read_flows(flows), rest_flows, rest_seats)
+
+
+def _read_flows(found: Any) -> FlowTable:  # noqa: ANN401 - what JSON contains
+    hashes, seats, weights = _columns(found, 3)
     _check(seats, "seats in a message", least=0, most=_MOST)
     _check(weights, "weight in a message", least=1, most=_MOST)
-    table = FlowTable(tuple(hashes), tuple(seats), tuple(weights))
-    return LevelUsage(_count(in_use), _count(arrivals), _count(widest), table, rest_flows, rest_seats)
+    return FlowTable(tuple(hashes), tuple(seats), tuple(weights))
 
 
 def _read_grant(found: Mapping[str, Any]) -> Grant:
@@ -351,6 +377,10 @@ def _read_grant(found: Mapping[str, Any]) -> Grant:
         _count(total),
         _count(claimed),
         _text(reason),
+        {
+            _text(name): LevelSum(_count(in_use), _count(demand), _count(arrivals), _read_flows(flows))
+            for name, (in_use, demand, arrivals, flows) in found.get("sums", {}).items()
+        },
     )
 
 

@@ -490,6 +490,26 @@ def test_members_of_a_fleet_and_adaptive_seats_are_shown(chrome: Browser, tmp_pa
 
         assert sorted(re.findall("allocator|member", page.text("#fleet-rows"))) == ["allocator", "member"]
         assert "2 members" in page.text("#fleet-note")
+        assert not page.value("document.querySelector('#fleet-levels').checkVisibility()"), "nothing has been asked for"
         assert re.match(r"\d+ seats of the fleet, between 5 and 40; the last decision: ", page.text("#adaptive-note"))
         page.wait("document.querySelector('#adaptive-chart .line').getAttribute('d')?.length > 5")
         assert page.complaints == []
+
+
+def test_levels_and_flows_of_all_members_are_shown_together(chrome: Browser, tmp_path: Path) -> None:
+    (tmp_path / "apf.yaml").write_text(CONFIG.replace("  seats: 12\n", "  seats: 12\n  fleet: {name: shop}\n"))
+    environment = {"APF_CONFIG": str(tmp_path / "apf.yaml"), "APF_RUNTIME_DIR": str(tmp_path / "run")}
+    with serve(APP, "--workers", "2", environment=environment) as server, chrome.page() as page:
+        page.send_headers(OPERATOR)
+        page.open(f"{server.url}{CONSOLE}?workers=2")
+        page.wait("document.querySelectorAll('#fleet-rows tr').length === 2")
+        with load(server.port, ELEPHANT, *MICE):
+            page.wait("document.querySelectorAll('#fleet-level-rows tr').length > 0")
+            crowd = row(page, "fleet-level-rows", "crowd")
+            # If all its connections are at the other worker, this one doesn't know its name.
+            elephant = r"/(elephant|#[0-9a-f]{8}) \d{2,}/"
+            page.wait(f"{elephant}.test(document.querySelector({json.dumps(crowd)}).innerText)")
+            in_use, wanted = (int(page.text(f"{crowd} td:nth-of-type({place})")) for place in (1, 2))
+
+            assert 0 < in_use < wanted
+            assert page.complaints == []

@@ -18,6 +18,7 @@ from apf_middleware.recordings.marks import Names
 from apf_middleware.runtime.queues import Drift
 from apf_middleware.snapshots import (
     Count,
+    FleetLevelSnapshot,
     FleetMemberSnapshot,
     FlowSnapshot,
     GateSnapshot,
@@ -107,9 +108,10 @@ class FlowList:
 
 @dataclass(frozen=True, slots=True)
 class FleetMemberList:
-    """All members of a fleet, and its ``seats``."""
+    """All members of a fleet, its ``seats``, and the sums of its levels."""
 
     seats: Count
+    levels: tuple[FleetLevelSnapshot, ...]
     members: tuple[FleetMemberSnapshot, ...]
 
 

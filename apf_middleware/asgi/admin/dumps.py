@@ -20,6 +20,7 @@ from apf_middleware.asgi.admin.formatting import NEVER, Formatter, format_durati
 from apf_middleware.asgi.admin.observation import (
     ObservedRequest,
     View,
+    observe_fleet_levels,
     observe_flows,
     observe_levels,
     observe_queues,
@@ -240,7 +241,8 @@ async def dump_fleet(view: View, formatter: Formatter, query: Mapping[str, str],
             while not (members := member.members()):  # noqa: ASYNC110 - the answer comes with a grant
                 await anyio.sleep(_PATIENCE_S / 100)
     if as_json:
-        return await write_json("members", members, to_json, seats=view.controller.seats)
+        levels = observe_fleet_levels(view, observe_requests(view))
+        return await write_json("members", members, to_json, seats=view.controller.seats, levels=to_json(levels))
     return await write_text(_FLEET, members, _member_cells)
 
 

@@ -20,7 +20,14 @@ from apf_middleware.mode import Mode
 from apf_middleware.runtime import Admission, Controller, NamedQueues
 from apf_middleware.runtime.running_requests import RunningRequests
 from apf_middleware.runtime.top_flows import FlowKey, HeavyFlow
-from apf_middleware.snapshots import FlowSnapshot, HeldSnapshot, LevelSnapshot, QueueSnapshot, RequestSnapshot
+from apf_middleware.snapshots import (
+    FleetLevelSnapshot,
+    FlowSnapshot,
+    HeldSnapshot,
+    LevelSnapshot,
+    QueueSnapshot,
+    RequestSnapshot,
+)
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.fleet import Fleet
@@ -32,6 +39,7 @@ __all__ = [
     "View",
     "count_present",
     "observe_adaptive",
+    "observe_fleet_levels",
     "observe_flows",
     "observe_levels",
     "observe_queues",
@@ -317,6 +325,15 @@ def _flow(
         oldest=0 if present.oldest is None else now - present.oldest,
         fair=present.fair,
     )
+
+
+def observe_fleet_levels(view: View, requests: Iterable[ObservedRequest]) -> tuple[FleetLevelSnapshot, ...]:
+    """Return the levels of the whole fleet, with the names of those flows that have ``requests`` here."""
+    member = None if view.fleet is None else view.fleet.participant.member
+    if member is None:
+        return ()
+    places = (request.admission.destination.classification for request in requests)
+    return member.levels({place.entropy: place.flow for place in places})
 
 
 def observe_adaptive(view: View) -> AdaptiveSeatsDocument | None:

@@ -18,6 +18,7 @@ from apf_middleware.asgi.admin.observation import (
     View,
     count_present,
     observe_adaptive,
+    observe_fleet_levels,
     observe_flows,
     observe_levels,
     observe_requests,
@@ -30,6 +31,7 @@ from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.snapshots import (
     Count,
     Duration,
+    FleetLevelSnapshot,
     FleetMemberSnapshot,
     FlowSnapshot,
     GateSnapshot,
@@ -131,6 +133,7 @@ class ConsoleDocument:
     gates: tuple[GateSnapshot, ...]
     parked: tuple[ParkedRequest, ...]
     members: tuple[FleetMemberSnapshot, ...]
+    fleet_levels: tuple[FleetLevelSnapshot, ...]
     problems: tuple[ConfigurationProblem, ...]
     other_problems: Count
     schemas: Count
@@ -148,6 +151,7 @@ def observe_console(view: View) -> ConsoleDocument:
     present = count_present(view, requests)
     flows = observe_flows(view, MOST_FLOWS, present, of_each_level=True)
     queues, waiting_queues = _waiting_queues(requests)
+    fleet_levels = observe_fleet_levels(view, requests)  # before the next question, which forgets the last answer
     gates = controller.gates
     problems = view.problems
     return ConsoleDocument(
@@ -168,6 +172,7 @@ def observe_console(view: View) -> ConsoleDocument:
         gates=() if gates is None else tuple(gates.list()),
         parked=_oldest_parked(gates),
         members=_members(view),
+        fleet_levels=tuple(map(_with_short_names, fleet_levels)),
         problems=tuple(map(describe_problem, problems[:MOST_PROBLEMS])),
         other_problems=max(0, len(problems) - MOST_PROBLEMS),
         schemas=len(view.configuration.schemas),
@@ -177,6 +182,11 @@ def observe_console(view: View) -> ConsoleDocument:
 def _shortened(flow: FlowSnapshot) -> FlowSnapshot:
     """Return a flow with a name that can't make the document long, because clients may choose names."""
     return flow if len(flow.flow) <= LONGEST_NAME else replace(flow, flow=short_name(flow.flow))
+
+
+def _with_short_names(level: FleetLevelSnapshot) -> FleetLevelSnapshot:
+    flows = (one if one.flow is None else replace(one, flow=short_name(one.flow)) for one in level.flows)
+    return replace(level, flows=tuple(flows))
 
 
 def _traffic(runtime: LevelRuntime) -> LevelTraffic:

@@ -15,13 +15,14 @@ from typing import Final, Protocol
 from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.fairqueuing import Lending
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from apf_middleware.fleet.flow_labels import FlowLabels
 from apf_middleware.fleet.membership import UNKNOWN_CONFIGURATION, MemberConfiguration, Membership
 from apf_middleware.fleet.messages import Grant, Report
 from apf_middleware.runtime.duration_sampler import DurationSampler
 from apf_middleware.runtime.fleet.usage import UsageReader
 from apf_middleware.runtime.log import log_event
-from apf_middleware.snapshots import FleetMemberSnapshot
+from apf_middleware.snapshots import FleetFlowSnapshot, FleetLevelSnapshot, FleetMemberSnapshot
 
 __all__ = ["FleetMember", "GrantTarget"]
 
@@ -200,6 +201,35 @@ class FleetMember:
             )
             for row in found.rows
         )
+
+    def levels(self, names: Mapping[int, str]) -> tuple[FleetLevelSnapshot, ...]:
+        """Return the levels of the whole fleet, as the allocator has answered since it was asked; none until then.
+
+        ``names`` are those of the flows that this member knows, by their hashes.
+        """
+        found = self._rows
+        if found is None:
+            return ()
+        return tuple(
+            FleetLevelSnapshot(
+                name,
+                one.in_use,
+                one.demand,
+                one.arrivals,
+                tuple(
+                    FleetFlowSnapshot(names.get(self._flow_of(label)), f"{label:016x}", seats, weight / WEIGHT_ONE)
+                    for label, seats, weight in one.flows.rows()
+                ),
+            )
+            for name, one in found.sums.items()
+        )
+
+    def _flow_of(self, label: int) -> int:
+        """Return the hash of a flow; -1, which is none, if its label isn't known here."""
+        if self._labels is None:
+            return label
+        flow = self._labels.flow(label)
+        return -1 if flow is None else flow
 
     @property
     def is_outdated(self) -> bool:

@@ -526,3 +526,18 @@ def test_another_configuration_moves_the_total_into_its_bounds() -> None:
         fleet.divide("a")
         assert fleet.allocator.budget.seats == seats
     assert fleet.allocator.total is None
+
+
+def test_a_member_that_asks_learns_of_all_members_and_levels() -> None:
+    fleet = Fleet()
+    fleet.exchange(a=3, b=4)
+    flows = FlowTable.of({7: 5})
+    report = fleet.members["a"].report(fleet.now, 3, {"web": LevelUsage(3, 20, 0, flows)}, asks=True)
+    fleet.now += TURN
+    fleet.allocator.receive(fleet.now, report)
+    grants = fleet.allocator.divide(fleet.now, ["a", "b"])
+
+    assert [row.member for row in grants["a"].rows] == ["a", "b"]
+    web = grants["a"].sums["web"]
+    assert (web.demand, web.arrivals, dict(zip(web.flows.flows, web.flows.seats, strict=True))[7]) == (9, 20, 5)
+    assert (grants["b"].rows, grants["b"].sums) == ((), {})

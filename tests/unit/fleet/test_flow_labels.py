@@ -34,6 +34,7 @@ def test_factors_are_those_of_flows_that_were_labelled() -> None:
     label = labels.label(5)
 
     assert labels.found({label: 9, 17: 3}) == {5: 9}
+    assert (labels.flow(label), labels.flow(17)) == (5, None)
 
 
 def test_the_number_of_flows_that_are_remembered_is_limited() -> None:

@@ -14,6 +14,7 @@ from apf_middleware.fleet.messages import (
     Grant,
     Leave,
     LevelPart,
+    LevelSum,
     LevelUsage,
     MemberRow,
     Report,
@@ -63,6 +64,7 @@ BUDGET = Budget(
         Report("m", 1, 0, 0, 0, 0, samples=DurationSamples()),
         Report("m", 1, 0, 0, 0, 0, budget=replace(BUDGET, bounds=SeatRange(5, 400))),
         Grant(1, 1, 1, 0, total=40, claimed=36, reason="grew"),
+        Grant(1, 1, 1, 0, sums={"web": LevelSum(3, 9, 120, FlowTable.of({2**64 - 1: 7})), "idle": LevelSum(0, 0, 0)}),
         Leave("m"),
     ],
 )

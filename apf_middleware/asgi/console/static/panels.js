@@ -33,6 +33,7 @@ export function showPanels(state, now) {
   showNamedQueues(state);
   showGates(state);
   showFleet(state);
+  showFleetLevels(state);
   showAdaptive(state, now);
   showConfiguration(state);
 }
@@ -54,15 +55,14 @@ function showQueues(state) {
     },
     (row, one) => {
       [one.index, one.waiting, one.seats_waiting].forEach((value, place) => say(row.numbers[place], figure(value)));
-      const parts = one.parts.map((part) => {
-        const weight = part.weight === 1 ? "" : `, weight ${figure(part.weight)}`;
-        return `${part.flow || "(one flow)"} ${figure(part.waiting)}${weight}`;
-      });
+      const parts = one.parts.map((part) => flowInWords(part.flow, part.waiting, part.weight));
       if (one.other_flows) parts.push(`and ${plural(one.other_flows, "other flow")}`);
       say(row.flows, parts.join(" · "));
     },
   );
 }
+
+const flowInWords = (name, count, weight) => `${name || "(one flow)"} ${figure(count)}${weight === 1 ? "" : `, weight ${figure(weight)}`}`;
 
 function showNamedQueues(state) {
   const limited = state.named_queues.filter((one) => !one.exempt);
@@ -164,6 +164,27 @@ function showFleet(state) {
     (row, one) => {
       say(row.role, one.is_allocator ? "allocator" : one.is_outdated ? "older configuration" : "member");
       [figure(one.seats), figure(one.seats_in_use), figure(one.demand), `${duration(one.age)} ago`].forEach((value, place) => say(row.numbers[place], value));
+    },
+  );
+}
+
+function showFleetLevels(state) {
+  set(at("fleet-levels"), "hidden", state.fleet_levels.length === 0);
+  list(
+    at("fleet-level-rows"),
+    state.fleet_levels,
+    (one) => one.level,
+    (one) => {
+      const numbers = ["In use", "Wanted", "Requests/s"].map(number);
+      const flows = cell("Flows");
+      flows.classList.add("wide-cell");
+      return { element: el("tr", {}, el("th", { scope: "row" }, one.level), ...numbers, flows), numbers, flows };
+    },
+    (row, one) => {
+      [one.seats_in_use, one.demand, one.arrivals].forEach((value, place) => say(row.numbers[place], figure(value)));
+      // Members tell each other hashes, so a flow that has no requests in this worker has no name here.
+      const parts = one.flows.map((flow) => flowInWords(flow.flow ?? `#${flow.label.slice(0, 8)}`, flow.demand, flow.weight));
+      say(row.flows, parts.join(" · ") || "none");
     },
   );
 }

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from fastapi.openapi.models import OpenAPI
 
 from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.classification import Identity
-from apf_middleware.snapshots import FleetMemberSnapshot
+from apf_middleware.snapshots import FleetFlowSnapshot, FleetLevelSnapshot, FleetMemberSnapshot
 from tests.support.admin_world import (
     PATH,
     AdminWorld,
@@ -78,6 +79,10 @@ class ShownFleet:
         return (
             FleetMemberSnapshot("m", is_allocator=True, seats=4, seats_in_use=3, demand=9, age=0.25, is_outdated=False),
         )
+
+    def levels(self, names: Mapping[int, str]) -> tuple[FleetLevelSnapshot, ...]:
+        named = [FleetFlowSnapshot(name, f"{number:016x}", 2, 1.5) for number, name in names.items()]
+        return (FleetLevelSnapshot("crowd", 3, 9, 20, (*named, FleetFlowSnapshot(None, "00000000000000ff", 1, 1))),)
 
 
 @pytest.mark.parametrize(("page", "name"), PAGES.items())

@@ -1,6 +1,7 @@
 """The document that the page shows: complete, bounded, and in the form of JSON."""
 
 import json
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ from apf_middleware.asgi.console import document
 from apf_middleware.asgi.console.document import MOST_FLOWS, MOST_QUEUES, observe_console
 from apf_middleware.config.problems import Place, Problem, Severity
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.snapshots import FleetMemberSnapshot
+from apf_middleware.snapshots import FleetFlowSnapshot, FleetLevelSnapshot, FleetMemberSnapshot
 from tests.support.admin_world import SECOND, WALL, AdminWorld, busy
 
 
@@ -146,6 +147,11 @@ class Member:
             FleetMemberSnapshot(f"worker-{n}", n == 0, 3, 2, 5, 0.1, is_outdated=False) for n in range(self.questions)
         )
 
+    def levels(self, names: Mapping[int, str]) -> tuple[FleetLevelSnapshot, ...]:
+        flows = [FleetFlowSnapshot(name, f"{number:016x}", 5, 1) for number, name in names.items()]
+        flows.append(FleetFlowSnapshot(None, "00000000000000ff", 1, 2.5))
+        return (FleetLevelSnapshot("crowd", 4, 9, 120, tuple(flows)),) if self.questions else ()
+
 
 def test_members_of_the_fleet_are_those_of_the_last_answer() -> None:
     world, member = AdminWorld(), Member()
@@ -156,11 +162,27 @@ def test_members_of_the_fleet_are_those_of_the_last_answer() -> None:
     assert (one["member"], one["is_allocator"], one["seats"], one["demand"]) == ("worker-0", True, 3, 5)
 
 
+def test_levels_of_the_fleet_name_the_flows_that_have_requests_here() -> None:
+    world, member = AdminWorld(), Member()
+    world.fleet = SimpleNamespace(participant=SimpleNamespace(member=member))
+    for number, flow in enumerate(("alice", "bob", "long" * 100), 1):
+        world.request(flow, entropy=number)
+
+    assert shown(world)["fleet_levels"] == []
+    [level] = shown(world)["fleet_levels"]
+    numbers = level["seats_in_use"], level["demand"], level["arrivals"]
+    assert (level["level"], *numbers) == ("crowd", 4, 9, 120)
+    names = {one["label"][-2:]: one["flow"] for one in level["flows"]}
+    assert (names["01"], names["02"], names["ff"]) == ("alice", "bob", None)
+    assert len(names["03"]) < 200, "clients may choose long names"
+    assert level["flows"][-1] == {"flow": None, "label": "00000000000000ff", "demand": 1, "weight": 2.5}
+
+
 def test_a_fleet_that_this_process_has_not_joined_has_no_members() -> None:
     world = AdminWorld()
     world.fleet = SimpleNamespace(participant=SimpleNamespace(member=None))
 
-    assert shown(world)["members"] == []
+    assert (shown(world)["members"], shown(world)["fleet_levels"]) == ([], [])
 
 
 def test_adaptive_seats_have_their_bounds_and_the_reason() -> None:

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Ticket, Work
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
+from apf_middleware.fleet.flow_labels import FlowLabels
 from apf_middleware.fleet.membership import Membership
-from apf_middleware.fleet.messages import Grant, LevelPart
+from apf_middleware.fleet.messages import FlowTable, Grant, LevelPart, LevelSum, MemberRow
 from apf_middleware.runtime.fleet.member import FleetMember
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ SECOND = 10**9
 class World:
     """A member with one level, whose clock the test sets; ``woken`` counts the calls for an exchange."""
 
-    def __init__(self, floor: int = 0) -> None:
+    def __init__(self, floor: int = 0, labels: FlowLabels | None = None) -> None:
         self.time = 0
         self.woken = 0
         self.total = 8
@@ -27,7 +28,9 @@ class World:
         self.factors: Mapping[str, Mapping[int, int]] = {}
         self.lending = Lending(8, {"web": (QueueSetSettings(8, 4, 1, 100), LevelLimits(8, 4, 8))})
         membership = Membership("m", lease_ns=SECOND, floor=floor)
-        self.member = FleetMember(membership, self.lending, self, now=lambda: self.time, interval_ns=100 * MS)
+        self.member = FleetMember(
+            membership, self.lending, self, now=lambda: self.time, interval_ns=100 * MS, labels=labels
+        )
         self.member.wake = self.wake
         self.sequence = 0
 
@@ -177,3 +180,19 @@ def test_members_of_large_fleets_report_less_often() -> None:
         number = world.member.report().number
         world.member.receive(Grant(0, world.sequence, number, 2, members))
         assert world.member.gap_s() == gap_s
+
+
+def test_levels_of_the_fleet_have_the_names_that_this_member_knows() -> None:
+    labels = FlowLabels(b"key")
+    for world, label in ((World(), 7), (World(labels=labels), labels.label(7))):
+        table = FlowTable.of({label: 5, 99: 1}, {label: 131072, 99: 65536})
+        assert world.member.levels({7: "alice"}) == ()
+        world.member.ask()
+        number = world.member.report().number
+        rows, sums = (MemberRow("m", 4, 3, 9, 0, ""),), {"web": LevelSum(3, 9, 120, table)}
+        world.member.receive(Grant(0, 1, number, 4, 1, rows=rows, sums=sums))
+
+        [level] = world.member.levels({7: "alice"})
+        assert (level.level, level.seats_in_use, level.demand, level.arrivals) == ("web", 3, 9, 120)
+        assert [(one.flow, one.demand, one.weight) for one in level.flows] == [("alice", 5, 2), (None, 1, 1)]
+        assert level.flows[1].label == f"{99:016x}"
