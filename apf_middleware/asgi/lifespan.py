@@ -6,20 +6,23 @@ middleware therefore handles the signal itself from startup to shutdown: queued 
 finish (`runtime.controller.Controller.close`). The server's own handler is called as before.
 """
 
+import logging
 import signal
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from multiprocessing.process import current_process
 from types import FrameType
 from typing import Any, Final, Protocol
 
-from anyio import TASK_STATUS_IGNORED, create_task_group
+from anyio import TASK_STATUS_IGNORED, create_task_group, sleep
 from anyio.abc import TaskStatus
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.exceptions import APFError
 from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.log import log_event
 
 __all__ = [
     "LifespanSteps",
@@ -32,11 +35,12 @@ __all__ = [
 ]
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_RESTART_S: Final = 1.0  # between the error of a service and its next start
 _POLL_NS: Final = 100_000_000  # the interval at which hypercorn's worker polls, too
 
 
 class Serving(Protocol):
-    """A task that reports when it has started and runs until it is cancelled; it doesn't raise."""
+    """A task that reports when it has started and runs until it is cancelled."""
 
     async def __call__(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None: ...
 
@@ -207,12 +211,32 @@ async def refuse_to_start(send: Send, error: Exception) -> None:
     await send({"type": "lifespan.startup.failed", "message": message})
 
 
+async def _keep_serving(serve: Serving, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+    """Run a service, and run it again some time after an error.
+
+    An error in the task group of a service would cancel the app, whose requests would all be rejected from then on.
+    """
+    while True:
+        try:
+            await serve(task_status=task_status)
+        except Exception as error:  # noqa: BLE001 - any error
+            trace = "".join(traceback.format_exception(error))
+            name = getattr(serve, "__qualname__", repr(serve))
+            log_event(logging.ERROR, "apf.service-failed", service=name, error=trace)
+        else:
+            return
+        with suppress(RuntimeError):  # it may have failed before it was started, or after
+            task_status.started()
+        task_status = TASK_STATUS_IGNORED
+        await sleep(_RESTART_S)
+
+
 async def run_beside(services: Iterable[Serving], living: Callable[[], Awaitable[None]]) -> None:
     """Run ``living`` while the ``services`` run beside it; an exception from ``living`` is raised unwrapped."""
     failure: Exception | None = None
     async with create_task_group() as tasks:
         for serve in services:
-            await tasks.start(serve)
+            await tasks.start(_keep_serving, serve)
         try:
             await living()
         except Exception as error:  # noqa: BLE001 - raised below, outside of the task group, which would wrap it

@@ -1,17 +1,20 @@
-"""Workers notice that their parent process stops them."""
+"""Workers notice that their parent process stops them, and the services beside an app don't end it by their errors."""
 
 import multiprocessing
 import threading
+from functools import partial
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 import anyio
 import hypercorn.run
 import pytest
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
 from hypercorn.config import Config, Sockets
 
 from apf_middleware.asgi import lifespan
-from apf_middleware.asgi.lifespan import ParentWatch
+from apf_middleware.asgi.lifespan import ParentWatch, run_beside
 from tests.support.virtual_loop import VirtualLoop
 
 
@@ -62,3 +65,50 @@ def test_hypercorn_gives_its_workers_the_event_by_this_name(monkeypatch: pytest.
     config.workers = 1
     hypercorn.run._populate([], config, lambda *_: None, Sockets([], [], []), event, context)  # type: ignore[arg-type]
     assert watch_in(made[0], event, monkeypatch) == [True]
+
+
+class FailingService:
+    """A service that fails: the first time before it has started, the second time later, and then never."""
+
+    def __init__(self) -> None:
+        self.begun: list[float] = []
+
+    async def serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        self.begun.append(anyio.current_time())
+        if len(self.begun) == 1:
+            raise ValueError("too early")
+        task_status.started()
+        if len(self.begun) == 2:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.fail)
+        await anyio.sleep_forever()
+
+    async def fail(self) -> None:
+        await anyio.sleep(5)
+        raise KeyError("too late")
+
+
+def test_a_service_that_fails_is_started_again_and_the_app_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    service = FailingService()
+
+    async def live() -> float:
+        begin = anyio.current_time()
+        await run_beside([service.serve], partial(anyio.sleep, 60))
+        return anyio.current_time() - begin
+
+    lived = anyio.run(live, backend="asyncio", backend_options={"loop_factory": VirtualLoop})
+
+    assert round(lived, 3) == 60
+    assert [round(one - service.begun[0]) for one in service.begun] == [0, 1, 7]
+    failures = [record.getMessage() for record in caplog.records if "apf.service-failed" in record.getMessage()]
+    assert len(failures) == 2
+    assert "ValueError: too early" in failures[0]
+    assert "KeyError: 'too late'" in failures[1]
+
+
+def test_an_error_of_the_app_itself_is_raised_as_it_is() -> None:
+    async def fail() -> None:
+        raise LookupError("the app's own")
+
+    with pytest.raises(LookupError, match="the app's own"):
+        anyio.run(run_beside, [FailingService().serve], fail, backend_options={"loop_factory": VirtualLoop})
