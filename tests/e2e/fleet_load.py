@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ __all__ = ["SEATS", "Backend", "Load", "backend_and_environment", "loaded", "unt
 
 SEATS = 10
 SERVICE_S = 0.02
+_PER_CONNECTION = 50  # requests
+_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # not used, and it takes long to make one for each client
 _TURNS = 5  # of the event loop, until the end of a connection is noticed
 LEVELS = """
 apiVersion: apf/v1
@@ -67,7 +70,11 @@ class Backend:
 
 
 class Load:
-    """Closed loops of requests, each of a tenant; errors are connections that broke."""
+    """Closed loops of requests, each of a tenant; errors are connections that broke.
+
+    A loop connects anew from time to time: otherwise a worker that has lost its connections, because it or the machine
+    stood still for longer than idle connections are kept, would never get another one.
+    """
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.urls = urls
@@ -80,9 +87,9 @@ class Load:
         while True:
             try:
                 async with httpx.AsyncClient(
-                    base_url=self.urls[number % len(self.urls)], timeout=60, trust_env=False
+                    base_url=self.urls[number % len(self.urls)], timeout=60, trust_env=False, verify=_TLS
                 ) as client:
-                    while True:
+                    for _ in range(_PER_CONNECTION):
                         answer = await client.get("/", headers={"X-Tenant": tenant})
                         self.statuses[answer.status_code] += 1
                         self.served[tenant] += answer.is_success

@@ -28,12 +28,12 @@ async def fleet(folder: Path, patience_s: int = 10) -> AsyncIterator[tuple[Serve
     folder.chmod(0o700)  # noqa: ASYNC240
     settings = f"{{name: shop, directory: {folder}, lease: 2s}}"
     async with backend_and_environment(folder, settings) as (backend, variables):
-        options = "--workers", "4", "--timeout-worker-healthcheck", str(patience_s)
+        options = "--workers", "4", "--timeout-worker-healthcheck", str(patience_s), "--timeout-keep-alive", "60"
         variables["APF_RUNTIME_DIR"] = str(folder)  # for the command line
         start = serve("tests.e2e.fleet_member:app", *options, environment=variables, ready="/metrics")
         server = await asyncio.to_thread(start.__enter__)
         try:
-            # Connections are kept, so workers that start later would get none.
+            # Connections are kept for a while, so workers that start later would get none at first.
             await until(lambda: len(members_of(folder)) == 4)
             async with loaded([server.url]) as load:
                 yield server, backend, load
