@@ -35,6 +35,7 @@ MAX_DOCUMENTS: Final = 1_000
 Scalar = str | int | float | bool | None
 
 _LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TOO_DEEP: Final = f"values must not be nested deeper than {MAX_DEPTH}"
 _CORE: Final = "tag:yaml.org,2002:"
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]{0,18})")
@@ -155,7 +156,7 @@ class _Composer:
         if event.tag not in (None, "!", f"{_CORE}map" if is_mapping else f"{_CORE}seq"):
             self._report_tag(line, event.tag)
         if depth >= MAX_DEPTH:
-            raise _UnreadableError(line, f"values must not be nested deeper than {MAX_DEPTH}")
+            raise _UnreadableError(line, _TOO_DEEP)
         before = self._nodes
         if event.anchor is not None:
             self._anchors[event.anchor] = None
@@ -239,7 +240,10 @@ def compose(text: str, file: str, problems: Problems) -> list[Document]:
         mark = error.problem_mark or error.context_mark
         line = next(iter(text.splitlines()[mark.line : mark.line + 1]), "") if mark else ""
         hint = "Indent with spaces, not with tabs" if "\t" in line[: len(line) - len(line.lstrip())] else ""
-        composer.error(mark.line + 1 if mark else 0, f"the text must be YAML: {error.problem or error.context}", hint)
+        problem = error.problem or error.context or ""
+        # libyaml reads ahead, so its own limit (of a thousand levels, in newer versions) may come before ours
+        rule = _TOO_DEEP if "nesting depth" in problem else f"the text must be YAML: {problem}"
+        composer.error(mark.line + 1 if mark else 0, rule, hint)
     except (yaml.YAMLError, ValueError) as error:  # characters that YAML doesn't allow
         composer.error(0, f"the text must be YAML: {' '.join(str(error).split())[:200]}")
     return documents
