@@ -50,8 +50,8 @@ def postgres_programs() -> Path | None:
 
 
 def redis_program() -> str | None:
-    """Return the path of ``redis-server``, or None."""
-    return shutil.which("redis-server")
+    """Return the path of ``redis-server``, or None; the environment variable names another one, or Valkey's."""
+    return os.environ.get("APF_REDIS_SERVER") or shutil.which("redis-server")
 
 
 class _Database:
