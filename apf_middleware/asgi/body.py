@@ -3,8 +3,8 @@
 One `RequestBody` calls the server's ``receive`` in the app's place and keeps the messages:
 
 - *before the request asks for seats*, until the body is whole or a buffer is full (`RequestBody.gather`);
-- *while the request waits for seats*, in a task of its own, past the end of the body (`RequestBody.watch`), because a
-  server reports a hang-up only to a call of ``receive``, and some (hypercorn, granian) only after the whole body;
+- *while the request waits for seats*, past the end of the body (`RequestBody.watch`), because a server reports a
+  hang-up only to a call of ``receive``, and some (hypercorn, granian) only after the whole body;
 - *while the app waits for more of a long body*: if nothing comes for a while (`HELD_NS`), the seats are given back,
   more is received without them, and the request asks for seats again in its flow's queue (`Upload`).
 
@@ -27,6 +27,7 @@ from apf_middleware.asgi.scope import headers_of
 from apf_middleware.classification.digest import NO_VALUES
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.runtime import Admission, IncomingBodies, IncomingBody
+from apf_middleware.runtime.callback_task import CallbackTask
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -60,6 +61,8 @@ _HANG_UPS: Final = frozenset({"http.disconnect", "websocket.disconnect"})
 _CONTENT: Final = frozenset({"http.response.body", "http.response.zerocopysend", "http.response.pathsend"})
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
+# The modules of the objects whose ``receive`` awaits nothing but futures: uvicorn's requests, and hypercorn's queues.
+_PLAIN: Final = ("uvicorn.", "asyncio.queues")
 _running_loop: Final = asyncio._get_running_loop  # noqa: SLF001 - the public one raises if no loop runs
 
 
@@ -318,7 +321,11 @@ class RequestBody:
     def watch(
         self, waiter: "Waiter", start: "Callable[[Callable[[], Coroutine[Any, Any, None]]], Cancellable]"
     ) -> None:
-        """Receive in a task that ``start`` starts, until `hand_over`, and notify ``waiter`` if the client hangs up."""
+        """Receive until `hand_over`, and notify ``waiter`` if the client hangs up.
+
+        A ``receive`` that awaits nothing but futures needs no task. Any other one may use what belongs to a task, such
+        as cancel scopes, so ``start`` starts one for it.
+        """
         if self.has_gone:
             waiter.hang_up()
         self._waiter = waiter
@@ -328,14 +335,17 @@ class RequestBody:
         self._charge()
         if not self._is_asking:  # otherwise a call is still running that began in an earlier wait
             self._is_asking = True
-            self._watching = start(self._watch)
+            is_plain = _running_loop() is not None and _is_plain(self._receive)
+            self._watching = CallbackTask(self._watch()) if is_plain else start(self._watch)
 
     async def _watch(self) -> None:
         limit = self._bodies.settings.buffer
         try:
             while self._is_watched and not self._has_ended and (self.is_whole or self._may_receive(limit)):
                 # Another coroutine would take memory for each waiting request, so `receive` is awaited here.
-                self._keep(await self._receive())
+                message = await self._receive()
+                if self._is_asking:  # otherwise the request has ended meanwhile
+                    self._keep(message)
         except Exception as error:  # noqa: BLE001 - `receive` raises it in the app, as the server would
             self._error = error
         finally:
@@ -397,22 +407,25 @@ class RequestBody:
     def send(self, message: Message) -> Awaitable[None]:
         """Send a message of the app; while messages are kept or received here, note when the response is complete."""
         assert self._send is not None, "the app sends after `hand_over`"
-        if self._kept or self._is_asking:  # otherwise the app receives from the server, which notes this itself
-            return self._send_and_note(self._send, message)
+        # Without kept messages the app receives from the server, which notes this itself.
+        if (self._kept or self._is_asking) and self._is_last(message):
+            return self._send_last(self._send, message)
         return self._send(message)
 
-    async def _send_and_note(self, send: Send, message: Message) -> None:
-        await send(message)
+    def _is_last(self, message: Message) -> bool:
+        """Return whether a message completes the response."""
         kind = message["type"]
         if kind == "http.response.start":
             self._has_trailers = message.get("trailers", False)
-            return
+            return False
         if kind == "http.response.trailers":
-            self._is_answered = not message.get("more_trailers", False)
-        elif kind in _CONTENT:
-            self._is_answered = not (message.get("more_body", False) or self._has_trailers)
-        if self._is_answered:
-            self.close()
+            return not message.get("more_trailers", False)
+        return kind in _CONTENT and not (message.get("more_body", False) or self._has_trailers)
+
+    async def _send_last(self, send: Send, message: Message) -> None:
+        await send(message)
+        self._is_answered = True
+        self.close()
 
     def close(self) -> None:
         """Stop receiving and drop the kept messages, because the request is over."""
@@ -558,8 +571,14 @@ class Upload:
         return f"<Upload of {self._body!r}>"
 
 
+def _is_plain(receive: Receive) -> bool:
+    """Return whether ``receive`` awaits nothing but futures of the event loop."""
+    return type(getattr(receive, "__self__", None)).__module__.startswith(_PLAIN)
+
+
 def _size_of(message: Message) -> int:
-    return len(message.get("body") or message.get("bytes") or message.get("text") or b"")
+    content = message.get("body")  # most messages have this key
+    return len(content if content is not None else message.get("bytes") or message.get("text") or b"")
 
 
 def _parsed(raw: bytes) -> Mapping[str, object]:

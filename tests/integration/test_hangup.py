@@ -1,5 +1,6 @@
 """Receiving on behalf of an app: what is buffered, when it ends, and what the app receives afterwards."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 
 import anyio
@@ -48,6 +49,39 @@ class Server:
             self.answered.set()
 
 
+class PlainServer(Server):
+    """A server like uvicorn, whose ``receive`` awaits nothing but futures: it is called without a task of its own."""
+
+    __module__ = "uvicorn.of_a_test"
+
+    async def receive(self) -> Message:
+        self.asked += 1
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        loop.call_soon(lambda: None if turn.done() else turn.set_result(None))
+        await turn
+        if not self.messages:
+            await self.answered.wait()
+            return GONE
+        return self.messages.pop(0)
+
+
+@pytest.fixture(params=[("asyncio", Server), ("asyncio", PlainServer), ("trio", Server)], ids=lambda way: str(way[0]))
+def way(request: pytest.FixtureRequest) -> tuple[str, type[Server]]:
+    found: tuple[str, type[Server]] = request.param
+    return found
+
+
+@pytest.fixture
+def anyio_backend(way: tuple[str, type[Server]]) -> str:
+    return way[0]
+
+
+@pytest.fixture
+def serve(way: tuple[str, type[Server]]) -> type[Server]:
+    return way[1]
+
+
 class Client:
     """The waiter of a request, as `RequestBody` sees it."""
 
@@ -82,6 +116,9 @@ async def watched(server: Server, client: Client, tasks: anyio.abc.TaskGroup, bo
 
     body.watch(client, start)
     await anyio.wait_all_tasks_blocked()
+    if isinstance(server, PlainServer):  # each message takes a turn of the event loop
+        for _ in range(2 * MOST_MESSAGES):
+            await anyio.lowlevel.checkpoint()
     return body
 
 
@@ -103,11 +140,12 @@ async def watched(server: Server, client: Client, tasks: anyio.abc.TaskGroup, bo
     ],
 )
 async def test_messages_are_received_until_a_disconnect_or_a_full_buffer(
+    serve: type[Server],
     said: list[Message],
     gone: bool,  # noqa: FBT001
     asked: int,
 ) -> None:
-    everything, server, client, bodies = list(said), Server(said), Client(), bodies_of()
+    everything, server, client, bodies = list(said), serve(said), Client(), bodies_of()
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies)
         receive, _ = body.hand_over(server.receive, server.send)
@@ -119,29 +157,29 @@ async def test_messages_are_received_until_a_disconnect_or_a_full_buffer(
     assert bodies.kept == 0
 
 
-async def test_all_together_keep_no_more_than_may_be_buffered() -> None:
+async def test_all_together_keep_no_more_than_may_be_buffered(serve: type[Server]) -> None:
     """What exceeds the limit isn't received; complete bodies fit."""
     bodies, client = bodies_of(60_000), Client()
     long = {**PART, "body": b"x" * 10_000}
     async with anyio.create_task_group() as tasks:
-        servers = [Server([long, long, long, PART]) for _ in range(3)]
+        servers = [serve([long, long, long, PART]) for _ in range(3)]
         kept = [await watched(server, client, tasks, bodies) for server in servers]
-        whole = Server([WHOLE, GONE])
+        whole = serve([WHOLE, GONE])
         await watched(whole, client, tasks, bodies)
 
         assert [server.asked for server in servers] == [3, 1, 1], "a flow has at most half of it, and a message of each"
         assert client.has_gone
         for body in kept:
             body.close()
-        later = Server([PART, PART, GONE])
+        later = serve([PART, PART, GONE])
         await watched(later, client, tasks, bodies)
         assert later.asked == 3
         tasks.cancel_scope.cancel()
     bodies.check()
 
 
-async def test_a_message_is_not_lost_when_receive_is_cancelled() -> None:
-    server, client = Server([]), Client()
+async def test_a_message_is_not_lost_when_receive_is_cancelled(serve: type[Server]) -> None:
+    server, client = serve([]), Client()
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies_of())
         receive, _ = body.hand_over(server.receive, server.send)
@@ -152,12 +190,12 @@ async def test_a_message_is_not_lost_when_receive_is_cancelled() -> None:
         body.close()
 
 
-async def test_an_error_of_the_server_reaches_the_app() -> None:
+async def test_an_error_of_the_server_reaches_the_app(serve: type[Server]) -> None:
     async def broken() -> Message:
         await anyio.lowlevel.checkpoint()
         raise OSError("broken pipe")
 
-    server, client = Server([]), Client()
+    server, client = serve([]), Client()
     server.receive = broken  # type: ignore[method-assign]
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies_of())
@@ -184,10 +222,10 @@ TRAILER: Message = {"type": "http.response.trailers", "headers": []}
     ],
 )
 async def test_after_its_response_an_app_receives_a_disconnect_at_once(
-    said: list[Message], answer: list[Message]
+    serve: type[Server], said: list[Message], answer: list[Message]
 ) -> None:
     """As the specification says, and so that a single non-blocking receive finds it."""
-    server, client, bodies = Server(said), Client(), bodies_of()
+    server, client, bodies = serve(said), Client(), bodies_of()
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies)
         receive, send = body.hand_over(server.receive, server.send)
@@ -209,8 +247,8 @@ async def at_once(receive: Receive) -> Message | None:
     return None
 
 
-async def test_an_app_can_receive_until_its_response_ends() -> None:
-    server, client = Server([PART, WHOLE]), Client()
+async def test_an_app_can_receive_until_its_response_ends(serve: type[Server]) -> None:
+    server, client = serve([PART, WHOLE]), Client()
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies_of())
         receive, send = body.hand_over(server.receive, server.send)
@@ -232,11 +270,11 @@ async def test_an_app_can_receive_until_its_response_ends() -> None:
         body.close()
 
 
-async def test_the_app_receives_a_disconnect_instead_of_an_empty_body() -> None:
+async def test_the_app_receives_a_disconnect_instead_of_an_empty_body(serve: type[Server]) -> None:
     """An app that checks once sees the disconnect; a body that isn't empty has to be read first."""
     async with anyio.create_task_group() as tasks:
         for said in ([EMPTY, GONE], [WHOLE, GONE]):
-            server = Server(said)
+            server = serve(said)
             body = await watched(server, Client(), tasks, bodies_of())
             receive, _ = body.hand_over(server.receive, server.send)
             assert await receive() == said[bool(said[0]["body"]) - 1]
