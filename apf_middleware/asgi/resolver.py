@@ -9,9 +9,9 @@ or keys may have changed identities, the cache is cleared. Each configuration ha
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from math import inf
@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope
 
 from apf_middleware.asgi.body import LONGEST_BODY, RequestBody, is_readable
 from apf_middleware.asgi.identity import Authenticated, Chain, Refused
+from apf_middleware.asgi.identity.verdict import Verdict
 from apf_middleware.asgi.request_cache import LONGEST_KEY, REMEMBERED, CacheKeys, Key, RequestCache, length_of
 from apf_middleware.asgi.request_criticality import build_criticality
 from apf_middleware.asgi.scope import Headers, digest_request
@@ -170,13 +171,19 @@ def _with_body(found: ResolveResult, body: RequestBody | None) -> ResolveResult:
     return alone
 
 
-class _Caller(NamedTuple):
-    identity: Identity
-    address: str
-    until: int
+class _Caller:
+    """A caller that has been authenticated, until the credential expires."""
+
+    __slots__ = ("address", "identity", "until")
+
+    def __init__(self, identity: Identity, address: str, until: int) -> None:
+        self.identity: Identity = identity
+        self.address: str = address
+        self.until: int = until
 
 
-class _Cost(NamedTuple):
+@dataclass(slots=True)
+class _Cost:
     """The estimator, its estimate, and the body if the estimator has read it."""
 
     choice: Choice | None
@@ -238,8 +245,7 @@ class RequestResolver:
         self._chain = chain
         self._response_headers = response_headers
         self._wall_clock = wall_clock
-        classifier = derive_classifier(configuration)
-        self._classify, self._decide = classifier.classify, classifier.decide
+        self._classifier = derive_classifier(configuration)
         self._resolve = derive_resolver(configuration)
         self._has_unseated = configuration.server.resolver == "kubernetes"
         self._naming = QueueNaming(configuration, chain.comes_from_proxy) if configuration.lets_name_queues else None
@@ -247,7 +253,8 @@ class RequestResolver:
         self.unknown_queues = Counter(dict.fromkeys(REASONS, 0)) if before is None else before.unknown_queues
         self._costs = _Costs(configuration, Sources() if sources is None else sources)
         self._gating = Gating(configuration) if configuration.has_gates else None
-        self._bodies = configuration.server.bodies
+        bodies = configuration.server.bodies
+        self._holds_seats, self._bodiless = bodies.hold_seats, frozenset() if bodies.any_method else _BODILESS
         self.criticality: RequestCriticality | None = build_criticality(
             configuration, chain, None if before is None else before.criticality
         )
@@ -268,40 +275,36 @@ class RequestResolver:
 
         ``messages`` is the server's ``receive``, or the body if a part of it was received before.
         """
-        key = self._key(scope)
-        known = None if key is None else self.cache.get(key)
-        if known is None and key is not None and self._gating is not None:
-            known = self._gated.get(key)
+        key, known = self._recall(scope)
         if known is not None and known.until > now:
             return known
         refreshes = self._refreshes
-        caller = self._cached_caller(scope, now)
-        if caller is None:
-            verdict = await self._authenticate(scope, now)
-            # The configuration may have been reloaded while the authenticator was awaited. The successor authenticates
-            # the caller again, because its chain may differ.
-            if self.successor is not None:
-                return await self.successor.resolve(scope, now, messages)
-            if isinstance(verdict, Refused):
-                # counted only now, because the successor counts its own refusals
-                return self._count_refused(verdict)
-            caller = verdict
+        caller = self._find_caller(scope, now)
+        if not isinstance(caller, _Caller) and not isinstance(caller, Refused):
+            caller = await caller
+        # The configuration may have been reloaded while the authenticator was awaited. The successor authenticates the
+        # caller again, because its chain may differ.
+        if (successor := self.successor) is not None:
+            return await successor.resolve(scope, now, messages)
+        if isinstance(caller, Refused):
+            return self._count_refused(caller)  # counted only now, because the successor counts its own refusals
         digest = digest_request(scope, caller.identity, caller.address, self._resolve)
         if self.criticality is not None:
             digest.criticality = self.criticality.claimed(scope, caller.identity)
         classification = self._place(scope, digest, remembers=key is not None)
         if not isinstance(classification, Classification):
             return classification
-        choice, estimate, body = self._costs.usual or await self._costs.find(
+        cost = self._costs.usual or await self._costs.find(
             digest, classification, scope, partial(RequestBody.of, self._controller.bodies, messages)
         )
+        body = cost.body
         messages = messages if body is None else body
         if self.successor is not None:  # reloaded while the body was received or the estimate was awaited
             return _with_body(await self.successor.resolve(scope, now, messages), body)
-        resolved = self._resolved(digest, classification, caller, estimate)
+        resolved = self._resolved(digest, classification, caller, cost.estimate)
         resolved.body = body
         # A result is for one request only if the estimate depends on more than the key contains, such as the body.
-        is_for_one = not (choice is None or choice.dependence.is_steady)
+        is_for_one = not (cost.choice is None or cost.choice.dependence.is_steady)
         if key is not None and not is_for_one and refreshes == self._refreshes:
             (self._gated if resolved.gates else self.cache).put(key, resolved)
         return resolved
@@ -312,9 +315,9 @@ class RequestResolver:
         """Classify a request by its digest, and by the queue that it names."""
         if self._has_unseated and is_served_without_seats(digest):
             return ServedWithoutSeats.LONG_RUNNING
-        # Most results are cached by this resolver. `_decide` doesn't put them into the classifier's own cache, where
+        # Most results are cached by this resolver. `decide` doesn't put them into the classifier's own cache, where
         # they would only take memory.
-        classification = self._decide(digest) if remembers else self._classify(digest)
+        classification = self._classifier.decide(digest) if remembers else self._classifier.classify(digest)
         if self._naming is None:
             return classification
         placed = self._naming.place(scope, digest, classification)
@@ -333,7 +336,8 @@ class RequestResolver:
             resolved.gates, resolved.digest = gates, replace(digest, headers=NO_VALUES, query=NO_VALUES, host="")
         if self._controller.running is not None:  # the admin lists running requests
             resolved.details = RequestDetails(digest.verb, digest.path, digest.resource)
-        resolved.awaits_body = self._awaits_body(digest, resolved)
+        if not self._holds_seats and digest.method not in self._bodiless:
+            resolved.awaits_body = not resolved.runtime.shared.exempt
         if self.criticality is not None:
             resolved.criticality = self.criticality.passed_on(classification.schema, digest.criticality)
         # The controller meters each request that has a route, so the route is set only if something learns from that.
@@ -345,16 +349,11 @@ class RequestResolver:
         resolved.is_plain = resolved.policy is None and resolved.criticality is None and not gates
         return resolved
 
-    def _awaits_body(self, digest: RequestDigest, resolved: ResolvedRequest) -> bool:
-        """Return whether a request must receive its body before it asks for seats."""
-        settings = self._bodies
-        if settings.hold_seats or resolved.runtime.shared.exempt:
-            return False
-        return settings.any_method or digest.method not in _BODILESS
-
     async def identify(self, scope: Scope, now: int) -> Identity | Refused:
         """Authenticate the caller without classifying the request."""
-        caller = self._cached_caller(scope, now) or await self._authenticate(scope, now)
+        caller = self._find_caller(scope, now)
+        if not isinstance(caller, _Caller) and not isinstance(caller, Refused):
+            caller = await caller
         # As in `resolve`: the chain of the new configuration may refuse a caller that the old one has accepted.
         if self.successor is not None:
             return await self.successor.identify(scope, now)
@@ -368,39 +367,49 @@ class RequestResolver:
         self.refused[refused.reason] += 1
         return refused
 
-    def _key(self, scope: Scope) -> Key | None:
-        """Return the key of the cache; None if the request must not be cached."""
+    def _recall(self, scope: Scope) -> tuple[Key | None, ResolvedRequest | None]:
+        """Return the key of the caches, None if the request must not be cached, and what they have under this key."""
         if not self.keys.is_memorable:
-            return None
+            return None, None
         # Parts of the key come from the server and from the app's own authenticators, and may be of any type. If the
-        # key can't be made or hashed, the request is served without the cache.
+        # key can't be made or hashed, the request is served without the caches.
         try:
             key = self.keys.of_request(scope)
-            hash(key)
+            known = self.cache.get(key)
         except (KeyError, TypeError):
-            return None
-        return key if length_of(key) <= LONGEST_KEY else None
+            return None, None
+        if known is None and self._gating is not None:
+            known = self._gated.get(key)
+        return (key if length_of(key) <= LONGEST_KEY else None), known
 
-    def _cached_caller(self, scope: Scope, now: int) -> _Caller | None:
-        """Return the caller if it is cached and its credential is still valid."""
-        if not self._chain.memorable:
-            return None
-        known = self._callers.get(self.keys.of_caller(scope))
-        return known if known is not None and known.until > now else None
-
-    async def _authenticate(self, scope: Scope, now: int) -> _Caller | Refused:
-        """Authenticate the caller, and cache the caller if it was accepted and may be cached."""
-        refreshes = self._refreshes
+    def _find_caller(self, scope: Scope, now: int) -> _Caller | Refused | Awaitable[_Caller | Refused]:
+        """Return the caller if it is cached with a valid credential; otherwise authenticate it."""
+        key = None
+        if self._chain.memorable:
+            key = self.keys.of_caller(scope)
+            known = self._callers.get(key)
+            if known is not None and known.until > now:
+                return known
         verdict = self._chain.identify(scope)
-        if not isinstance(verdict, (Authenticated, Refused)):
-            verdict = await verdict
+        if isinstance(verdict, (Authenticated, Refused)):
+            return self._accept(scope, now, key, verdict)
+        return self._accept_later(scope, now, key, verdict)
+
+    async def _accept_later(
+        self, scope: Scope, now: int, key: Key | None, pending: Awaitable[Verdict]
+    ) -> _Caller | Refused:
+        """Await the verdict, and do what `_accept` does."""
+        refreshes = self._refreshes
+        verdict = await pending
+        return self._accept(scope, now, key if refreshes == self._refreshes else None, verdict)
+
+    def _accept(self, scope: Scope, now: int, key: Key | None, verdict: Verdict) -> _Caller | Refused:
+        """Return the caller or the refusal; cache an accepted caller under ``key``, unless it is None."""
         if isinstance(verdict, Refused):
             return verdict
         caller = _Caller(verdict.identity, self._chain.client_address(scope), self._until(verdict, now))
-        if self._chain.memorable and refreshes == self._refreshes:
-            key = self.keys.of_caller(scope)
-            if length_of(key) <= LONGEST_KEY:
-                self._callers.put(key, caller)
+        if key is not None and length_of(key) <= LONGEST_KEY:
+            self._callers.put(key, caller)
         return caller
 
     def _until(self, verdict: Authenticated, now: int) -> int:

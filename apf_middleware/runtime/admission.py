@@ -210,7 +210,8 @@ class Destination:
         self.classification: Classification = classification
         self.counters: SchemaCounters = self.runtime.counters_of(classification.schema, writes=writes)
         self.work: Work = work
-        self.weight: int = round(classification.weight * WEIGHT_ONE)
+        weight = classification.weight
+        self.weight: int = WEIGHT_ONE if weight == 1 else round(weight * WEIGHT_ONE)
         self.route: str | None = None
         self.criticality: Criticality | None = None  # that is passed on; None if nothing asks for it
         self.gates: Sequence[str] = ()
