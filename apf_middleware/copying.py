@@ -13,7 +13,7 @@ _OF_PYTHON = frozenset({"__dict__", "__weakref__"})
 
 
 class Value:
-    """The base class of frozen dataclasses: a copy is made by the constructor."""
+    """The base class of dataclasses without further state: a copy is made by the constructor."""
 
     __slots__ = ()
 

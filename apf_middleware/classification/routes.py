@@ -9,7 +9,7 @@ delete refer to one object, list and deletecollection to many.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from apf_middleware.classification.digest import NO_VALUES, Resolution, Resource
+from apf_middleware.classification.digest import NO_VALUES, Resolution, Resource, resolve_method
 from apf_middleware.classification.paths import ANY_SEGMENT, is_parameter, parse_template
 from apf_middleware.classification.text import require_text
 from apf_middleware.exceptions import InvalidValueError
@@ -18,7 +18,6 @@ __all__ = ["RouteTable", "RouteTemplate"]
 
 _ANY_METHOD = ""
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_PLAIN = {method: Resolution(method.lower()) for method in (*_VERBS, "OPTIONS")}
 _COLLECTIVE = {"get": "list", "delete": "deletecollection"}
 
 
@@ -73,12 +72,10 @@ class RouteTable:
 
     def resolve(self, method: str, path: str, query: Mapping[str, str] = NO_VALUES) -> Resolution:  # noqa: ARG002
         """Return verb and resource, with the signature of `resolve_kubernetes`; the query is ignored."""
-        if not self._size:
-            return _PLAIN.get(method) or Resolution(method.lower())
         method = method.upper()
         found = _find(self._root, path.split("/")[1:], 0, method, []) if path.startswith("/") else None
         if found is None:
-            return _PLAIN.get(method) or Resolution(method.lower())
+            return resolve_method(method)
         target, values = found
         parameters = {name: value for name, value in zip(target.names, values, strict=True) if name}
         namespace, name = parameters.pop("namespace", ""), parameters.pop("name", "")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from apf_middleware.classification import Classifier, RequestDigest, Resolution, RouteTable, resolve_kubernetes
+from apf_middleware.classification.digest import resolve_method
 from apf_middleware.config.criticality import CriticalitySettings
 from apf_middleware.config.estimation import Sources, derive_caps, derive_estimation
 from apf_middleware.config.objects import Configuration, Level
@@ -174,7 +175,8 @@ def derive_resolver(configuration: Configuration) -> Resolver:
     """Return the function that turns paths into verbs and resources."""
     if configuration.server.resolver == "kubernetes":
         return resolve_kubernetes
-    return RouteTable(configuration.server.routes).resolve
+    routes = configuration.server.routes
+    return RouteTable(routes).resolve if routes else resolve_method
 
 
 def derive_classifier(configuration: Configuration, *, remembered: int = 4096) -> Classifier:
