@@ -7,7 +7,8 @@ addresses; a value that isn't an address is used as it is. An IPv4 address writt
 
 import re
 from collections.abc import Callable
-from ipaddress import IPV4LENGTH, IPv6Address, ip_address, ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
+from typing import Final
 
 from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.classification.digest import RequestDigest
@@ -18,13 +19,13 @@ from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["ADDRESSES_REMEMBERED", "compile_distinguisher", "depends_only_on_identity_and_resource", "network_of"]
 
-ADDRESSES_REMEMBERED = 4096
+ADDRESSES_REMEMBERED: Final = 4096
 """The approximate number of addresses with cached networks."""
 
-_LONGEST_ADDRESS = 64  # characters of an address that is cached; an IPv6 address with a zone has fewer
+_LONGEST_ADDRESS: Final = 64  # characters of an address that is cached; an IPv6 address with a zone has fewer
 
-_OCTET = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_QUAD = re.compile(r"\.".join([_OCTET] * 4))
+_USUAL_PREFIX: Final = 24  # of IPv4
+_OCTETS: Final = {str(number): number for number in range(256)}
 
 Reader = Callable[[RequestDigest], str]
 
@@ -56,13 +57,15 @@ def depends_only_on_identity_and_resource(distinguisher: Distinguisher | None) -
 
 def network_of(address: str, prefix_v4: int, prefix_v6: int) -> str:
     """Return the network of an IP address, such as ``192.0.2.0/24``; any other text is returned unchanged."""
-    quad = _QUAD.fullmatch(address)
-    if quad is not None:  # takes a tenth of the time of the code below; new clients arrive all the time
-        if prefix_v4 == IPV4LENGTH:
-            return f"{address}/{IPV4LENGTH}"
-        a, b, c, d = map(int, quad.groups())
-        bits = (a << 24 | b << 16 | c << 8 | d) & (0xFFFFFFFF << (32 - prefix_v4))
-        return f"{bits >> 24}.{bits >> 16 & 255}.{bits >> 8 & 255}.{bits & 255}/{prefix_v4}"
+    octets = address.split(".", 4)
+    if len(octets) == 4:  # takes a fraction of the time of the code below; new clients arrive all the time
+        a, b, c, d = octets
+        if a in _OCTETS and b in _OCTETS and c in _OCTETS and d in _OCTETS:
+            if prefix_v4 == _USUAL_PREFIX:
+                return f"{a}.{b}.{c}.0/{_USUAL_PREFIX}"
+            bits = _OCTETS[a] << 24 | _OCTETS[b] << 16 | _OCTETS[c] << 8 | _OCTETS[d]
+            bits &= 0xFFFFFFFF << (32 - prefix_v4)
+            return f"{bits >> 24}.{bits >> 16 & 255}.{bits >> 8 & 255}.{bits & 255}/{prefix_v4}"
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
