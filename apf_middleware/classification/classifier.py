@@ -18,7 +18,8 @@ outside of the key, such as a header, the schema is cached and only flow and wei
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final
 
 from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.classification.decision_keys import DecisionKeys
@@ -45,16 +46,16 @@ if TYPE_CHECKING:
 
 __all__ = ["LONGEST_FLOW", "LONGEST_IDENTITY", "LONGEST_KEY", "MASTERS", "Classifier", "Explanation"]
 
-MASTERS = "system:masters"
+MASTERS: Final = "system:masters"
 """The group that may have a fallback of its own."""
 
-LONGEST_KEY = 1024
+LONGEST_KEY: Final = 1024
 """The maximum length of the facts of a cached decision (path, host, headers…), in characters."""
 
-LONGEST_IDENTITY = 2048
+LONGEST_IDENTITY: Final = 2048
 """The maximum length of the name, UID and groups of a cached identity, in characters."""
 
-LONGEST_FLOW = 256
+LONGEST_FLOW: Final = 256
 """The maximum length of the distinguisher of a cached flow, in characters."""
 
 _EVERYBODY = "everybody"
@@ -62,6 +63,7 @@ _PLANS_SHARED = 1024  # distinct sets of alternatives; identities with the same 
 _Key = tuple[str, str]  # the kind of subject, and its name
 _Step = tuple[int, Predicate | None]
 _NamedStep = tuple[int, Predicate | None, frozenset[str] | None]
+_NUMBER: Final = itemgetter(0)  # a lambda would make the compiled build create an object in each call around it
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class _Steps:
         own = self._by_name.get(name)
         if own is None:
             return self._unnamed  # not cached: clients can invent such names
-        merged = self._merged[name] = tuple(sorted([*own, *self._unnamed], key=lambda step: step[0]))
+        merged = self._merged[name] = tuple(sorted([*own, *self._unnamed], key=_NUMBER))
         return merged
 
 
@@ -150,7 +152,9 @@ class _Plan:
         about = digest.resource
         if about is None:
             about = NO_RESOURCE
-            steps = self.others.named(digest.path[1:].partition("/")[0])
+            path = digest.path
+            end = path.find("/", 1)
+            steps = self.others.named(path[1:] if end < 0 else path[1:end])
         else:
             steps = self.about_resource.named(about.resource)
         # Steps are in the order of precedence, so that the first one that holds decides.
@@ -358,7 +362,8 @@ class Classifier:
         if found is None:
             entropy = 0 if outcome.flowless else self._hash_flow(schema.name, flow)
             weight = 1.0 if outcome.weigh_flow is None else outcome.weigh_flow(flow)
-            found = Classification(schema.name, schema.level, flow, entropy, weight)
+            # The constructor of a named tuple is a Python function in the compiled build, too.
+            found = tuple.__new__(Classification, (schema.name, schema.level, flow, entropy, weight))
             if len(flow) <= LONGEST_FLOW:
                 self._flows.put((outcome, flow), found)
         if outcome.weigh_request is not None:

@@ -58,8 +58,8 @@ class DecisionKeys:
             key: Key = (caller.name, caller.groups, digest.verb, digest.path)
             more = self._more
         else:
-            resource = about.api_group, about.resource, about.subresource, about.namespace
-            key = (caller.name, caller.groups, digest.verb, *resource)
+            resource, group = about.resource, about.api_group
+            key = (caller.name, caller.groups, digest.verb, group, resource, about.subresource, about.namespace)
             more = self._more_about_resource
         return key if more is None else key + more(digest)
 

@@ -8,7 +8,7 @@ resource or without.
 
 import re
 from collections.abc import Mapping
-from typing import assert_never
+from typing import Final, assert_never
 
 from apf_middleware.classification.digest import Identity, RequestDigest, Resource
 from apf_middleware.classification.paths import compile_templates
@@ -31,7 +31,7 @@ from apf_middleware.classification.schema import FlowSchema
 
 __all__ = ["NO_RESOURCE", "SERVICE_ACCOUNT", "accepts", "host_matches", "plain_host", "values_of", "why_not"]
 
-NO_RESOURCE = Resource("")
+NO_RESOURCE: Final = Resource("")
 """The resource of a request without one, for rules that read its parts."""
 
 SERVICE_ACCOUNT = "system:serviceaccount:"
