@@ -8,7 +8,7 @@ only if an authenticator, rule or distinguisher reads them. If a header is read 
 of the keys for GET.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from starlette.types import Scope
@@ -109,11 +109,12 @@ class CacheKeys:
 
     def of_caller(self, scope: Scope) -> Key:
         """Return the key of the caller."""
-        client, credentials = scope.get("client"), self._credentials
+        known = scope if isinstance(scope, dict) else dict(scope)
+        client, credentials = known.get("client"), self._credentials
         key: Key = (client[0] if client else None,)
         if credentials:
             key += tuple([(name, value) for name, value in headers_of(scope) if name in credentials])
-        if self._asks_always or self.user in scope or self._certificate in scope:
+        if self._asks_always or self.user in known or self._certificate in known:
             key += self._chain.caller_facts(scope)
         return key
 
@@ -131,11 +132,11 @@ class CacheKeys:
         return wanted
 
 
-def length_of(key: Iterable[object]) -> int:
+def length_of(key: Key) -> int:
     """Return the approximate size of a key in bytes."""
     total = 0
     for part in key:
-        if part.__class__ is str or part.__class__ is bytes:
+        if type(part) is str or type(part) is bytes:
             total += len(part)
         elif isinstance(part, tuple):
             total += length_of(part)

@@ -6,6 +6,7 @@ Rejected requests are answered without the app.
 
 import copy
 import pickle
+from collections import UserDict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -325,6 +326,23 @@ async def test_headers_in_any_legal_form_are_accepted(form: str, who: str, way: 
 
     name = {"tokens": "dora", "proxy": "carl", "header": "system:anonymous"}[who]
     assert seen == [(name, "bob", WHO)] * 2
+
+
+async def test_a_scope_may_be_another_mapping_than_a_dict() -> None:
+    seen: list[tuple[Scope, str, list[tuple[bytes, bytes]]]] = []
+
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        seen.append((scope, scope["apf"].flow, list(scope["headers"])))
+        await send(START)
+        await send(BODY)
+
+    middleware = APFMiddleware(app, configuration())
+    scopes = [UserDict(http_scope("/orders?limit=1", user=None), headers=iter(WHO)) for _ in range(2)]
+    for scope in scopes:
+        await middleware(scope, Server([]).receive, Server([]).send)
+
+    assert seen == [(scope, "bob", WHO) for scope in scopes]
+    assert [one is scope for (one, _, _), scope in zip(seen, scopes, strict=True)] == [True, True]
 
 
 @pytest.mark.parametrize("way", WAYS)

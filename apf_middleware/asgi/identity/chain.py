@@ -112,7 +112,7 @@ class UserAuthenticator:
 
     def authenticate(self, scope: Scope) -> Authenticated | None:
         """Return the user in the scope; None if there is no user or the user isn't authenticated."""
-        user = scope.get("user")
+        user = (scope if isinstance(scope, dict) else dict(scope)).get("user")
         name = None if user is None else _name(user)
         if name is None:
             return None
@@ -132,7 +132,7 @@ class Chain:
     """All authenticators, and the proxies that are trusted to report client addresses."""
 
     __slots__ = (
-        *("_asked", "_authenticators", "_facts", "_proxies"),
+        *("_asked", "_authenticators", "_facts", "_proxies", "_trusts_proxies"),
         *("headers", "memorable", "reads_certificate", "reads_more", "reads_user"),
     )
 
@@ -142,6 +142,7 @@ class Chain:
         self._authenticators = tuple(authenticators)
         self._asked = tuple(one.authenticate for one in self._authenticators)
         self._proxies = TrustedProxies() if trusted_proxies is None else trusted_proxies
+        self._trusts_proxies = bool(self._proxies.headers)
         by_authenticator = [(one, getattr(one, "facts", _ANY_FACTS)) for one in self._authenticators]
         facts = [fact for _, facts in by_authenticator for fact in facts]
         self._facts: tuple[Facts, ...] = tuple(dict.fromkeys(facts))
@@ -201,7 +202,7 @@ class Chain:
 
     def client_address(self, scope: Scope) -> str:
         """Return the address of the client, also if it is behind trusted proxies; empty if there is no address."""
-        return self._proxies.client_address(scope) if self._proxies.headers else peer_address(scope)
+        return self._proxies.client_address(scope) if self._trusts_proxies else peer_address(scope)
 
     def comes_from_proxy(self, scope: Scope) -> bool:
         """Return whether the request has come through a trusted proxy."""
