@@ -51,7 +51,7 @@ _CANCELLED: Final = Reason.CANCELLED
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
 _SENT_AT_ONCE: Final = 16 * 1024  # in bytes; servers buffer up to this size without waiting for the client
-_SEQUENCES: Final = (list, tuple)  # a constant, because `list | tuple` would create an object for each response
+_Exchange = tuple[Scope, Receive, Send]
 _E: Final = frozenset(b"eE")  # the character at index 5 of text/event-stream
 # The marks of coroutine functions: up to Python 3.11 asyncio looks for one, later versions of inspect for the other.
 _MARK_FOR_ASYNCIO: Final[object] = getattr(asyncio.coroutines, "_is_coroutine", None)
@@ -77,7 +77,7 @@ class RequestHandler:
         body: RequestBody | None = None
         resolved = service.resolver.cache.recall(scope)
         if resolved is None or resolved.awaits_body or resolved.until <= now or service.due <= now:
-            if (found := await self._receive(scope, receive, send, now, resolved)) is None:
+            if (found := await _receive(self.app, service, (scope, receive, send), now, resolved)) is None:
                 return
             resolved, body, now = found
         # There is no await from here to `arrive`, so no reload can replace the level that was resolved.
@@ -114,91 +114,6 @@ class RequestHandler:
         """Serve a scope that isn't a request."""
         raise NotImplementedError
 
-    async def _receive(  # noqa: C901 - each of these steps may end the loop
-        self, scope: Scope, receive: Receive, send: Send, now: int, resolved: ResolvedRequest | None
-    ) -> tuple[ResolvedRequest, RequestBody | None, int] | None:
-        """Resolve a request, receive its body, and look at the clock; None if the request has been answered already."""
-        service = self._service
-        body: RequestBody | None = None
-        try:
-            while True:
-                if resolved is None or resolved.until <= now or service.due <= now:
-                    resolved = await self._find(scope, receive if body is None else body, send, now)
-                    if resolved is None:
-                        break
-                    body = resolved.body or body
-                if not resolved.awaits_body or service.controller.is_closing:
-                    return resolved, body, service.now()
-                resolver = service.resolver
-                if body is None:
-                    body = _begin_body(resolved, scope, receive)
-                    if body is None or body.is_there:
-                        return resolved, body, service.now()
-                await body.gather(service.controller.bodies.settings.buffer)
-                now = service.now()
-                if service.resolver is resolver and resolved.until > now and service.passing is None:
-                    if resolved.gates and await self._is_unavailable(resolved, scope, send):
-                        break
-                    return resolved, body, service.now()
-                # While the body arrived, the configuration was reloaded, the mode changed or the credential expired.
-                resolved = None
-        except BaseException:
-            if body is not None:
-                body.close()
-            raise
-        if body is not None:
-            body.close()
-        return None
-
-    async def _find(self, scope: Scope, receive: Receive | RequestBody, send: Send, now: int) -> ResolvedRequest | None:
-        """Resolve a request, after the housekeeping that is due; None if it has been answered already."""
-        service = self._service
-        if service.due <= now:
-            service.keep_house(now)
-        is_own = path_of(scope).startswith(service.own_paths)
-        if is_own and service.scrape.is_for(scope):
-            await service.scrape.answer(scope, send)
-            return None
-        if is_own and (answer := service.answer_balancer(scope, now)) is not None:
-            await send_answer(answer, scope, send)
-            return None
-        found: ResolveResult | Identity
-        if is_own and service.admin.is_for(scope):
-            found = await service.resolver.identify(scope, now)
-        else:
-            found = await service.resolver.resolve(scope, now, receive)
-        if not isinstance(found, ResolvedRequest):
-            await self._answer(found, scope, receive.receive if isinstance(receive, RequestBody) else receive, send)
-            return None
-        if found.gates and await self._is_unavailable(found, scope, send):
-            return None
-        if service.passing is not None:
-            await service.passing.serve(self.app, now, found, (scope, receive, send), service.deadlines)
-            return None
-        return found
-
-    async def _is_unavailable(self, resolved: ResolvedRequest, scope: Scope, send: Send) -> bool:
-        """Return whether a gate of the request is missing; the request has then been answered."""
-        if not self._service.startup_gates.lacks(resolved.gates):
-            return False
-        await answer_unavailable(scope, send)
-        return True
-
-    async def _answer(
-        self, found: Identity | Refused | UnknownQueue | ServedWithoutSeats, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        """Answer a request that needs no seats, or can't get any; ``found`` is an identity only on the admin's path."""
-        if isinstance(found, Refused):
-            await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
-        elif isinstance(found, UnknownQueue):
-            await send_answer(
-                answer_unknown_queue(found.status, found.reason, self._service.response_headers), scope, send
-            )
-        elif isinstance(found, Identity):
-            await self._service.admin.answer(scope, receive, send, found)
-        else:
-            await self.app(scope, receive, send)
-
     def _reject(self, admission: Admission, scope: Scope, send: Send) -> Awaitable[None]:
         """Answer a request that was rejected, or that got its seats too late."""
         service = self._service
@@ -219,7 +134,7 @@ class RequestHandler:
         admission: Admission,
         policy: StreamPolicy | None,
         body: RequestBody | None,
-        exchange: tuple[Scope, Receive, Send],
+        exchange: _Exchange,
     ) -> tuple[Receive, Send]:
         """Return ``receive`` and ``send`` for the app; if the request is a watch, register it."""
         _, receive, send = exchange
@@ -236,6 +151,107 @@ class RequestHandler:
         """Wait for seats again, for an upload that gave them back while its body was arriving."""
         limit_ns = admission.destination.runtime.wait_limit_ns
         return self._service.wait(admission, limit_ns, watch_of_client, (admission, scope, receive, body))
+
+
+# These are functions, not methods: the compiled build looks up methods of a class that Python code subclasses by name,
+# which would take 6 % of the instructions of a request for a new path.
+
+
+async def _receive(  # noqa: C901 - each of these steps may end the loop
+    app: ASGIApp, service: Service, exchange: _Exchange, now: int, resolved: ResolvedRequest | None
+) -> tuple[ResolvedRequest, RequestBody | None, int] | None:
+    """Resolve a request, receive its body, and look at the clock; None if the request has been answered already."""
+    scope, receive, send = exchange
+    body: RequestBody | None = None
+    try:
+        while True:
+            if resolved is None or resolved.until <= now or service.due <= now:
+                resolved = await _find(app, service, exchange, body, now)
+                if resolved is None:
+                    break
+                body = resolved.body or body
+            if not resolved.awaits_body or service.controller.is_closing:
+                return resolved, body, service.now()
+            resolver = service.resolver
+            if body is None:
+                body = _begin_body(resolved, scope, receive)
+                if body is None or body.is_there:
+                    return resolved, body, service.now()
+            await body.gather(service.controller.bodies.settings.buffer)
+            now = service.now()
+            if service.resolver is resolver and resolved.until > now and service.passing is None:
+                if resolved.gates and await _is_unavailable(service, resolved, scope, send):
+                    break
+                return resolved, body, service.now()
+            # While the body arrived, the configuration was reloaded, the mode changed or the credential expired.
+            resolved = None
+    except BaseException:
+        if body is not None:
+            body.close()
+        raise
+    if body is not None:
+        body.close()
+    return None
+
+
+async def _find(
+    app: ASGIApp, service: Service, exchange: _Exchange, body: RequestBody | None, now: int
+) -> ResolvedRequest | None:
+    """Resolve a request, after the housekeeping that is due; None if it has been answered already.
+
+    ``body`` is what has been received of its body.
+    """
+    scope, receive, send = exchange
+    if service.due <= now:
+        service.keep_house(now)
+    is_own = path_of(scope).startswith(service.own_paths)
+    if is_own and service.scrape.is_for(scope):
+        await service.scrape.answer(scope, send)
+        return None
+    if is_own and (answer := service.answer_balancer(scope, now)) is not None:
+        await send_answer(answer, scope, send)
+        return None
+    found: ResolveResult | Identity
+    if is_own and service.admin.is_for(scope):
+        found = await service.resolver.identify(scope, now)
+    else:
+        found = await service.resolver.resolve(scope, now, receive if body is None else body)
+    if not isinstance(found, ResolvedRequest):
+        await _answer(app, service, found, (scope, receive if body is None else body.receive, send))
+        return None
+    if found.gates and await _is_unavailable(service, found, scope, send):
+        return None
+    if service.passing is not None:
+        messages = receive if body is None else body
+        await service.passing.serve(app, now, found, (scope, messages, send), service.deadlines)
+        return None
+    return found
+
+
+async def _is_unavailable(service: Service, resolved: ResolvedRequest, scope: Scope, send: Send) -> bool:
+    """Return whether a gate of the request is missing; the request has then been answered."""
+    if not service.startup_gates.lacks(resolved.gates):
+        return False
+    await answer_unavailable(scope, send)
+    return True
+
+
+async def _answer(
+    app: ASGIApp,
+    service: Service,
+    found: Identity | Refused | UnknownQueue | ServedWithoutSeats,
+    exchange: _Exchange,
+) -> None:
+    """Answer a request that needs no seats, or can't get any; ``found`` is an identity only on the admin's path."""
+    scope, receive, send = exchange
+    if isinstance(found, Refused):
+        await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
+    elif isinstance(found, UnknownQueue):
+        await send_answer(answer_unknown_queue(found.status, found.reason, service.response_headers), scope, send)
+    elif isinstance(found, Identity):
+        await service.admin.answer(scope, receive, send, found)
+    else:
+        await app(scope, receive, send)
 
 
 def _is_refused(admission: Admission, deadlines: RequestDeadlines | None) -> bool:
@@ -331,8 +347,8 @@ class HttpReply:
         if status >= 500:
             admission.fail(status)
         headers = event.get("headers", ())
-        if not isinstance(headers, _SEQUENCES):  # an app may pass an iterator, which can only be read once
-            headers = [*headers]
+        if not isinstance(headers, list) and not isinstance(headers, tuple):
+            headers = [*headers]  # an app may pass an iterator, which can only be read once
             event = {**event, "headers": headers}  # the app may send the same dict again
         for pair in headers:
             name = pair[0]
