@@ -11,7 +11,7 @@ from apf_middleware.asgi.failure import SetupFailureApp, keeps_failure
 from apf_middleware.asgi.identity import Authenticator
 from apf_middleware.asgi.lifespan import run_beside, run_lifespan
 from apf_middleware.asgi.reload import ConfigurationOrigin, Watcher
-from apf_middleware.asgi.request_handler import REQUESTS, RequestHandler
+from apf_middleware.asgi.request_handler import RequestHandler
 from apf_middleware.asgi.service import Service
 from apf_middleware.asgi.telemetry import wrap_with_telemetry
 from apf_middleware.config import Configuration, Reading, read
@@ -67,14 +67,14 @@ class APFMiddleware(RequestHandler):
             gates=gates,
             on_adopt=self._observe,
         )
-        self._requests = REQUESTS
+        self._serves_requests = True
         self._observe()
 
     def _fail(self, app: ASGIApp, error: Exception) -> None:
         """Answer every request with 503, because of ``error``."""
         self._app = self.app = app
         self._failure = SetupFailureApp(app, error)
-        self._requests = frozenset()  # every request is then passed to `_serve_other`
+        self._serves_requests = False  # every request is then passed to `_serve_other`
 
     @property
     def service(self) -> Service:

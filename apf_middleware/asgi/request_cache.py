@@ -9,7 +9,7 @@ of the keys for GET.
 """
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from starlette.types import Scope
 
@@ -76,7 +76,8 @@ class CacheKeys:
         self._always = frozenset(facts.always | chain.headers)
         self._by_rule = facts.by_methods
         self._by_method: dict[str, frozenset[bytes]] = {}
-        self.plain_methods: set[str] = set()
+        # A dictionary, because its code is in the processor's cache already when a request comes; that of a set isn't.
+        self.plain_methods: dict[str, None] = {}
 
     def cover(self, other: "CacheKeys") -> bool:
         """Return whether requests with equal keys here have equal keys in ``other``, for the same chain."""
@@ -128,7 +129,7 @@ class CacheKeys:
         if len(self._by_method) < _MOST_METHODS:
             self._by_method[method] = wanted
             if not (wanted or self._query or self._certificate or self._asks_always):
-                self.plain_methods.add(method)
+                self.plain_methods[method] = None
         return wanted
 
 
@@ -167,7 +168,7 @@ class RequestCache(BoundedCache[Key, V]):
             method = scope["method"]
             is_plain = method in self._plain_methods and not (self._user and self._user in scope)
             if is_plain and not scope.get("root_path"):
-                client = scope["client"]
+                client: tuple[Any, ...] | None = scope["client"]
                 return self.young.get((method, scope["path"], client[0] if client else None))
             return self.young.get(self._keys.of_request(scope))
         except (KeyError, TypeError):

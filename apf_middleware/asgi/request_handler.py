@@ -8,7 +8,7 @@ It is pure ASGI, and does as little as possible for a request that is admitted a
 import asyncio
 import inspect
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -42,10 +42,7 @@ from apf_middleware.runtime import Admission, UnknownQueue
 if TYPE_CHECKING:
     from apf_middleware.asgi.resolver import ResolveResult
 
-__all__ = ["REQUESTS", "HttpReply", "RequestHandler", "WebSocketReply"]
-
-REQUESTS: Final = frozenset({"http", "websocket"})
-"""The types of the scopes of requests."""
+__all__ = ["HttpReply", "RequestHandler", "WebSocketReply"]
 
 _CANCELLED: Final = Reason.CANCELLED
 _SEATED: Final = TicketState.SEATED
@@ -62,15 +59,15 @@ _MARK_FOR_INSPECT: Final[object] = getattr(inspect, "_is_coroutine_mark", None)
 class RequestHandler:
     """Serve requests to ``app`` by a service; a subclass sets both, and serves scopes of other types.
 
-    A scope is a request if its type is in ``_requests``.
+    If ``_serves_requests`` is False, the subclass serves all scopes.
     """
 
     app: ASGIApp
     _service: Service
-    _requests: frozenset[str]
+    _serves_requests: bool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901 - calls are slow
-        if (kind := scope["type"]) not in self._requests:
+        if (kind := str(scope["type"])) not in ("http", "websocket") or not self._serves_requests:
             await self._serve_other(scope, receive, send)
             return
         arrived = now = (service := self._service).now()
@@ -350,7 +347,8 @@ class HttpReply:
         if not isinstance(headers, list) and not isinstance(headers, tuple):
             headers = [*headers]  # an app may pass an iterator, which can only be read once
             event = {**event, "headers": headers}  # the app may send the same dict again
-        for pair in headers:
+        for header in headers:
+            pair: tuple[Any, ...] = header if isinstance(header, tuple) else tuple(header)
             name = pair[0]
             if len(name) == 12 and (name == b"content-type" or name.lower() == b"content-type"):
                 value = pair[1]
