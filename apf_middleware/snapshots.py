@@ -336,7 +336,7 @@ class FleetMemberSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class FleetFlowSnapshot:
-    """A flow that waits somewhere in a fleet, and the seats that it uses and waits for at all members.
+    """A flow of a fleet, and the seats that it uses and waits for at all members.
 
     The ``flow`` is None if the member that shows it doesn't know the name; members tell each other only the ``label``.
     """

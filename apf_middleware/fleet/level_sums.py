@@ -1,9 +1,10 @@
 """What the reports of all members say about each level together, for people who look at the fleet."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from heapq import nlargest
 from typing import Final
 
+from apf_middleware.fleet.flow_sums import sum_flows
 from apf_middleware.fleet.messages import FlowTable, LevelSum, LevelUsage, Report
 
 __all__ = ["MOST_HEAVY", "sum_levels"]
@@ -21,16 +22,12 @@ def sum_levels(reports: Iterable[Report]) -> dict[str, LevelSum]:
     return {name: _sum(usages[name]) for name in sorted(usages)}
 
 
-def _sum(usages: Iterable[LevelUsage]) -> LevelSum:
-    in_use = demand = arrivals = 0
-    seats: dict[int, int] = {}
-    weights: dict[int, int] = {}
-    for usage in usages:
-        in_use += usage.in_use
-        demand += usage.demand
-        arrivals += usage.arrivals
-        for flow, wanted, weight in usage.flows.rows():
-            seats[flow] = seats.get(flow, 0) + wanted
-            weights[flow] = max(weights.get(flow, 0), weight)
-    heaviest = nlargest(MOST_HEAVY, seats.items(), key=lambda item: item[1])
-    return LevelSum(in_use, demand, arrivals, FlowTable.of(dict(heaviest), weights))
+def _sum(usages: Collection[LevelUsage]) -> LevelSum:
+    flows = sum_flows(usage.flows for usage in usages)
+    heaviest = nlargest(MOST_HEAVY, flows, key=lambda flow: flows[flow][0])
+    return LevelSum(
+        sum(usage.in_use for usage in usages),
+        sum(usage.demand for usage in usages),
+        sum(usage.arrivals for usage in usages),
+        FlowTable.of({flow: flows[flow][0] for flow in heaviest}, {flow: flows[flow][1] for flow in heaviest}),
+    )

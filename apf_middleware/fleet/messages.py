@@ -46,7 +46,7 @@ _MOST_HASH: Final = 2**64 - 1
 
 @dataclass(frozen=True, slots=True)
 class FlowTable(Value):
-    """Some flows, the seats that each uses and waits for, and its weight in units of 2**-16."""
+    """Some flows, the seats that each uses and waits for, and its weight in units of 2**-16, or 0 if it isn't known."""
 
     flows: tuple[int, ...] = ()
     seats: tuple[int, ...] = ()
@@ -131,7 +131,7 @@ class MemberRow(Value):
 class LevelSum(Value):
     """One level of the whole fleet: its seats in use and demanded, and its recent requests per second.
 
-    ``flows`` are the heaviest of those that wait at some member, with the seats that they demand at all members.
+    ``flows`` are the heaviest ones, with the seats that they demand at all members.
     """
 
     in_use: int
@@ -346,7 +346,7 @@ def _read_usage(found: Any) -> LevelUsage:  # noqa: ANN401 - what JSON contains
 def _read_flows(found: Any) -> FlowTable:  # noqa: ANN401 - what JSON contains
     hashes, seats, weights = _columns(found, 3)
     _check(seats, "seats in a message", least=0, most=_MOST)
-    _check(weights, "weight in a message", least=1, most=_MOST)
+    _check(weights, "weight in a message", least=0, most=_MOST)
     return FlowTable(tuple(hashes), tuple(seats), tuple(weights))
 
 

@@ -33,6 +33,7 @@ from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand, deserved_by_name
 from apf_middleware.fairqueuing.work import WEIGHT_BITS, WEIGHT_ONE
 from apf_middleware.fleet.budget import Budget
+from apf_middleware.fleet.flow_sums import sum_flows
 from apf_middleware.fleet.messages import LevelUsage
 
 __all__ = ["FleetShares", "LevelShare", "MemberShare", "divide_budget"]
@@ -163,18 +164,8 @@ class _LevelDemand:
     def __init__(self, seats: int, name: str, usages: Usages) -> None:
         self._name = name
         self._usages = [(member, levels[name]) for member, levels in usages.items() if name in levels]
-        flows: dict[int, list[int]] = {}  # demand and weight
-        rests = 0
-        for _, usage in self._usages:
-            rests += usage.rest_seats
-            for flow, wanted, weight in usage.flows.rows():
-                known = flows.get(flow)
-                if known is None:
-                    flows[flow] = [wanted, weight]
-                else:
-                    known[0] += wanted
-                    known[1] = max(known[1], weight)
-        self._flows = flows
+        self._flows = flows = sum_flows(usage.flows for _, usage in self._usages)
+        rests = sum(usage.rest_seats for _, usage in self._usages)
         self.total: int = rests + sum(demand for demand, _ in flows.values())
         self.demand: int = rests + sum(min(demand, seats) for demand, _ in flows.values())
 

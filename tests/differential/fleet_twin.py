@@ -88,7 +88,7 @@ def _flows_of_level(
             flows[flow] = demand + seats, max(weight, Fraction(its_weight, 2**16))
         if usage.rest_flows:
             rest[member] = usage.rest_seats, Fraction(usage.rest_flows)
-    return flows, rest
+    return {flow: (demand, weight or Fraction(1)) for flow, (demand, weight) in flows.items()}, rest
 
 
 def _levels(seats: int, claims: Mapping[str, SeatDemand], demands: Mapping[str, int]) -> dict[str, Fraction]:

@@ -11,6 +11,7 @@ from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from apf_middleware.fleet.budget import Budget
+from apf_middleware.fleet.flow_sums import sum_flows
 from apf_middleware.fleet.messages import FlowTable, LevelUsage
 from apf_middleware.fleet.shares import FleetShares, divide_budget
 from tests.differential.fleet_twin import TwinShares, fill, twin_shares
@@ -46,7 +47,8 @@ def _usage(draw: st.DrawFn) -> LevelUsage:
     flows = draw(st.dictionaries(st.sampled_from(sorted(WEIGHTS)), st.sampled_from((1, 1, 2, 7, 60)), max_size=5))
     rest_flows = draw(st.sampled_from((0, 0, 1, 4)))
     rest_seats = rest_flows * draw(st.integers(1, 5))
-    listed = FlowTable.of(flows, WEIGHTS)
+    unknown = draw(st.sets(st.sampled_from(sorted(WEIGHTS)), max_size=2))
+    listed = FlowTable.of(flows, {flow: 0 if flow in unknown else weight for flow, weight in WEIGHTS.items()})
     return LevelUsage(0, draw(st.integers(0, 9)), 0, listed, rest_flows, rest_seats)
 
 
@@ -120,9 +122,11 @@ def test_local_queues_with_the_factors_give_each_flow_its_part(fleet: Fleet) -> 
                 continue
             amount = min(Fraction(part.amount, SEAT), Fraction(usage.demand))
             claims: dict[int, tuple[Fraction | int, Fraction | int, Fraction | int]] = _rest_claim(usage)
+            # a member knows the weight of a flow when a request of it arrives, also if it wasn't known for the report
+            known = sum_flows(one[name].flows for one in usages.values() if name in one)
             claims |= {
-                flow: (Fraction(weight * part.factors.get(flow, WEIGHT_ONE), WEIGHT_ONE**2), 0, seats)
-                for flow, seats, weight in usage.flows.rows()
+                flow: (Fraction(known[flow][1] * part.factors.get(flow, WEIGHT_ONE), WEIGHT_ONE**2), 0, seats)
+                for flow, seats, _ in usage.flows.rows()
             }
             local = fill(amount, claims)
             for flow in usage.flows.flows:

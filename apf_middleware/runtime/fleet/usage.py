@@ -1,11 +1,13 @@
 """The demand of one member, read from its levels for a report.
 
-A flow's demand is the seats that its waiting requests ask for, and those in use in its queues. Where flows share a
-queue, the seats in use there are divided among the flows that wait, in proportion to their waiting requests. Requests
-that no other waits behind count as flows of their own: they are not held back, so only their sum matters.
+A flow's demand is the seats that its waiting requests ask for, and those in use in its queues, also while none of its
+requests waits here: it may be held back because it waits at other members. Where flows share a queue, the seats in use
+there are divided among the flows that wait, in proportion to their waiting requests. If none waits there, the requests
+that run are taken for a flow of their own, because it isn't known whose they are.
 
 A flow's weight is the configured one, that of its classification. The weights of tickets and queues may be reduced by
-the factors of an earlier grant; if a member reported these, the flow would lose the same part of its weight twice.
+the factors of an earlier grant; if a member reported these, the flow would lose the same part of its weight twice. The
+weight of a flow that doesn't wait isn't known here.
 """
 
 import heapq
@@ -80,12 +82,14 @@ def _usage(level: SharedLevel, arrivals: int) -> LevelUsage:
     width = queueset.seats_waiting / queueset.waiting if queueset.waiting else 0.0
     demands: dict[int, float] = {}
     weights: dict[int, int] = {}
-    rest_flows = rest_seats = int(level.alone is not None)
-    widest = 0
+    rest_flows = rest_seats = widest = 0
+    if level.alone is not None:
+        demands[level.alone.entropy] = 1
+        weights[level.alone.entropy] = _weight(level.alone)
     for queue in queueset.deck:
-        oldest = queue.oldest
+        oldest, flow = queue.oldest, queue.owner
         if oldest is not None:
-            if queue.length == 1 or queue.owner is not None:
+            if queue.length == 1 or flow is not None:
                 flow = oldest.entropy
                 demands[flow] = demands.get(flow, 0) + queue.length * width + queue.seats_in_use
                 weights[flow] = max(_weight(oldest), weights.get(flow, 0))
@@ -94,6 +98,9 @@ def _usage(level: SharedLevel, arrivals: int) -> LevelUsage:
                 _add_weights(weights, queue)
             if oldest.width > widest:
                 widest = min(oldest.width, level.most)
+        elif flow is not None and queue.seats_in_use:
+            demands[flow] = demands.get(flow, 0) + queue.seats_in_use
+            weights.setdefault(flow, 0)
         elif queue.seats_in_use:
             rest_flows += 1
             rest_seats += queue.seats_in_use

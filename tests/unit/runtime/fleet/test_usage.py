@@ -48,8 +48,8 @@ def test_flows_with_queues_of_their_own_are_listed_with_their_seats() -> None:
 
     usage = reader.read(0)["web"]
     assert usage.in_use == 4
-    assert dict(zip(usage.flows.flows, usage.flows.seats, strict=True)) == {2: 5, 3: 1}
-    assert (usage.rest_flows, usage.rest_seats) == (1, 3)
+    assert set(usage.flows.rows()) == {(1, 3, 0), (2, 5, WEIGHT_ONE), (3, 1, WEIGHT_ONE)}, "flow 1 doesn't wait here"
+    assert (usage.rest_flows, usage.rest_seats) == (0, 0)
     assert usage.demand == 9
     assert reader.waiting()
 
@@ -115,13 +115,22 @@ def test_the_lightest_of_too_many_flows_are_summed_up() -> None:
     assert (usage.rest_flows, usage.rest_seats) == (21, 21)
 
 
+def test_requests_that_run_in_a_shared_queue_count_as_a_flow_of_their_own() -> None:
+    sharing = lending()
+    level = sharing.levels["web"]
+    arrive(sharing, level, 1, times=3)
+
+    usage = UsageReader(sharing, 0).read(0)["web"]
+    assert usage == LevelUsage(3, 0, 0, FlowTable(), 1, 3)
+
+
 def test_a_request_that_is_alone_counts_as_one_seat() -> None:
     sharing = Lending(4, {"web": (QueueSetSettings(4, 8, 1, 10), LevelLimits(4, 2, 4))})
     level = sharing.levels["web"]
     arrive(sharing, level, 1)
     assert level.alone is not None
 
-    assert UsageReader(sharing, 0).read(0) == {"web": LevelUsage(1, 0, 0, FlowTable(), 1, 1)}
+    assert UsageReader(sharing, 0).read(0) == {"web": LevelUsage(1, 0, 0, FlowTable.of({1: 1}))}
 
 
 def test_exempt_levels_are_not_reported() -> None:
