@@ -26,13 +26,14 @@ class MemberAccount:
 
     The account is closed at ``lease_until``, unless the member reports before that. No grant is below ``floor``.
     Until ``quiet_until`` a report needs no answer, unless the seats change. The member has had its configuration since
-    ``configured_at``.
+    ``configured_at``. The ``debt`` is the most seats that it may be using, or may begin to use without another grant.
     """
 
     __slots__ = (
         "_confirmed",
         "_unconfirmed",
         "configured_at",
+        "debt",
         "floor",
         "lease_until",
         "quiet_until",
@@ -51,12 +52,10 @@ class MemberAccount:
         self.seats: int = report.seats
         self._confirmed: int = report.seats
         self._unconfirmed: deque[tuple[int, int]] = deque()  # sequence numbers and seats of grants
+        self.debt: int = self._most_used()
 
-    @property
-    def debt(self) -> int:
-        """The most seats that the member may be using, or may begin to use without another grant."""
-        told = max((seats for _, seats in self._unconfirmed), default=0)
-        return max(self.floor, self._confirmed, self.report.in_use, told)
+    def _most_used(self) -> int:
+        return max(self.floor, self._confirmed, self.report.in_use, *[seats for _, seats in self._unconfirmed])
 
     def receive(self, report: Report, epoch: int, now: int, lease_until: int) -> None:
         """Take a report, unless a later one has arrived already; the answer gives a lease until ``lease_until``."""
@@ -74,6 +73,7 @@ class MemberAccount:
         self._confirmed = report.seats
         if not self._unconfirmed:
             self.seats = report.seats  # the member may have given seats back
+        self.debt = self._most_used()
 
     def grant(self, seats: int) -> int:
         """Note that a grant of ``seats`` is sent; return its sequence number."""
@@ -83,6 +83,7 @@ class MemberAccount:
         else:
             self._unconfirmed.append((self.sequence, seats))
         self.seats = seats
+        self.debt = self._most_used()
         return self.sequence
 
     def __repr__(self) -> str:
