@@ -59,6 +59,8 @@ class QueueSet:
     ``concurrency`` is the number of seats that may be used at the moment, and ``ceiling`` its upper bound. A ticket
     wider than the ceiling is seated when nothing else of the level runs; otherwise it would wait for ever.
 
+    If a queue set ``has_changing_weights``, the weight of a flow changes with time, as in a fleet.
+
     Without a ``ceiling``, both are the concurrency of the settings. With one, the seats are *steered*: the caller
     divides seats among several levels, and sets ``concurrency`` before each call. The discipline's virtual time then
     advances in proportion to the seats in use, and no demand is recorded.
@@ -84,6 +86,7 @@ class QueueSet:
         "gatekeeper",
         "guarantee",
         "guess_ns",
+        "has_changing_weights",
         "is_closing",
         "is_quiescing",
         "is_steered",
@@ -114,6 +117,7 @@ class QueueSet:
         require_settings(settings)
         most = settings.concurrency if ceiling is None else require_integer("ceiling", ceiling, least=0)
         self.strict_upstream: bool = strict_upstream
+        self.has_changing_weights: bool = False
         self.is_steered: bool = ceiling is not None
         self.guess_ns: int = require_integer("guess_ns", guess_ns, least=1)
         self._guessed = [0, *(Work(seats).total(guess_ns) for seats in range(1, _GUESSED))]
@@ -211,11 +215,14 @@ class QueueSet:
     def _reweigh(self, now: int, queue: Queue, ticket: Ticket) -> None:
         """Set the weight of ``queue``, at which a ticket of another weight arrives.
 
-        Each arrival moves the weight towards the average of the waiting tickets.
+        Each arrival moves the weight towards the average of the waiting tickets. If weights change with time, the
+        average would be outdated until all those tickets have left, so a queue of one flow takes the latest weight.
         """
         if not self.discipline.is_weighted:
             return
-        weight = (queue.weight * queue.length + ticket.weight) // (queue.length + 1)
+        weight = ticket.weight
+        if queue.owner is None or not self.has_changing_weights:
+            weight = (queue.weight * queue.length + weight) // (queue.length + 1)
         if self.guarantee is not None:
             self.guarantee.reweigh(now, queue, weight)
         self.discipline.reweigh(queue, weight)

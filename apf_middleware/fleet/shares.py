@@ -197,7 +197,7 @@ class _LevelDemand:
             elif demand:
                 part += free * weight * seats // (weights * demand)
                 if seats != demand:
-                    factors[flow] = max(1, (seats << WEIGHT_BITS) // demand)
+                    factors[flow] = max(1, ((seats << WEIGHT_BITS) + demand // 2) // demand)
         return part
 
 

@@ -474,7 +474,9 @@ class Controller:
     def restrict(self, grant: SeatGrant, factors: Mapping[str, Mapping[int, int]]) -> None:
         """Use at most the seats of ``grant`` from now on; set the ``factors`` of the weights of flows, by level."""
         for name, runtime in self.levels.items():
-            runtime.factors = factors.get(name, _NO_FACTORS)
+            runtime.factors = found = factors.get(name, _NO_FACTORS)
+            if found:
+                runtime.shared.queueset.has_changing_weights = True
         now = self.now()
         self.look(now)
         self._wake(now, self._gated.restrict(now, grant))

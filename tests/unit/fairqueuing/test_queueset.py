@@ -341,6 +341,20 @@ def test_it_does_not_matter_when_a_level_begins(discipline: str) -> None:
     assert order_of_service(discipline, -(10**15)) == served
 
 
+@pytest.mark.parametrize(("exact", "latest"), [(4, 2), (0, 4)])
+def test_a_queue_of_one_flow_takes_the_latest_of_weights_that_change_with_time(exact: int, latest: int) -> None:
+    level = QueueSet(QueueSetSettings(1, 1, 1, queue_length_limit=10, exact=exact))
+    level.has_changing_weights = True
+    tickets = [Ticket("flow", 1, Work(), weight * WEIGHT_ONE) for weight in (6, 6, 2)]
+    for ticket in tickets:
+        level.arrive(0, ticket)
+
+    queue = tickets[0].queue
+    assert queue is not None
+    assert queue.length == 2
+    assert queue.weight == latest * WEIGHT_ONE, "otherwise the average of those that wait"
+
+
 def test_a_request_that_is_rejected_leaves_the_weight_of_its_queue_as_it_is() -> None:
     level = QueueSet(QueueSetSettings(1, 1, 1, queue_length_limit=2))
     first = Ticket("flow", 1, Work(), 3 * WEIGHT_ONE)
