@@ -8,6 +8,7 @@ takes in this process, and its part of one core is that of all divisions in the 
 """
 
 import argparse
+import gc
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -118,13 +119,17 @@ def measure(members: int, balancing: Balancing = "random", seconds: float = 0.0)
     given, configuration = fleet_world(members, seconds)
     scenario = replace(given, balancing=balancing)
     alone = Simulation(*layout("one-server", scenario, configuration)).run("one-server")
+    gc.disable()
     simulation = Simulation(scenario, configuration)
+    gc.freeze()  # otherwise each full collection, also in the middle of a division, visits the objects of all members
+    gc.enable()
     if simulation.fleet is None:
         raise RuntimeError("the scenario of this benchmark has a fleet")
     allocation = simulation.fleet.allocation
     allocation.divide = times = DivisionTimes(allocation.divide)
     began = time.process_time()
     result = simulation.run("fleet")
+    gc.unfreeze()
     row = _row(members, balancing, result, alone)
     spent = sum(times.seconds)
     simulated_s = simulation.now / 10**9

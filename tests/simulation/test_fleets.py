@@ -20,7 +20,14 @@ SECOND = 10**9
 
 @pytest.mark.parametrize(
     ("members", "balancing", "most"),
-    [(1, "random", 0.02), (1, "sticky", 0.02), (10, "random", 0.08), (10, "round-robin", 0.08), (10, "sticky", 0.08)],
+    [
+        (1, "random", 0.02),
+        (1, "sticky", 0.02),
+        (10, "random", 0.05),
+        (10, "round-robin", 0.05),
+        (10, "least-requests", 0.05),
+        (10, "sticky", 0.05),
+    ],
 )
 def test_a_fleet_is_nearly_one_big_server(members: int, balancing: Balancing, most: float) -> None:
     """Ten members with two seats each are the hardest: each of their shares is a fraction of a seat."""
@@ -37,6 +44,17 @@ def test_a_hundred_members_are_nearly_one_big_server() -> None:
     assert row["most_in_use"] == row["seats"] == 200
     assert row["utilisation"] >= 0.95
     assert row["deviation"] <= 0.05
+
+
+def test_a_flow_with_short_queues_has_its_share_from_the_first_intervals_on() -> None:
+    """Its queues take the weights of a grant with the next request, as those of a flow with long queues must."""
+    closed = "{type: closed, connections: %s}, service: {type: uniform, least: 200ms, most: 600ms}"
+    tenants = f"  - {{name: long, count: 2, arrivals: {closed % 160}}}\n  - {{name: short, arrivals: {closed % 80}}}\n"
+    spec = "  duration: 5s\n  warmUp: 2s\n  members: {count: 40}\n"
+    result = simulate(*fleet_scenario(spec, seats=80, fleet="name: shop, interval: 1s", tenants=tenants))
+
+    assert result.tenant("short").seats == pytest.approx(80 / 3, rel=0.08)
+    assert result.tenant("long").seats == pytest.approx(160 / 3, rel=0.08)
 
 
 def test_one_member_is_one_server_except_at_its_start() -> None:
