@@ -1,4 +1,4 @@
-"""Predicted waits against real ones: ``python -m benchmarks.predict [--json] [--seconds N]``.
+"""Predicted waits against real ones: ``python -m benchmarks.predict [--json] [--seconds N] [--factors F ...]``.
 
 Simulated with the code that runs in production, in three runs with the same clients: without predictions, with
 predictions that are only counted, and with rejection on arrival. Each row has
@@ -13,6 +13,9 @@ predictions that are only counted, and with rejection on arrival. Each row has
 ``alone``                  of the requests that were or would have been in time, those that were rejected, if the others
                            are like the probes: each would have been in time if it alone had been let through
 ``shadow``                 the late requests that were counted in the second run, by those that really missed
+
+With ``factors`` there is a row for each of them. A request is rejected then if it has less than so many times its
+predicted wait, instead of the wait and its expected error.
 """
 
 import argparse
@@ -56,6 +59,7 @@ SCENARIOS: Final = {
     "overload-1.5": _mice_and_elephant(1.5, _LOGNORMAL),
     "overload-2": _mice_and_elephant(2, _LOGNORMAL),
     "overload-5": _mice_and_elephant(5, _LOGNORMAL),
+    "overload-10": _mice_and_elephant(10, _LOGNORMAL),
     "exponential": _mice_and_elephant(2, _EXPONENTIAL),
     "bimodal": _mice_and_elephant(2, _BIMODAL, "3s"),
     "patience": (
@@ -139,7 +143,9 @@ class PredictedSimulation(Simulation):
         self.told += is_told and self._counts(request)
 
 
-def _run(scenario: str, discipline: str, mode: str, seconds: int, seed: int) -> tuple[PredictedSimulation, Result]:
+def _run(
+    scenario: str, discipline: str, mode: str, seconds: int, seed: int, *, factor: float | None = None
+) -> tuple[PredictedSimulation, Result]:
     """Return a finished simulation, and its result."""
     text = _TEXT.format(
         seconds=seconds,
@@ -151,6 +157,9 @@ def _run(scenario: str, discipline: str, mode: str, seconds: int, seed: int) -> 
     )
     simulation = PredictedSimulation(*read_scenario_text(text).unwrap())
     simulation.waits, simulation.told = [], 0
+    late = simulation.servers[0].controller.late_arrivals
+    if late is not None:
+        late.factor = factor
     return simulation, simulation.run(scenario)
 
 
@@ -164,11 +173,11 @@ def _error(waits: Sequence[tuple[int, int]]) -> float | None:
     return round(median(errors), 3) if errors else None
 
 
-def measure(scenario: str, discipline: str, seconds: int, seed: int = 2) -> dict[str, Any]:
+def measure(scenario: str, discipline: str, seconds: int, seed: int = 2, factor: float | None = None) -> dict[str, Any]:
     """Return the row of one scenario."""
     _, before = _run(scenario, discipline, "off", seconds, seed)
-    shadow, _ = _run(scenario, discipline, "shadow", seconds, seed)
-    done, result = _run(scenario, discipline, "on", seconds, seed)
+    shadow, _ = _run(scenario, discipline, "shadow", seconds, seed, factor=factor)
+    done, result = _run(scenario, discipline, "on", seconds, seed, factor=factor)
     lost = sum(tenant.requests - tenant.served for tenant in result.tenants)
     counted, rejecting = _outcomes(shadow), _outcomes(done)
     probes = rejecting["late"] - rejecting["rejected"]
@@ -177,6 +186,7 @@ def measure(scenario: str, discipline: str, seconds: int, seed: int = 2) -> dict
     return {
         "scenario": scenario,
         "discipline": discipline,
+        **({} if factor is None else {"factor": factor}),
         "waited": len(done.waits),
         "error": _error(done.waits),
         "error_long": _error([one for one in done.waits if one[1] >= _LONG_NS]),
@@ -199,10 +209,11 @@ def _outcomes(simulation: Simulation) -> dict[str, int]:
     return found
 
 
-def _rows(scenarios: Sequence[str], disciplines: Sequence[str], seconds: int, seed: int) -> Iterator[dict[str, Any]]:
-    for discipline in disciplines:
-        for scenario in scenarios:
-            yield measure(scenario, discipline, seconds, seed)
+def _rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    for discipline in options.disciplines:
+        for scenario in options.scenarios:
+            for factor in options.factors:
+                yield measure(scenario, discipline, options.seconds, options.seed, factor)
 
 
 def main() -> None:
@@ -211,11 +222,12 @@ def main() -> None:
     parser.add_argument("--scenarios", nargs="*", choices=SCENARIOS, default=tuple(SCENARIOS))
     parser.add_argument("--disciplines", nargs="*", choices=DISCIPLINES, default=DISCIPLINES)
     parser.add_argument("--seconds", type=int, default=20, help="simulated time, of which 3 s are the warm-up")
-    parser.add_argument("--seed", type=int, default=2, help="of the clients; the rule was tuned with 1")
+    parser.add_argument("--seed", type=int, default=2, help="of the clients; the rule was tuned with 1 and 3")
+    parser.add_argument("--factors", nargs="*", type=float, default=(None,), help="of the predicted waits")
     options = parser.parse_args()
     if options.seconds <= 3:
         parser.error("--seconds must be more than 3")
-    rows = list(_rows(options.scenarios, options.disciplines, options.seconds, options.seed))
+    rows = list(_rows(options))
     if options.json:
         print_json(rows)
     else:

@@ -1,8 +1,9 @@
 """Predict how long a request will wait that has just joined its queue.
 
-The wait is the work ahead in the request's own queue, divided by the seats that this queue gets (see `QueueDrain`), and
-the time until the level's next seats come free. What waits in other queues matters only through the share of the own
-one: a flow with nothing ahead isn't kept waiting by the backlog of another flow.
+The wait is the work ahead in the request's own queue, divided by the seats that this queue gets (see `LevelDrains`),
+and the time until the level's next seats come free. What waits in other queues matters only through the share of the
+own one: a flow with nothing ahead isn't kept waiting by the backlog of another flow. But it is by the flows that have
+nothing ahead either and came before: each of them takes a seat first.
 
 The work of a request is its width times the learned duration of its route. A prediction takes constant time, and so
 does each request that joins or leaves a queue. Nothing is predicted before a duration is known.
@@ -37,19 +38,15 @@ class WaitPrediction:
         typical_ns = self._duration_ns(admission) if level is None or not level.typical_ns else level.typical_ns
         if queue is None or not typical_ns:
             return None
-        shared = runtime.shared
-        seats = max(shared.queueset.seats_in_use, shared.limits.min)
-        drain = None if level is None else level.drains.get(queue)
+        seats = _seats(runtime)
         if not seats:
             return None
-        if level is None or drain is None:  # it has no work ahead
-            others = 0 if level is None else len(level.drains)
-            return _next_seat_ns(typical_ns, seats, others, admission.width)
-        fair = seats * drain.weight / level.weights
-        ahead_ns = drain.wait_ns(drain.seats(now, fair, queue.seats_in_use, typical_ns))
-        if ahead_ns is None:
-            return None
-        return ahead_ns + _next_seat_ns(typical_ns, seats, len(level.drains) - 1, admission.width)
+        drain = None if level is None else level.drains.get(queue)
+        if level is None or drain is None or not drain.ahead_ns:
+            first = 0 if level is None else level.light - (drain is not None)
+            return typical_ns * (admission.width + first) // seats or 1
+        served = level.seats(now, drain, seats, queue.seats_in_use)
+        return int(drain.ahead_ns / served + typical_ns * admission.width / seats) or 1 if served > 0 else None
 
     def join(self, now: int, admission: Admission, *, counts: bool) -> None:
         """Note that a request begins to wait; unless it ``counts``, it isn't ahead of later ones."""
@@ -58,13 +55,15 @@ class WaitPrediction:
         runtime = admission.destination.runtime
         level = self._levels.get(runtime)
         if level is None:
-            level = self._levels[runtime] = LevelDrains()
+            level = self._levels[runtime] = LevelDrains(now)
+        if runtime.shared.is_held:
+            level.skip(now)
         duration_ns = self._duration_ns(admission)
         if duration_ns:
             level.learn(duration_ns)
         work = admission.width * (duration_ns or level.typical_ns)
         ahead = work if counts else 0
-        level.open(now, queue).join(ahead)
+        level.join(now, queue, ahead, _seats(runtime))
         self._joined[admission] = work, ahead
 
     def leave(self, now: int, admission: Admission, *, is_seated: bool) -> None:
@@ -73,15 +72,14 @@ class WaitPrediction:
         if joined is None or queue is None:
             return
         level = self._levels[runtime]
-        drain = level.drains[queue]
         work, ahead = joined
-        drain.leave(ahead)
+        if runtime.shared.is_held:
+            level.skip(now)
         if is_seated:
-            drain.serve(now, work)
-        if not drain.waiting:
-            level.close(queue)
-            if not level.drains and (runtime.shared.is_over or runtime.shared.is_draining):
-                del self._levels[runtime]  # a level that has been deleted, or removed by a reload
+            level.serve(now, queue, work)
+        level.leave(now, queue, ahead)
+        if not level.drains and (runtime.shared.is_over or runtime.shared.is_draining):
+            del self._levels[runtime]  # a level that has been deleted, or removed by a reload
 
     def forget_removed(self) -> None:
         """Forget the levels that a reload has removed, unless requests still wait there."""
@@ -96,6 +94,6 @@ class WaitPrediction:
         return f"<WaitPrediction: {len(self._joined)} requests wait, {len(self._levels)} levels>"
 
 
-def _next_seat_ns(typical_ns: int, seats: int, others: int, width: int) -> int:
-    """Return the time until ``width`` of the level's ``seats`` come free, if half of ``others`` come first."""
-    return int(typical_ns * (width + others / 2) / seats)
+def _seats(runtime: "LevelRuntime") -> int:
+    """Return the seats that a level has now, or may have at any time."""
+    return max(runtime.shared.queueset.seats_in_use, runtime.shared.limits.min)

@@ -1,8 +1,12 @@
-"""Random arrivals: an empty server and an idle level reject none, and more work ahead never means a shorter wait."""
+"""Random arrivals: an empty server and an idle level reject none, and more work ahead never means a shorter wait.
+
+That holds whatever errors the predictions had before.
+"""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apf_middleware.fairqueuing import Reason
 from tests.support.deadline_arrivals import MS, DeadlineArrivals
 from tests.support.examples import examples
 
@@ -21,6 +25,27 @@ def test_a_server_with_free_seats_rejects_none(seats: int, requests: list[tuple[
         if server.controller.levels["web"].shared.queueset.seats_in_use >= seats:
             server.now += duration_ms * MS
         server.controller.release(admission)
+
+
+@given(st.integers(1, 8), st.integers(2, 30), st.lists(st.tuples(LEFT, st.integers(0, 200)), max_size=40))
+@examples(100)
+def test_a_server_that_is_empty_again_rejects_none(seats: int, waiting: int, requests: list[tuple[int, int]]) -> None:
+    server = DeadlineArrivals(seats=seats)
+    open_requests = server.fill(seats, waiting)
+    for left_ms, step_ms in requests:  # some are rejected, and all waits differ from the predicted ones
+        open_requests.append(server.arrive(left_ms=left_ms))
+        server.now += step_ms * MS
+    for admission in open_requests:
+        if admission.is_seated:
+            server.controller.release(admission)
+        elif admission.is_waiting:
+            server.controller.abandon(admission, Reason.CANCELLED)
+    for admission in open_requests:
+        if admission.is_seated:  # it got the seats of one that was released before
+            server.controller.release(admission)
+
+    assert all(server.arrive(left_ms=1).is_seated for _ in range(seats))
+    assert server.arrive(flow=2, left_ms=1).is_waiting
 
 
 @given(st.integers(1, 8), st.integers(0, 40), LEFT)

@@ -63,12 +63,70 @@ def test_off_predicts_nothing() -> None:
     assert server.controller.late_arrivals is None
 
 
-def test_one_in_a_hundred_waits_nevertheless() -> None:
+def test_one_in_twenty_waits_nevertheless() -> None:
+    server = DeadlineArrivals()
+    server.fill(waiting=100)
+    waiting = [server.arrive(left_ms=500).is_waiting for _ in range(60)]
+
+    assert [place for place, waits in enumerate(waiting) if waits] == [19, 39, 59]
+
+
+def test_no_more_than_a_fifth_of_a_queue_waits_nevertheless() -> None:
+    server = DeadlineArrivals()
+    server.fill(waiting=16)
+    waiting = [server.arrive(left_ms=500) for _ in range(200)]
+
+    passed = [one for one in waiting if one.is_waiting]
+    assert len(passed) == 5
+    for admission in passed:
+        server.controller.abandon(admission, Reason.CANCELLED)
+    assert any(server.arrive(left_ms=500).is_waiting for _ in range(20))
+
+
+def test_a_request_must_be_in_time_even_if_the_usual_error_adds_to_its_wait() -> None:
+    server = DeadlineArrivals()
+    server.fill(waiting=10)  # it would wait for 1100 ms, and 50 ms are kept for its run
+
+    assert server.arrive(left_ms=1300).reason is Reason.DEADLINE
+    assert server.arrive(left_ms=1320).is_waiting
+
+
+def wait_for(server: DeadlineArrivals, waited_ms: int) -> None:
+    """Let requests get their seats after ``waited_ms`` that were predicted to wait for 1100 ms."""
+    for _ in range(30):
+        admission = server.arrive()
+        server.late.note_left(server.now + waited_ms * MS, admission, is_seated=True)
+        server.controller.abandon(admission, Reason.CANCELLED)
+
+
+def test_good_predictions_need_no_more_time() -> None:
     server = DeadlineArrivals()
     server.fill(waiting=10)
-    waiting = [server.arrive(left_ms=500).is_waiting for _ in range(300)]
+    wait_for(server, 1100)
 
-    assert [place for place, waits in enumerate(waiting) if waits] == [99, 199, 299]
+    assert server.arrive(left_ms=1210).is_waiting
+
+
+def test_bad_predictions_reject_none() -> None:
+    server = DeadlineArrivals()
+    server.fill(waiting=10)
+    assert server.arrive(left_ms=500).reason is Reason.DEADLINE
+
+    wait_for(server, 100)
+    assert server.arrive(left_ms=500).is_waiting
+
+
+def test_a_wait_that_the_deadline_ends_is_no_error_if_it_was_predicted_to_be_longer() -> None:
+    server = DeadlineArrivals("shadow")
+    server.fill(waiting=10)
+    late = [server.arrive(left_ms=100) for _ in range(30)]
+    server.now = 100 * MS
+    for admission in late:
+        server.controller.abandon(admission, Reason.DEADLINE)
+
+    assert server.outcome("missed") == 30
+    server.controller.reconfigure(server.configure("on"))
+    assert server.arrive(left_ms=500).reason is Reason.DEADLINE
 
 
 def test_unknown_durations_reject_none() -> None:

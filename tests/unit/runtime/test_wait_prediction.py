@@ -29,15 +29,31 @@ def test_wide_requests_ahead_count_with_their_width() -> None:
     assert server.arrive().predicted_wait_ns == (100 + 25) * MS
 
 
-def test_other_flows_count_only_by_their_shares() -> None:
+def test_flows_with_nothing_ahead_come_first_and_backlogs_do_not() -> None:
     server = DeadlineArrivals(seats=4)
     server.fill(4)
     server.fill(0, waiting=4, flow=2)
     short = server.arrive(flow=3).predicted_wait_ns
     server.fill(0, waiting=400, flow=2)
 
-    assert server.arrive(flow=4).predicted_wait_ns == 25 * MS + 2 * 25 * MS // 2
-    assert short == 25 * MS + 25 * MS // 2
+    assert server.arrive(flow=4).predicted_wait_ns == 25 * MS + 25 * MS
+    assert short == 25 * MS + 25 * MS
+
+
+def test_a_pause_does_not_count_as_slow_service() -> None:
+    server = DeadlineArrivals(seats=4)
+    running = server.fill(4, waiting=8)
+    level = server.controller.levels["web"]
+    server.controller.operate(level, held=True, closing=False)
+    server.now += 60_000 * MS
+    server.arrive()
+    for admission in running[:4]:
+        server.controller.release(admission)
+    server.controller.operate(level, held=False, closing=False)
+
+    predicted = server.arrive().predicted_wait_ns
+    assert predicted is not None
+    assert predicted <= (5 * 25 + 25) * MS
 
 
 def test_queues_without_waiting_requests_are_forgotten() -> None:
