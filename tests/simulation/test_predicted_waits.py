@@ -34,3 +34,10 @@ def test_levels_that_lend_are_predicted_too() -> None:
 
     assert row["error"] < 0.2
     assert row["told"] > 0.9
+
+
+def test_a_client_that_comes_and_goes_is_followed() -> None:
+    row = measure("leaving", "equal-serial", SECONDS)
+
+    assert row["error"] < 0.2
+    assert row["told"] > 0.8
