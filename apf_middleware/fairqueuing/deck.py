@@ -244,7 +244,8 @@ class Deck:
     def _deal(self, entropy: int) -> list[Queue]:
         """Return the queues of the flow's hand twice in a row, so that a slice from any of them has the whole hand."""
         assert self._dealer is not None, "there are queues to choose from"
-        hand = list(map(self.queues.__getitem__, self._dealer.deal(entropy)))
+        queues = self.queues
+        hand = [queues[card] for card in self._dealer.deal(entropy)]
         if len(self._hands) >= _HANDS_KEPT:
             self._hands.clear()
         self._hands[entropy] = hand = hand * 2

@@ -8,7 +8,6 @@ cards are dealt unevenly. The bound of 60 bits limits the unevenness to about 32
 
 import hashlib
 import math
-from bisect import insort
 
 from apf_middleware.compilation import quotient
 from apf_middleware.exceptions import InvalidValueError, require_integer
@@ -73,19 +72,20 @@ class Dealer:
 
     def deal(self, entropy: int) -> tuple[int, ...]:
         """Return the hand for these 64 bits, in the order dealt."""
-        require_integer("entropy", entropy, least=0, most=_MOST_ENTROPY)
+        if entropy.__class__ is not int or entropy >> 64:
+            require_integer("entropy", entropy, least=0, most=_MOST_ENTROPY)
         dealt: list[int] = []  # ascending
         hand = []
         for left in range(self.deck_size, self.deck_size - self.hand_size, -1):
-            card = entropy % left
+            card = place = entropy % left
             entropy //= left
-            # So far ``card`` counts only the cards that are still in the deck: step over the dealt ones before it.
+            # ``place`` counts only the cards that are still in the deck: step over the dealt ones before it.
             for gone in dealt:
                 if card < gone:
                     break
                 card += 1
             hand.append(card)
-            insort(dealt, card)
+            dealt.insert(card - place, card)
         return tuple(hand)
 
 
