@@ -7,8 +7,10 @@ the heap has one marker. The queue of the group that has the next turn is found 
 """
 
 from bisect import bisect_left, bisect_right
-from heapq import heapify, heappop, heappush, heapreplace
-from typing import Final
+from heapq import heapify
+from typing import Any, Final
+
+from apf_middleware.fairqueuing.heaps import heappop, heappush, heapreplace
 
 __all__ = ["OFF", "QueueHeap"]
 
@@ -45,15 +47,16 @@ class QueueHeap:
             former = OFF
         if former == entry:
             return
-        entries[index] = entry
+        boxed: Any = entry  # one object for both lists, also in compiled code
+        entries[index] = boxed
         if self._groups and finish in self._groups:
             self._join(self._groups[finish], index)
             return
         heap = self._heap
         if heap[0] == former:  # the top is this queue's former entry, which is outdated now
-            heapreplace(heap, entry)
+            heapreplace(heap, boxed)
             return
-        heappush(heap, entry)
+        heappush(heap, boxed)
         if len(heap) > self._crowded:
             self._rebuild()
 
