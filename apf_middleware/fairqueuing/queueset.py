@@ -34,7 +34,14 @@ from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial, Upst
 from apf_middleware.fairqueuing.guarantee import Guarantee
 from apf_middleware.fairqueuing.queueset_settings import QueueSetSettings, require_settings
 from apf_middleware.fairqueuing.seats import Charges, Lingering, Reservation
-from apf_middleware.fairqueuing.ticket import Gatekeeper, Queue, Reason, Ticket, TicketState  # noqa: TC001 - loaded anyway
+from apf_middleware.fairqueuing.ticket import (
+    IS_PURE,
+    Gatekeeper,  # noqa: TC001 - loaded anyway
+    Queue,
+    Reason,
+    Ticket,
+    TicketState,
+)
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, Work
 from apf_middleware.snapshots import QueueSetSnapshot
 
@@ -307,7 +314,7 @@ class QueueSet:
 
     def tick(self, now: int) -> Sequence[Ticket]:
         """Free the seats of lingers that have ended, and seat the next tickets."""
-        if now.__class__ is not int:
+        if IS_PURE and now.__class__ is not int:  # compiled, the comparison alone would take 4 % of a request's time
             raise InvalidValueError("now", now, "it must be an integer of nanoseconds")
         first_end = self.lingering.next_at
         has_ended = first_end is not None and first_end <= now

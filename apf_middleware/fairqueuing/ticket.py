@@ -28,7 +28,7 @@ from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing.work import WEIGHT_ONE, Work
 from apf_middleware.snapshots import QueueSnapshot, TicketSnapshot
 
-__all__ = ["BEFORE_SEATS", "Gatekeeper", "Queue", "Reason", "ServiceMeter", "Ticket", "TicketState"]
+__all__ = ["BEFORE_SEATS", "IS_PURE", "Gatekeeper", "Queue", "Reason", "ServiceMeter", "Ticket", "TicketState"]
 
 
 class Reason(StrEnum):
@@ -124,6 +124,10 @@ class ServiceMeter:
         return f"<ServiceMeter {self.index}: {self.rho} seats demanded>"
 
 
+IS_PURE: Final = not hasattr(ServiceMeter, "__mypyc_attrs__")
+"""True in the pure build, which has to check the types of arguments; compiled code checks them at each call."""
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Ticket:
     """A request of ``flow`` that asks for ``work``.
@@ -177,8 +181,8 @@ class Ticket:
     def __init__(self, flow: str, entropy: int, work: Work, weight: int = WEIGHT_ONE) -> None:
         if work.__class__ is not Work:
             raise InvalidValueError("work", work, "it must be a Work")
-        # This refuses negative numbers, too: shifted to the right, they stay negative.
-        if entropy.__class__ is not int or entropy >> 64:  # faster than two comparisons with large numbers
+        # The shift refuses negative numbers, too, which stay negative. It is faster than two large comparisons.
+        if (IS_PURE and entropy.__class__ is not int) or entropy >> 64:
             raise InvalidValueError("entropy", entropy, "it must be an integer from 0 to 2**64 - 1")
         self.flow: str = flow
         self.entropy: int = entropy

@@ -24,6 +24,7 @@ __all__ = [
     "format_seat_seconds",
     "round_half_away",
     "seat_seconds",
+    "work_of",
 ]
 
 UNITS_PER_SEAT_SECOND = 10**8
@@ -36,8 +37,8 @@ WEIGHT_BITS: Final = 16
 WEIGHT_ONE: Final = 1 << WEIGHT_BITS
 """The weight of a flow that has none of its own; a flow of twice this weight gets twice the seats under contention."""
 
-_NS_PER_UNIT = 10
-EXACT_BELOW = 2**53  # doubles are exact below this, so integers give the same results as upstream's doubles
+_NS_PER_UNIT: Final = 10
+EXACT_BELOW: Final = 2**53  # doubles are exact below this, so integers give the same results as upstream's doubles
 
 
 def round_half_away(x: float) -> int:
@@ -51,11 +52,17 @@ def round_half_away(x: float) -> int:
 def seat_seconds(seats: float, duration_ns: int) -> int:
     """Return the work of ``seats`` over a duration, in units of 1e-8 seat-seconds; negative for a negative duration."""
     if isinstance(seats, int):
-        units = seats * duration_ns
-        if 0 <= units < EXACT_BELOW:
-            return (units + 5) // 10
-        if -EXACT_BELOW < units < 0:
-            return -((5 - units) // 10)
+        return work_of(seats, duration_ns)
+    return round_half_away(float(seats) * float(duration_ns) / _NS_PER_UNIT)
+
+
+def work_of(seats: int, duration_ns: int) -> int:
+    """Return the same as `seat_seconds`, which compiled code computes with doubles, for a whole number of seats."""
+    units = seats * duration_ns
+    if 0 <= units < EXACT_BELOW:
+        return (units + 5) // 10
+    if -EXACT_BELOW < units < 0:
+        return -((5 - units) // 10)
     return round_half_away(float(seats) * float(duration_ns) / _NS_PER_UNIT)
 
 
@@ -90,11 +97,11 @@ class Work(Value):
         require_integer("final_seats", self.final_seats, least=0)
         require_integer("linger_ns", self.linger_ns, least=0)
         object.__setattr__(self, "width", max(self.seats, self.final_seats))
-        object.__setattr__(self, "final_work", seat_seconds(self.final_seats, self.linger_ns))
+        object.__setattr__(self, "final_work", work_of(self.final_seats, self.linger_ns))
 
     def total(self, guess_ns: int) -> int:
         """Return the expected work of this request if it runs for ``guess_ns``."""
-        return seat_seconds(self.seats, guess_ns) + self.final_work
+        return work_of(self.seats, guess_ns) + self.final_work
 
     def within(self, concurrency: int) -> "Work":
         """Return this work with at most ``concurrency`` final seats; they linger for longer, to do the same work."""
