@@ -45,7 +45,7 @@ requests that a queue runs at once.
 """
 
 from collections import OrderedDict, deque
-from heapq import heapify, heappop, heappush
+from heapq import heapify
 from typing import Any, ClassVar, Final
 
 from apf_middleware.fairqueuing.disciplines.base import Discipline
@@ -54,7 +54,8 @@ from apf_middleware.fairqueuing.disciplines.max_min_model import (
     NEVER,
     FluidModel,
 )
-from apf_middleware.fairqueuing.disciplines.work_meter import WIDEST, WIDTH_BITS, MaxMinQueue, WorkMeter
+from apf_middleware.fairqueuing.disciplines.work_meter import IS_WIDE, MaxMinQueue, WorkMeter
+from apf_middleware.fairqueuing.heaps import heappop, heappush
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
 from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, WEIGHT_BITS
 
@@ -146,6 +147,7 @@ class ConcurrentMeter(WorkMeter):
     def clear(self) -> None:
         """Forget all requests."""
         self.virtual_ends.clear()
+        self.wide_ends.clear()
         self.guesses.clear()
         self.later_guesses.clear()
         self.line = _NO_LINE
@@ -154,7 +156,7 @@ class ConcurrentMeter(WorkMeter):
     def first_end(self) -> int:
         """Return where the next request ends on P, and drop the outdated entries before it."""
         ends, guesses, later = self.virtual_ends, self.guesses, self.later_guesses
-        end = ends[0] >> WIDTH_BITS if ends else NEVER
+        end = ends[0] >> 1 if ends else NEVER
         while guesses:
             guess, ticket = guesses[0]
             if ticket.charged == guess:
@@ -279,8 +281,9 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         progress = meter.progress_at(position)
         ends = meter.virtual_ends
         while end <= progress:
-            if ends and ends[0] >> WIDTH_BITS == end:
-                seats += heappop(ends) & WIDEST
+            if ends and ends[0] >> 1 == end:
+                virtual_end = heappop(ends)
+                seats += meter.take_width(virtual_end) if virtual_end & IS_WIDE else 1
             else:
                 self._raise_exceeded(meter, end)
             end = meter.first_end()
@@ -546,9 +549,8 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
                 continue
             entries = [*meter.guesses, *((end, ticket) for end, _, ticket in meter.later_guesses)]
             running = {ticket for end, ticket in entries if ticket.charged == end}
-            known = sum(end & WIDEST for end in meter.virtual_ends)
             guessed = meter.rho if meter is self.fluid.lone else sum(ticket.width for ticket in running)
-            assert meter.occupied == known + guessed, f"occupied seats of {meter!r}"
+            assert meter.occupied == meter.seats_of_virtual_ends() + guessed, f"occupied seats of {meter!r}"
             owed = sum(ticket.width for ticket in meter.line if ticket.state is _RELEASED)
             assert meter.owed == owed, f"what {meter!r} owes"
             asked = meter.occupied + sum(self._asked.get(ticket, ticket.width) for ticket in meter.line)

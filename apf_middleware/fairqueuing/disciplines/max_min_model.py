@@ -70,6 +70,7 @@ from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
 from apf_middleware.fairqueuing.work import WEIGHT_BITS
 
 __all__ = [
+    "FAR",
     "GRAINS_PER_UNIT",
     "GRAIN_BITS",
     "NEVER",
@@ -88,6 +89,12 @@ TICK_BITS: Final = 10
 
 NEVER: Final = 1 << 2048
 """Later than any time or position."""
+
+FAR: Final = 1 << 40
+"""Where nothing is expected, it is looked for again after so many nanoseconds or grains.
+
+Compiled code compares numbers of up to 62 bits much faster than others such as `NEVER`.
+"""
 
 _OF_A_QUEUE: Final = 4  # the weight of one request in the average of its queue is one fourth
 _OF_THE_LEVEL: Final = 16
@@ -138,7 +145,7 @@ class FluidModel(Generic[WorkMeterT]):
         self.lone_ticket: Ticket | None = None
         self.lone: WorkMeterT | None = None  # the meter of its queue
         self._waiting_in_time = 0  # queues with an entry in the heap of finishes by time
-        self._soonest = self._soonest_on_r = NEVER  # no end comes before these
+        self._soonest = self._soonest_on_r = FAR  # no end comes before these
 
     def open(self, meter: WorkMeterT) -> MaxMinQueue[WorkMeterT]:
         """Return a new queue with this ``meter``."""
@@ -179,12 +186,12 @@ class FluidModel(Generic[WorkMeterT]):
         first, due, shares = None, until, self.shares
         if until >= self._soonest:
             first = self._soonest_of(self._ends)
-            self._soonest = due = self._ends.floor()
+            self._soonest = due = until + FAR if first is None else self._ends.floor()
             if due > until:
                 first = None
         if r >= self._soonest_on_r:
             meter = self._soonest_of(self._ends_on_r)
-            self._soonest_on_r = key = self._ends_on_r.floor()
+            self._soonest_on_r = key = r + FAR if meter is None else self._ends_on_r.floor()
             # without free seats R stands still
             if key <= r and shares.free:
                 way = (key - self.r) * shares.limited

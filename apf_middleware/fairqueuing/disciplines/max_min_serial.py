@@ -38,19 +38,19 @@ raised guesses that are due. Only the first change of a queue's weight takes O(v
 """
 
 from collections import deque
-from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.disciplines.max_min_model import (
+    FAR,
     GRAINS_PER_UNIT,
-    NEVER,
     FluidModel,
 )
-from apf_middleware.fairqueuing.disciplines.work_meter import WIDEST, WIDTH_BITS, MaxMinQueue, WorkMeter
+from apf_middleware.fairqueuing.disciplines.work_meter import IS_WIDE, MaxMinQueue, WorkMeter
+from apf_middleware.fairqueuing.heaps import heappop, heappush
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, seat_seconds
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, work_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,7 @@ class SerialMeter(WorkMeter):
     def next_end(self) -> int | None:
         if not self.virtual_ends:
             return None
-        end = self.virtual_ends[0] >> WIDTH_BITS
+        end = self.virtual_ends[0] >> 1
         if self._is_by_work:
             end = self.end_of(end)
         return end - self.base if self.on_r else end
@@ -125,10 +125,11 @@ class SerialMeter(WorkMeter):
             self._is_by_work = True
             for ticket in self.lingering:
                 ticket.settled = (ticket.settled - position) * former
-            ends = self.virtual_ends.copy()
-            self.virtual_ends.clear()
+            ends, self.virtual_ends = self.virtual_ends, []
+            wide_ends, self.wide_ends = self.wide_ends, {}
             for end in ends:
-                self.end_virtually(((end >> WIDTH_BITS) - position) * former, end & WIDEST)
+                width = wide_ends[end].pop() if end & IS_WIDE else 1
+                self.end_virtually(((end >> 1) - position) * former, width)
         self._anchor = position
 
     def figures(self) -> dict[str, int]:
@@ -153,7 +154,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         # come in ascending order, and the heap ``_later_guesses`` has all others, with serial numbers.
         self._guessed: deque[tuple[int, Ticket]] = deque()
         self._later_guesses: list[tuple[int, int, Ticket]] = []
-        self._due = NEVER  # no guess is exceeded before or at that time
+        self._due = FAR  # no guess is exceeded before or at that time
         self._serial: Iterator[int] = count()
 
     def open_queue(self, index: int) -> MaxMinQueue[SerialMeter]:
@@ -187,7 +188,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
             exceeded_at, _, ticket = heappop(later)
             if ticket.state is _SEATED:
                 self._raise_guess(ticket, exceeded_at - ticket.seated_at)
-        self._due = guessed[0][0] if guessed else NEVER
+        self._due = guessed[0][0] if guessed else now + FAR
         if later and later[0][0] < self._due:
             self._due = later[0][0]
 
@@ -209,7 +210,8 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
 
     def _reach(self, meter: SerialMeter) -> None:
         """End a request in the model, because the queue's meter has reached its virtual end."""
-        width = heappop(meter.virtual_ends) & WIDEST
+        end = heappop(meter.virtual_ends)
+        width = meter.take_width(end) if end & IS_WIDE else 1
         meter.end_is_stale = True  # the next one is later, if there is any
         self.fluid.demand(meter, meter.rho - width)
 
@@ -325,7 +327,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
             charged = ticket.charged * GRAINS_PER_UNIT
             if guessed and guessed[0][1] is ticket:  # usually; other entries are dropped when the guess is exceeded
                 guessed.popleft()
-        known = seat_seconds(work.seats, duration_ns) + work.final_work
+        known = work_of(work.seats, duration_ns) + work.final_work
         meter.running_work = running = meter.running_work - charged
         former = meter.next_dispatch_w
         if meter.is_weighted:
@@ -373,7 +375,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
             return
         # The seats are really free now, and in the model when the meter has reached the end.
         ends = meter.virtual_ends
-        is_first = not ends or ticket.settled < ends[0] >> WIDTH_BITS
+        is_first = not ends or ticket.settled < ends[0] >> 1
         meter.end_virtually(ticket.settled, ticket.width)
         if is_first:
             fluid.schedule_end(meter)
@@ -423,9 +425,8 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
             meter = queue.meter
             if meter.is_closed:
                 continue
-            ending = sum(end & WIDEST for end in meter.virtual_ends)
             waiting = sum(ticket.width for ticket in queue)
-            assert meter.rho == waiting + queue.seats_in_use + ending, f"the demand of {queue!r}"
+            assert meter.rho == waiting + queue.seats_in_use + meter.seats_of_virtual_ends(), f"the demand of {queue!r}"
             assert queue.executing or not meter.running_work, f"running work of {queue!r}"
 
     def __repr__(self) -> str:

@@ -5,17 +5,17 @@ two disciplines has a work meter of its own, because it determines the next even
 """
 
 from abc import ABC, abstractmethod
-from heapq import heappush
+from bisect import insort
 from typing import Final, Generic, TypeVar
 
+from apf_middleware.fairqueuing.heaps import heappush
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
 from apf_middleware.fairqueuing.work import WEIGHT_BITS
 
-__all__ = ["WIDEST", "WIDTH_BITS", "MaxMinQueue", "WorkMeter"]
+__all__ = ["IS_WIDE", "MaxMinQueue", "WorkMeter"]
 
-WIDTH_BITS: Final = 32
-WIDEST: Final = (1 << WIDTH_BITS) - 1
-"""The greatest width of one virtual end; a wider ticket has several."""
+IS_WIDE: Final = 1
+"""The lowest bit of a virtual end of more than one seat; the position is above it."""
 
 
 class WorkMeter(ABC):
@@ -26,8 +26,8 @@ class WorkMeter(ABC):
     is ``on_r``, ``base`` is its difference to R; otherwise ``base`` is its position at the time ``mark``, and
     ``remainder`` what is left of the division by the weight. ``first`` is the oldest ticket of the queue, or one that
     is about to become the oldest. ``virtual_ends`` are requests that have really ended but not yet in the model. They
-    are a heap of integers, each of which combines an end and a width; integers are faster to compare than tuples, and
-    the garbage collector ignores them.
+    are a heap of integers, each of which combines a position and `IS_WIDE`; integers are faster to compare than tuples,
+    and the garbage collector ignores them. ``wide_ends`` has the widths of the wide ones, ascending.
     """
 
     __slots__ = (
@@ -50,6 +50,7 @@ class WorkMeter(ABC):
         "rho",
         "virtual_ends",
         "weight",
+        "wide_ends",
     )
 
     def __init__(self, index: int, guess_ns: int) -> None:
@@ -68,6 +69,7 @@ class WorkMeter(ABC):
         self.on_r: bool = False
         self.first: Ticket | None = None
         self.virtual_ends: list[int] = []
+        self.wide_ends: dict[int, list[int]] = {}
         self.has_finish: bool = False  # it has an entry in a heap of finishes
         self.finish_is_stale: bool = False
         self.has_end: bool = False  # it has an entry in a heap of ends
@@ -95,10 +97,24 @@ class WorkMeter(ABC):
 
     def end_virtually(self, end: int, width: int) -> None:
         """Keep the seats of a request that has really ended occupied in the model until ``end``."""
-        while width > WIDEST:
-            heappush(self.virtual_ends, end << WIDTH_BITS | WIDEST)
-            width -= WIDEST
-        heappush(self.virtual_ends, end << WIDTH_BITS | width)
+        virtual_end = end << 1
+        if width > 1:
+            virtual_end |= IS_WIDE
+            insort(self.wide_ends.setdefault(virtual_end, []), width)
+        heappush(self.virtual_ends, virtual_end)
+
+    def take_width(self, virtual_end: int) -> int:
+        """Return the width of a wide end, which has been removed from the heap: the least if several are equal."""
+        widths = self.wide_ends[virtual_end]
+        width = widths.pop(0)
+        if not widths:
+            del self.wide_ends[virtual_end]
+        return width
+
+    def seats_of_virtual_ends(self) -> int:
+        """Return the sum of the widths."""
+        narrow = sum(1 for virtual_end in self.virtual_ends if not virtual_end & IS_WIDE)
+        return narrow + sum(map(sum, self.wide_ends.values()))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.index}: {self.rho} seats demanded>"

@@ -69,7 +69,7 @@ def test_the_virtual_end_of_a_request_keeps_its_width(discipline: type[Disciplin
     other = level.arrive(0, 1, seats=1 << 33)
     queue: Any = level.queueset.deck.queues[0]
     assert level.release(SECOND, giant) == ["flow 1"]
-    assert len(queue.meter.virtual_ends) == 3
+    assert len(queue.meter.virtual_ends) == 1
     assert queue.meter.rho == 1 << 33
     level.release(2 * SECOND, other)
     level.queueset.tick(5 * SECOND)

@@ -1,10 +1,12 @@
 """The part of a queue that the fluid model reads and moves."""
 
+from heapq import heappop
+
 import pytest
 
 from apf_middleware.fairqueuing.disciplines.max_min_concurrent import ConcurrentMeter
 from apf_middleware.fairqueuing.disciplines.max_min_serial import SerialMeter
-from apf_middleware.fairqueuing.disciplines.work_meter import WIDEST, WIDTH_BITS, MaxMinQueue, WorkMeter
+from apf_middleware.fairqueuing.disciplines.work_meter import IS_WIDE, MaxMinQueue, WorkMeter
 
 
 def meters() -> list[WorkMeter]:
@@ -24,13 +26,16 @@ def test_a_queue_has_the_index_and_the_figures_of_its_meter(meter: WorkMeter) ->
 
 @pytest.mark.parametrize("meter", meters(), ids=repr)
 def test_virtual_ends_come_in_their_order_with_their_widths(meter: WorkMeter) -> None:
-    for end, width in ((30, 1), (10, 2), (20, WIDEST + 5)):
+    for end, width in ((30, 1), (10, 2), (20, 1 << 33), (20, 1), (20, 5)):
         meter.end_virtually(end, width)
+    assert meter.virtual_ends[0] >> 1 == 10
+    assert meter.seats_of_virtual_ends() == (1 << 33) + 9
 
-    ends = sorted((entry >> WIDTH_BITS, entry & WIDEST) for entry in meter.virtual_ends)
+    entries = [heappop(meter.virtual_ends) for _ in range(5)]
+    ends = [(entry >> 1, meter.take_width(entry) if entry & IS_WIDE else 1) for entry in entries]
 
-    assert ends == [(10, 2), (20, 5), (20, WIDEST), (30, 1)]
-    assert meter.virtual_ends[0] >> WIDTH_BITS == 10
+    assert ends == [(10, 2), (20, 1), (20, 5), (20, 1 << 33), (30, 1)]
+    assert meter.seats_of_virtual_ends() == 0
 
 
 @pytest.mark.parametrize("meter", meters(), ids=repr)
