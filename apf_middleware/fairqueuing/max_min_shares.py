@@ -24,39 +24,20 @@ the unit is `WEIGHT_ONE`.
 """
 
 from collections.abc import Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final
 
 from apf_middleware.fairqueuing.queue_heap import QueueHeap
+from apf_middleware.fairqueuing.share import Share
 from apf_middleware.fairqueuing.work import WEIGHT_BITS, WEIGHT_ONE
 
-__all__ = ["Demander", "MaxMinShares"]
+__all__ = ["MaxMinShares"]
 
 _NONE: Final = ()
 _KEY_BITS: Final = 40
 """The ratios of weighted queues are compared in units of 2**-40 seats for each unit of weight."""
 
 
-class Demander(Protocol):
-    """A queue that gets a share: it is in a list at its ``index``, its demand is ``rho``, and its weight ``weight``.
-
-    It is listed among the limited queues under the demand ``at_least``, and among the granted ones under ``at_most``; 0
-    means that it isn't listed there. While it is limited, its ``rho`` is not below ``at_least``; while it is granted,
-    not above ``at_most``.
-    """
-
-    index: int
-    rho: int
-    weight: int
-    is_limited: bool
-    is_closed: bool
-    at_least: int
-    at_most: int
-
-
-DemanderT = TypeVar("DemanderT", bound=Demander)
-
-
-class MaxMinShares(Generic[DemanderT]):
+class MaxMinShares:
     """The division of ``capacity`` among ``queues`` by their ``rho``. A queue is in the list at its ``index``."""
 
     __slots__ = (
@@ -76,7 +57,7 @@ class MaxMinShares(Generic[DemanderT]):
     capacity: int
     free: int
 
-    def __init__(self, capacity: int, queues: Sequence[DemanderT]) -> None:
+    def __init__(self, capacity: int, queues: Sequence[Share]) -> None:
         self.capacity = self.free = capacity
         self.limited: int = 0
         self.unit: int = 1  # the weight of a usual queue
@@ -88,7 +69,7 @@ class MaxMinShares(Generic[DemanderT]):
         self._greatest = 0  # no granted queue has a greater key
         self._bound = 1  # no limited queue has a lesser one
 
-    def change(self, queue: DemanderT, rho: int) -> Sequence[DemanderT]:
+    def change(self, queue: Share, rho: int) -> Sequence[Share]:
         """Set the demand of ``queue`` to ``rho``, and return the queues that have changed category."""
         if queue.is_limited:
             queue.rho = rho
@@ -114,7 +95,7 @@ class MaxMinShares(Generic[DemanderT]):
             self._list_granted(queue, rho)
         return self._balance() if self.limited or self.free < 0 else _NONE
 
-    def resize(self, capacity: int) -> Sequence[DemanderT]:
+    def resize(self, capacity: int) -> Sequence[Share]:
         """Set the capacity, and return the queues that have changed category."""
         self.free += capacity - self.capacity
         self.capacity = capacity
@@ -139,7 +120,7 @@ class MaxMinShares(Generic[DemanderT]):
             if queue.at_most:
                 self._list_granted(queue, queue.at_most)
 
-    def reweigh(self, queue: DemanderT, weight: int) -> Sequence[DemanderT]:
+    def reweigh(self, queue: Share, weight: int) -> Sequence[Share]:
         """Set the weight of ``queue``, and return the queues that have changed category; `weigh` comes first."""
         if queue.at_least:  # its entries have the keys for the former weight
             self._least.drop(queue.index)
@@ -155,21 +136,21 @@ class MaxMinShares(Generic[DemanderT]):
             self._list_granted(queue, queue.rho)
         return self._balance() if self.limited else _NONE
 
-    def _key(self, queue: DemanderT, rho: int) -> int:
+    def _key(self, queue: Share, rho: int) -> int:
         return (rho << self._key_bits) // queue.weight if self._key_bits else rho
 
     # The boundary
 
-    def _with_others(self, queue: DemanderT) -> Sequence[DemanderT]:
+    def _with_others(self, queue: Share) -> Sequence[Share]:
         """Return ``queue``, which has crossed the boundary, and the others that have to cross it as well."""
         crossed = self._balance()
         return [queue, *crossed] if crossed else (queue,)
 
-    def _balance(self) -> Sequence[DemanderT]:
+    def _balance(self) -> Sequence[Share]:
         limited, free, slack = self.limited, self.free << self._key_bits, self._slack
         if (self._greatest + slack) * limited <= free and (free < self._bound * limited or not limited):
             return _NONE  # usually decided without looking at any queue
-        crossed: list[DemanderT] = []
+        crossed: list[Share] = []
         while (self._greatest + slack) * self.limited > self.free << self._key_bits:
             greatest = self._greatest_granted()
             if greatest is None or greatest.rho * self.limited <= self.free * greatest.weight:
@@ -184,7 +165,7 @@ class MaxMinShares(Generic[DemanderT]):
             crossed.append(least)
         return crossed
 
-    def _greatest_granted(self) -> DemanderT | None:
+    def _greatest_granted(self) -> Share | None:
         most = self._most
         while (index := most.least()) is not None:
             queue = self._queues[index]
@@ -200,7 +181,7 @@ class MaxMinShares(Generic[DemanderT]):
         self._greatest = 0
         return None
 
-    def _least_limited(self) -> DemanderT:
+    def _least_limited(self) -> Share:
         least = self._least
         while (index := least.least()) is not None:
             queue = self._queues[index]
@@ -215,33 +196,33 @@ class MaxMinShares(Generic[DemanderT]):
                 least.put(index, self._key(queue, queue.rho))
         raise LookupError("no queue is limited")
 
-    def _list_limited(self, queue: DemanderT, rho: int) -> None:
+    def _list_limited(self, queue: Share, rho: int) -> None:
         queue.at_least = rho
         key = (rho << self._key_bits) // queue.weight if self._key_bits else rho
         self._least.put(queue.index, key)
         if key < self._bound:  # noqa: PLR1730 - min() is slower
             self._bound = key
 
-    def _list_granted(self, queue: DemanderT, rho: int) -> None:
+    def _list_granted(self, queue: Share, rho: int) -> None:
         queue.at_most = rho
         key = (rho << self._key_bits) // queue.weight if self._key_bits else rho
         self._most.put(queue.index, -key)
         if key > self._greatest:  # noqa: PLR1730 - max() is slower
             self._greatest = key
 
-    def _limit(self, queue: DemanderT) -> None:
+    def _limit(self, queue: Share) -> None:
         queue.is_limited = True
         self.free += queue.rho
         self.limited += queue.weight
         self._list_limited(queue, queue.rho)
 
-    def _grant(self, queue: DemanderT) -> None:
+    def _grant(self, queue: Share) -> None:
         queue.is_limited = False
         self.free -= queue.rho
         self.limited -= queue.weight
         self._list_granted(queue, queue.rho)
 
-    def forget(self, queue: DemanderT, *, closing_up: bool) -> Sequence[DemanderT]:
+    def forget(self, queue: Share, *, closing_up: bool) -> Sequence[Share]:
         """Remove a closed queue. If ``closing_up``, the queues behind it have moved up in the list as well."""
         if queue.is_limited:
             queue.is_limited = False
@@ -258,7 +239,7 @@ class MaxMinShares(Generic[DemanderT]):
             self._least.close_up(queue.index)
         return self._balance()
 
-    def check(self, except_for: DemanderT | None = None) -> None:
+    def check(self, except_for: Share | None = None) -> None:
         """Raise AssertionError unless the boundary is right; the demand of one queue may not be included yet."""
         self._most.check()
         self._least.check()

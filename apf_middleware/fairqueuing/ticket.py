@@ -25,6 +25,7 @@ from typing import Final, Protocol
 from apf_middleware.compilation import mypyc_attr
 from apf_middleware.copying import get_state, set_state
 from apf_middleware.exceptions import InvalidValueError, require_integer
+from apf_middleware.fairqueuing.share import Share
 from apf_middleware.fairqueuing.work import WEIGHT_ONE, Work
 from apf_middleware.snapshots import QueueSnapshot, TicketSnapshot
 
@@ -69,11 +70,10 @@ _SEATED: Final = TicketState.SEATED
 _REJECTED: Final = TicketState.REJECTED
 
 
-class ServiceMeter:
+class ServiceMeter(Share):
     """The demand of one queue, and the service that the queue lacks. The class `Guarantee` updates these values.
 
-    ``rho`` is the demand in seats. ``index``, ``weight``, ``is_limited``, ``is_closed``, ``at_least`` and ``at_most``
-    belong to `MaxMinShares`. ``service`` is the service of the queue up to ``since``, when its seats in use changed
+    ``service`` is the service of the queue up to ``since``, when its seats in use changed
     last, in seat-nanoseconds; only differences of its values are used.
 
     The other values are valid while requests wait in the queue, and count from the beginning of this wait. ``r`` is the
@@ -88,30 +88,17 @@ class ServiceMeter:
     """
 
     __slots__ = (
-        "at_least",
-        "at_most",
         "debt",
-        "index",
-        "is_closed",
-        "is_limited",
         "is_postponed",
         "least",
         "listed",
         "noted",
-        "rho",
         "service",
         "since",
-        "weight",
     )
 
     def __init__(self, index: int) -> None:
-        self.index: int = index
-        self.rho: int = 0
-        self.weight: int = 1
-        self.is_limited: bool = False
-        self.is_closed: bool = False
-        self.at_least: int = 0
-        self.at_most: int = 0
+        super().__init__(index)
         self.service: int = 0
         self.since: int = 0
         self.least: int = 0
@@ -119,9 +106,6 @@ class ServiceMeter:
         self.debt: int = 0
         self.listed: int = 0
         self.is_postponed: bool = False
-
-    def __repr__(self) -> str:
-        return f"<ServiceMeter {self.index}: {self.rho} seats demanded>"
 
 
 IS_PURE: Final = not hasattr(ServiceMeter, "__mypyc_attrs__")

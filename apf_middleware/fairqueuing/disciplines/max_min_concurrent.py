@@ -99,13 +99,13 @@ class ConcurrentMeter(WorkMeter):
     def position_at(self, progress: int) -> int:
         """Return the first position on W, or on R, at which the meter P has reached ``progress``."""
         way = self.occupied * (progress - self.progress)
-        return self.since - (-way << WEIGHT_BITS) // self.weight if self.is_weighted else self.since + way
+        return self.since - (-way << WEIGHT_BITS) // self.share.weight if self.is_weighted else self.since + way
 
     def progress_at(self, position: int) -> int:
         """Return the position of the meter P when W, or R, has this ``position``; some seats are occupied."""
         way = position - self.since
         if self.is_weighted:
-            way = way * self.weight >> WEIGHT_BITS
+            way = way * self.share.weight >> WEIGHT_BITS
         return self.progress + way // self.occupied
 
     def finish_of(self, first: Ticket) -> int:
@@ -126,7 +126,7 @@ class ConcurrentMeter(WorkMeter):
         self.since += way
 
     def figures(self) -> dict[str, int]:
-        return {"progress": self.progress, "rho": self.rho, "occupied": self.occupied}
+        return {"progress": self.progress, "rho": self.share.rho, "occupied": self.occupied}
 
     def stand_in_line(self, ticket: Ticket) -> None:
         """Let ``ticket`` start virtually when those before it have started."""
@@ -293,11 +293,11 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
             meter.occupied -= seats
             if has_line:
                 self._fill(meter)
-        rho = meter.rho - seats
-        if has_line or not meter.on_r or rho < meter.at_least:
+        rho = meter.share.rho - seats
+        if has_line or not meter.on_r or rho < meter.share.at_least:
             fluid.demand_anew(meter, rho)
             return
-        meter.rho = rho
+        meter.share.rho = rho
         self._end_first(meter, end)
         first = meter.first
         if first is not None and (seats or first.start_r == NOT_YET):
@@ -319,7 +319,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
             return
         self._begin(meter, ticket)
         begin, end = ticket.start_r, ticket.charged
-        meter.rho += width  # with more demand, the queue stays limited
+        meter.share.rho += width  # with more demand, the queue stays limited
         if end < meter.soonest:
             self._end_first(meter, end)
         else:
@@ -342,9 +342,9 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
             meter.stand_in_line(ticket)
             first = meter.first
             if meter.on_r and first is not None and first is not ticket:  # it is behind others, really and in the model
-                fluid.demand(meter, meter.rho + ticket.width)
+                fluid.demand(meter, meter.share.rho + ticket.width)
                 return
-        fluid.demand_anew(meter, meter.rho + ticket.width)
+        fluid.demand_anew(meter, meter.share.rho + ticket.width)
 
     def rejoin(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket) -> None:
         if queue.oldest is ticket:
@@ -381,7 +381,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
             meter.soonest = end
             fluid.end_at_time(meter, fluid.now + guess_ns)
         meter.end_is_stale = True
-        fluid.demand(meter, meter.rho + width)
+        fluid.demand(meter, meter.share.rho + width)
 
     def _admit_lone(self) -> None:
         """Admit the lone request, which still runs, to the model."""
@@ -401,7 +401,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         self._asked.pop(ticket, None)
         self._take_out(meter, ticket)
         meter.first = queue.oldest
-        self.fluid.demand_anew(meter, meter.rho - ticket.width)
+        self.fluid.demand_anew(meter, meter.share.rho - ticket.width)
 
     def dispatch(self, queue: MaxMinQueue[ConcurrentMeter], ticket: Ticket) -> None:
         fluid, meter = self.fluid, queue.meter
@@ -414,7 +414,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
                     self._occupy(meter, -cut)
                     self._fill(meter)
                 meter.first = queue.oldest
-                fluid.demand_anew(meter, meter.rho - cut)
+                fluid.demand_anew(meter, meter.share.rho - cut)
                 return
         meter.first = oldest = queue.oldest
         if oldest is None:
@@ -433,7 +433,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         fluid, meter = self.fluid, queue.meter
         width, begin = ticket.width, ticket.start_r
         fluid.give(width)
-        if meter.is_closed:
+        if meter.share.is_closed:
             return
         if begin == NOT_YET:
             self._owe(meter, ticket)
@@ -478,13 +478,13 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
             meter.owed += ticket.width
         else:
             del meter.line[ticket]
-            fluid.demand_anew(meter, meter.rho - ticket.width)
+            fluid.demand_anew(meter, meter.share.rho - ticket.width)
 
     def _end(self, meter: ConcurrentMeter, ticket: Ticket, width: int) -> None:
         """End ``ticket``, because the progress of its queue has reached its end."""
         fluid = self.fluid
         # P runs at the rate of time, before and after; with a weight, rounding can make an end earlier by a grain
-        in_time = not meter.on_r and meter.rho == meter.occupied and not meter.is_weighted
+        in_time = not meter.on_r and meter.share.rho == meter.occupied and not meter.is_weighted
         meter.occupied -= width
         ticket.charged = NOT_YET
         meter.tidy()
@@ -494,9 +494,9 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
         if in_time and (first is None or first.width == 1):
             meter.finish_is_stale = first is not None
             meter.end_is_stale = True
-            fluid.demand(meter, meter.rho - width)
+            fluid.demand(meter, meter.share.rho - width)
         else:
-            fluid.demand_anew(meter, meter.rho - width)
+            fluid.demand_anew(meter, meter.share.rho - width)
 
     def _end_first(self, meter: ConcurrentMeter, end: int) -> None:
         """Make ``end`` the first end of a queue."""
@@ -545,16 +545,16 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
     def check(self) -> None:
         self.fluid.check()
         for meter in self.fluid.meters:
-            if meter.is_closed:
+            if meter.share.is_closed:
                 continue
             entries = [*meter.guesses, *((end, ticket) for end, _, ticket in meter.later_guesses)]
             running = {ticket for end, ticket in entries if ticket.charged == end}
-            guessed = meter.rho if meter is self.fluid.lone else sum(ticket.width for ticket in running)
+            guessed = meter.share.rho if meter is self.fluid.lone else sum(ticket.width for ticket in running)
             assert meter.occupied == meter.seats_of_virtual_ends() + guessed, f"occupied seats of {meter!r}"
             owed = sum(ticket.width for ticket in meter.line if ticket.state is _RELEASED)
             assert meter.owed == owed, f"what {meter!r} owes"
             asked = meter.occupied + sum(self._asked.get(ticket, ticket.width) for ticket in meter.line)
-            assert meter.rho == asked, f"the demand of {meter!r}"
+            assert meter.share.rho == asked, f"the demand of {meter!r}"
             assert not meter.line or meter.occupied >= self.fluid.concurrency, f"a request could start in {meter!r}"
             assert not meter.occupied or meter.soonest <= meter.first_end(), f"the soonest end of {meter!r}"
             assert [end for end, _ in meter.guesses] == sorted(end for end, _ in meter.guesses), f"guesses of {meter!r}"

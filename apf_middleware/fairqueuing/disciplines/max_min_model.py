@@ -65,6 +65,7 @@ from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.work_meter import MaxMinQueue, WorkMeter
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.queue_heap import QueueHeap
+from apf_middleware.fairqueuing.share import Share
 from apf_middleware.fairqueuing.ticket import Ticket
 from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
 from apf_middleware.fairqueuing.work import WEIGHT_BITS
@@ -106,6 +107,7 @@ class FluidModel(Generic[WorkMeterT]):
     """The work meters of one level's queues, their shares, and the time. Each meter computes its own positions."""
 
     __slots__ = (
+        "_demands",
         "_ends",
         "_ends_on_r",
         "_finishes",
@@ -139,7 +141,8 @@ class FluidModel(Generic[WorkMeterT]):
         self._rate_bits = GRAIN_BITS  # seats shifted by this many bits, divided by a weight, are grains for each ns
         self.queues: list[MaxMinQueue[WorkMeterT]] = []
         self.meters: list[WorkMeterT] = []  # of the queues, in the same order
-        self.shares: MaxMinShares[WorkMeterT] = MaxMinShares(concurrency, self.meters)
+        self._demands: list[Share] = []  # and their shares
+        self.shares: MaxMinShares = MaxMinShares(concurrency, self._demands)
         self._finishes, self._finishes_on_r = WidthIndexedHeap(), WidthIndexedHeap()
         self._ends, self._ends_on_r = QueueHeap(), QueueHeap()
         self.lone_ticket: Ticket | None = None
@@ -150,14 +153,16 @@ class FluidModel(Generic[WorkMeterT]):
     def open(self, meter: WorkMeterT) -> MaxMinQueue[WorkMeterT]:
         """Return a new queue with this ``meter``."""
         queue = MaxMinQueue(meter)
-        meter.weight = self.shares.unit
+        meter.share.weight = self.shares.unit
         meter.is_weighted = self._rate_bits > GRAIN_BITS
         if meter.index == len(self.meters):
             self.queues.append(queue)
             self.meters.append(meter)
+            self._demands.append(meter.share)
         else:
             self.queues[meter.index] = queue
             self.meters[meter.index] = meter
+            self._demands[meter.index] = meter.share
         return queue
 
     # Time
@@ -218,17 +223,17 @@ class FluidModel(Generic[WorkMeterT]):
         """Return the position of the queue's work meter, in grains."""
         if meter.on_r:
             return meter.base + self.r
-        way = meter.rho * (self.now - meter.mark) << self._rate_bits
-        return meter.base + ((way + meter.remainder) // meter.weight if meter.is_weighted else way)
+        way = meter.share.rho * (self.now - meter.mark) << self._rate_bits
+        return meter.base + ((way + meter.remainder) // meter.share.weight if meter.is_weighted else way)
 
     def here(self, meter: WorkMeterT) -> int:
         """Return the position of the work meter, and store it as ``base`` if the queue is granted."""
         if meter.on_r:
             return meter.base + self.r
         if meter.mark != self.now:
-            way = meter.rho * (self.now - meter.mark) << self._rate_bits
+            way = meter.share.rho * (self.now - meter.mark) << self._rate_bits
             if meter.is_weighted:
-                way, meter.remainder = divmod(way + meter.remainder, meter.weight)
+                way, meter.remainder = divmod(way + meter.remainder, meter.share.weight)
             meter.base += way
             meter.mark = self.now
         return meter.base
@@ -253,8 +258,9 @@ class FluidModel(Generic[WorkMeterT]):
 
     def demand(self, meter: WorkMeterT, rho: int) -> None:
         """Set the demand of a queue to ``rho``."""
-        if meter.on_r and rho >= meter.at_least:
-            meter.rho = rho  # it stays limited, the most frequent case
+        share = meter.share
+        if meter.on_r and rho >= share.at_least:
+            share.rho = rho  # it stays limited, the most frequent case
         elif self._divide(meter, rho) and not meter.on_r:
             # Only a granted queue's times depend on its own demand. If it has crossed, `cross` has updated its entries.
             if meter.has_finish and not meter.finish_is_stale:
@@ -264,8 +270,9 @@ class FluidModel(Generic[WorkMeterT]):
 
     def demand_anew(self, meter: WorkMeterT, rho: int) -> None:
         """Set the demand of a queue, after a change of its finish or end."""
-        if meter.on_r and rho >= meter.at_least:
-            meter.rho = rho
+        share = meter.share
+        if meter.on_r and rho >= share.at_least:
+            share.rho = rho
             self.schedule(meter)
         elif self._divide(meter, rho):
             self.schedule(meter)
@@ -277,9 +284,9 @@ class FluidModel(Generic[WorkMeterT]):
         if meter.is_weighted:
             self.here(meter)
         elif not was_on_r and meter.mark != self.now:
-            meter.base += meter.rho * (self.now - meter.mark) << GRAIN_BITS
+            meter.base += meter.share.rho * (self.now - meter.mark) << GRAIN_BITS
             meter.mark = self.now
-        crossed = self.shares.change(meter, rho)
+        crossed = self.shares.change(meter.share, rho)
         if crossed:
             self.cross(crossed)
         return meter.on_r is was_on_r
@@ -293,8 +300,8 @@ class FluidModel(Generic[WorkMeterT]):
                 other.is_weighted = True
         self.here(meter)
         meter.remainder = 0
-        self.cross(self.shares.reweigh(meter, weight))
-        if meter.rho:
+        self.cross(self.shares.reweigh(meter.share, weight))
+        if meter.share.rho:
             self.schedule(meter)
 
     def take(self, seats: int) -> None:
@@ -330,7 +337,7 @@ class FluidModel(Generic[WorkMeterT]):
             return False
         if meter.has_end:  # an outdated one
             self._remove_end(meter)
-        meter.rho = ticket.width
+        meter.share.rho = ticket.width
         meter.mark = self.now
         self.lone_ticket = ticket
         self.lone = meter
@@ -338,13 +345,13 @@ class FluidModel(Generic[WorkMeterT]):
 
     def end_alone(self, meter: WorkMeterT) -> None:
         """End the lone request, of the queue with this ``meter``, which is `here`."""
-        meter.rho = 0
+        meter.share.rho = 0
         self.lone = self.lone_ticket = None
 
     def admit_alone(self, meter: WorkMeterT) -> None:
         """Divide the seats for the lone request, of the queue with this ``meter``; the caller schedules its end."""
         self.here(meter)
-        rho = meter.rho
+        rho = meter.share.rho
         self.end_alone(meter)
         self.demand(meter, rho)
 
@@ -358,10 +365,11 @@ class FluidModel(Generic[WorkMeterT]):
         self.concurrency = concurrency
         self.set_capacity()
 
-    def cross(self, crossed: Iterable[WorkMeterT]) -> None:
+    def cross(self, crossed: Iterable[Share]) -> None:
         """Let queues that have become granted or limited read the other meter, from their present position on."""
-        for meter in crossed:
-            if meter.on_r is meter.is_limited:
+        for share in crossed:
+            meter = self.meters[share.index]
+            if meter.on_r is share.is_limited:
                 continue
             # Until ``on_r`` changes, the position and the entries are those on the old meter.
             position = self.here(meter)
@@ -369,14 +377,14 @@ class FluidModel(Generic[WorkMeterT]):
                 self.unschedule_finish(meter)
             if meter.has_end:
                 self._remove_end(meter)
-            meter.on_r = meter.is_limited
+            meter.on_r = share.is_limited
             if meter.on_r:
                 meter.base = position - self.r
                 meter.shift_positions(-meter.base)
             else:
                 meter.shift_positions(meter.base)
                 meter.base, meter.mark = position, self.now
-            if meter.rho:  # without demand, the queue has no entries
+            if share.rho:  # without demand, the queue has no entries
                 self.schedule(meter)
 
     # Entries
@@ -400,8 +408,8 @@ class FluidModel(Generic[WorkMeterT]):
             return
         key, width, heap = meter.finish_of(first), first.width, self._finishes_on_r
         if not meter.on_r:
-            heap, rate = self._finishes, meter.rho << self._rate_bits
-            way = (key - meter.base) * meter.weight - meter.remainder - rate * (self.now - meter.mark)
+            heap, rate = self._finishes, meter.share.rho << self._rate_bits
+            way = (key - meter.base) * meter.share.weight - meter.remainder - rate * (self.now - meter.mark)
             key = (self.now << TICK_BITS) + (way << TICK_BITS) // rate
             if not meter.has_finish:
                 self._waiting_in_time += 1
@@ -427,8 +435,8 @@ class FluidModel(Generic[WorkMeterT]):
                 self._soonest_on_r = end
             self._ends_on_r.put(meter.index, end)
             return
-        rate = meter.rho << self._rate_bits
-        way = (end - meter.base) * meter.weight - meter.remainder - rate * (self.now - meter.mark)
+        rate = meter.share.rho << self._rate_bits
+        way = (end - meter.base) * meter.share.weight - meter.remainder - rate * (self.now - meter.mark)
         key = self.now - (-way // rate) if way > 0 else self.now
         self.end_at_time(meter, key)
 
@@ -504,40 +512,41 @@ class FluidModel(Generic[WorkMeterT]):
             self.unschedule_finish(meter)
         if meter.has_end:
             self._remove_end(meter)
-        meter.is_closed = True
+        meter.share.is_closed = True
         if closing_up:
-            del self.queues[meter.index], self.meters[meter.index]
+            del self.queues[meter.index], self.meters[meter.index], self._demands[meter.index]
             for other in self.meters[meter.index :]:
                 other.index -= 1
+                other.share.index -= 1
             for heap in (self._finishes, self._finishes_on_r, self._ends, self._ends_on_r):
                 heap.close_up(meter.index)
             if self.turn >= meter.index:
                 self.turn -= 1
-        self.cross(self.shares.forget(meter, closing_up=closing_up))
+        self.cross(self.shares.forget(meter.share, closing_up=closing_up))
 
     def figures(self) -> dict[str, int]:
         """Return the model's numbers, by name."""
         shares = self.shares
-        lone_demand = 0 if self.lone is None else self.lone.rho  # not yet in the shares
+        lone_demand = 0 if self.lone is None else self.lone.share.rho  # not yet in the shares
         return {
             "current_r": self.r,
             "robin_index": self.turn,
             "free_seats": shares.free - lone_demand,
-            "limited_queues": sum(meter.is_limited for meter in self.meters),
+            "limited_queues": sum(meter.share.is_limited for meter in self.meters),
         }
 
     def check(self) -> None:
         """Raise AssertionError unless each queue reads the right meter and its entries are correct."""
-        self.shares.check(except_for=self.lone)
+        self.shares.check(except_for=None if self.lone is None else self.lone.share)
         for heap in (self._finishes, self._finishes_on_r, self._ends, self._ends_on_r):
             heap.check()
         waiting = 0
         for queue, meter in zip(self.queues, self.meters, strict=True):
             assert queue.meter is meter, f"the meter of {queue!r}"
-            if meter.is_closed:
+            if meter.share.is_closed:
                 continue
             assert meter.index == queue.index, f"the index of {meter!r}"
-            assert meter.on_r is meter.is_limited, f"{meter!r} reads the wrong meter"
+            assert meter.on_r is meter.share.is_limited, f"{meter!r} reads the wrong meter"
             assert meter.first is queue.oldest, f"the first ticket of {meter!r}"
             if meter is self.lone:
                 assert meter.has_finish is meter.has_end is False, f"{meter!r} has entries"
@@ -557,7 +566,8 @@ class FluidModel(Generic[WorkMeterT]):
             key, true = self._finishes_on_r.finish_of(meter.index), finish
         else:
             key = self._finishes.finish_of(meter.index)
-            true = (self.now << TICK_BITS) + (self._way(meter, finish) << TICK_BITS) // (meter.rho << self._rate_bits)
+            rate = meter.share.rho << self._rate_bits
+            true = (self.now << TICK_BITS) + (self._way(meter, finish) << TICK_BITS) // rate
         in_place = key == true or (meter.finish_is_stale and key < true)
         assert in_place, f"the finish of {meter!r} is {true} and stands at {key}"
 
@@ -571,7 +581,7 @@ class FluidModel(Generic[WorkMeterT]):
         if meter.on_r:
             key, true, soonest = self._ends_on_r.finish_of(meter.index), end, self._soonest_on_r
         else:
-            way, rate = self._way(meter, end), meter.rho << self._rate_bits
+            way, rate = self._way(meter, end), meter.share.rho << self._rate_bits
             true, soonest = max(self.now, self.now - (-way // rate)), self._soonest
             key = self._ends.finish_of(meter.index)
         assert key == true or (meter.end_is_stale and key < true), f"the end of {meter!r} is {true} and stands at {key}"
@@ -579,8 +589,8 @@ class FluidModel(Generic[WorkMeterT]):
 
     def _way(self, meter: WorkMeter, position: int) -> int:
         """Return how far the meter of a granted queue is from a position, multiplied by its weight."""
-        done = meter.rho * (self.now - meter.mark) << self._rate_bits
-        return (position - meter.base) * meter.weight - meter.remainder - done
+        done = meter.share.rho * (self.now - meter.mark) << self._rate_bits
+        return (position - meter.base) * meter.share.weight - meter.remainder - done
 
     def __repr__(self) -> str:
         return f"<FluidModel R={self.r} last served={self.turn} {self.shares!r}>"

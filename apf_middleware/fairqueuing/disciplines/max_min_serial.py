@@ -94,11 +94,11 @@ class SerialMeter(WorkMeter):
 
     def kept(self, end: int) -> int:
         """Return what is kept of an end at this position."""
-        return self._anchor_work + (end - self._anchor) * self.weight if self._is_by_work else end
+        return self._anchor_work + (end - self._anchor) * self.share.weight if self._is_by_work else end
 
     def end_of(self, kept: int) -> int:
         """Return the position of an end."""
-        return self._anchor + (kept - self._anchor_work) // self.weight if self._is_by_work else kept
+        return self._anchor + (kept - self._anchor_work) // self.share.weight if self._is_by_work else kept
 
     def shift_positions(self, way: int) -> None:
         """Change nothing: the stored positions are always on the queue's own meter."""
@@ -133,7 +133,7 @@ class SerialMeter(WorkMeter):
         self._anchor = position
 
     def figures(self) -> dict[str, int]:
-        return {"next_dispatch_w": self.next_dispatch_w, "rho": self.rho, "virtual_ends": len(self.virtual_ends)}
+        return {"next_dispatch_w": self.next_dispatch_w, "rho": self.share.rho, "virtual_ends": len(self.virtual_ends)}
 
 
 class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
@@ -213,7 +213,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         end = heappop(meter.virtual_ends)
         width = meter.take_width(end) if end & IS_WIDE else 1
         meter.end_is_stale = True  # the next one is later, if there is any
-        self.fluid.demand(meter, meter.rho - width)
+        self.fluid.demand(meter, meter.share.rho - width)
 
     # What happens to tickets
 
@@ -226,12 +226,12 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         if work.final_seats > work.seats:
             self._asked[ticket] = width
         if queue.length:
-            fluid.demand(meter, meter.rho + width)
+            fluid.demand(meter, meter.share.rho + width)
             return
         if meter.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
             meter.next_dispatch_w = position
         meter.first = ticket
-        fluid.demand_anew(meter, meter.rho + width)
+        fluid.demand_anew(meter, meter.share.rho + width)
 
     def rejoin(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket) -> None:
         if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
@@ -249,7 +249,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         if fluid.lone is not None:
             self._admit_lone()
         self._begin(meter, ticket)
-        fluid.demand(meter, meter.rho + width)
+        fluid.demand(meter, meter.share.rho + width)
 
     def _begin(self, meter: SerialMeter, ticket: Ticket) -> None:
         """Charge ``ticket``, which begins and has not waited."""
@@ -300,9 +300,9 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         self._asked.pop(ticket, None)
         if was_oldest:
             self._find(queue)
-            fluid.demand_anew(meter, meter.rho - ticket.width)
+            fluid.demand_anew(meter, meter.share.rho - ticket.width)
         else:
-            fluid.demand(meter, meter.rho - ticket.width)
+            fluid.demand(meter, meter.share.rho - ticket.width)
 
     def dispatch(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket) -> None:
         fluid, meter = self.fluid, queue.meter
@@ -313,7 +313,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
             cut = self._asked.pop(ticket, ticket.width) - ticket.width
             if cut:
                 self._find(queue)
-                fluid.demand_anew(meter, meter.rho - cut)
+                fluid.demand_anew(meter, meter.share.rho - cut)
                 return
         self._find(queue)
         fluid.schedule_finish(meter)
@@ -362,7 +362,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
     def _vacate(self, meter: SerialMeter, ticket: Ticket, position: int) -> None:
         fluid = self.fluid
         fluid.give(ticket.width)
-        if meter.is_closed:
+        if meter.share.is_closed:
             return
         is_over = meter.end_of(ticket.settled) <= position
         if ticket is fluid.lone_ticket:
@@ -371,7 +371,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
                 return
             fluid.admit_alone(meter)
         elif is_over:
-            fluid.demand(meter, meter.rho - ticket.width)
+            fluid.demand(meter, meter.share.rho - ticket.width)
             return
         # The seats are really free now, and in the model when the meter has reached the end.
         ends = meter.virtual_ends
@@ -423,10 +423,10 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         self.fluid.check()
         for queue in self.fluid.queues:
             meter = queue.meter
-            if meter.is_closed:
+            if meter.share.is_closed:
                 continue
-            waiting = sum(ticket.width for ticket in queue)
-            assert meter.rho == waiting + queue.seats_in_use + meter.seats_of_virtual_ends(), f"the demand of {queue!r}"
+            seats = sum(ticket.width for ticket in queue) + queue.seats_in_use + meter.seats_of_virtual_ends()
+            assert meter.share.rho == seats, f"the demand of {queue!r}"
             assert queue.executing or not meter.running_work, f"running work of {queue!r}"
 
     def __repr__(self) -> str:

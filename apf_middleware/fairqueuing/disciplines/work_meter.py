@@ -9,6 +9,7 @@ from bisect import insort
 from typing import Final, Generic, TypeVar
 
 from apf_middleware.fairqueuing.heaps import heappush
+from apf_middleware.fairqueuing.share import Share
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
 from apf_middleware.fairqueuing.work import WEIGHT_BITS
 
@@ -21,18 +22,16 @@ IS_WIDE: Final = 1
 class WorkMeter(ABC):
     """The demand of one queue and its meter W in the fluid model; ``guess_ns`` is the average of its latest durations.
 
-    ``index`` is that of the queue. ``rho``, ``weight``, ``is_limited``, ``at_least``, ``at_most`` and ``is_closed``
-    belong to `MaxMinShares`. The weight is 1, or in units of `WEIGHT_ONE` if the meter ``is_weighted``. While the meter
-    is ``on_r``, ``base`` is its difference to R; otherwise ``base`` is its position at the time ``mark``, and
-    ``remainder`` what is left of the division by the weight. ``first`` is the oldest ticket of the queue, or one that
-    is about to become the oldest. ``virtual_ends`` are requests that have really ended but not yet in the model. They
-    are a heap of integers, each of which combines a position and `IS_WIDE`; integers are faster to compare than tuples,
-    and the garbage collector ignores them. ``wide_ends`` has the widths of the wide ones, ascending.
+    ``index`` is that of the queue, and ``share`` its demand in `MaxMinShares`. The weight is 1, or in units of
+    `WEIGHT_ONE` if the meter ``is_weighted``. While the meter is ``on_r``, ``base`` is its difference to R; otherwise
+    ``base`` is its position at the time ``mark``, and ``remainder`` what is left of the division by the weight.
+    ``first`` is the oldest ticket of the queue, or one that is about to become the oldest. ``virtual_ends`` are
+    requests that have really ended but not yet in the model. They are a heap of integers, each of which combines a
+    position and `IS_WIDE`; integers are faster to compare than tuples, and the garbage collector ignores them.
+    ``wide_ends`` has the widths of the wide ones, ascending.
     """
 
     __slots__ = (
-        "at_least",
-        "at_most",
         "base",
         "end_is_stale",
         "finish_is_stale",
@@ -41,28 +40,20 @@ class WorkMeter(ABC):
         "has_end",
         "has_finish",
         "index",
-        "is_closed",
-        "is_limited",
         "is_weighted",
         "mark",
         "on_r",
         "remainder",
-        "rho",
+        "share",
         "virtual_ends",
-        "weight",
         "wide_ends",
     )
 
     def __init__(self, index: int, guess_ns: int) -> None:
         self.index: int = index
+        self.share: Share = Share(index)
         self.guess_ns: int = guess_ns
-        self.rho: int = 0
-        self.weight: int = 1
         self.is_weighted: bool = False
-        self.is_limited: bool = False
-        self.at_least: int = 0
-        self.at_most: int = 0
-        self.is_closed: bool = False
         self.base: int = 0
         self.remainder: int = 0
         self.mark: int = 0
@@ -93,7 +84,7 @@ class WorkMeter(ABC):
 
     def scaled(self, grains: int) -> int:
         """Return how far the meter moves for this amount of work: the work divided by the queue's weight."""
-        return (grains << WEIGHT_BITS) // self.weight if self.is_weighted else grains
+        return (grains << WEIGHT_BITS) // self.share.weight if self.is_weighted else grains
 
     def end_virtually(self, end: int, width: int) -> None:
         """Keep the seats of a request that has really ended occupied in the model until ``end``."""
@@ -117,7 +108,7 @@ class WorkMeter(ABC):
         return narrow + sum(map(sum, self.wide_ends.values()))
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.index}: {self.rho} seats demanded>"
+        return f"<{type(self).__name__} {self.index}: {self.share.rho} seats demanded>"
 
 
 WorkMeterT = TypeVar("WorkMeterT", bound=WorkMeter)

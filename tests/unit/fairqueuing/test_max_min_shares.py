@@ -7,7 +7,7 @@ from apf_middleware.fairqueuing.ticket import ServiceMeter
 from apf_middleware.fairqueuing.work import WEIGHT_ONE
 
 
-def divided(capacity: int, *demands: int) -> tuple[MaxMinShares[ServiceMeter], list[ServiceMeter]]:
+def divided(capacity: int, *demands: int) -> tuple[MaxMinShares, list[ServiceMeter]]:
     claims = [ServiceMeter(index) for index in range(len(demands))]
     shares = MaxMinShares(capacity, claims)
     for claim, demand in zip(claims, demands, strict=True):

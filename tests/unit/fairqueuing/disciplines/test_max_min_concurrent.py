@@ -36,7 +36,7 @@ def test_a_long_request_leaves_no_growing_state() -> None:
         level.queueset.arrive(now, ticket)
         level.queueset.abandon(now, ticket)
     queue: Any = level.queueset.deck.queues[1]
-    assert queue.meter.rho == 1
+    assert queue.meter.share.rho == 1
     assert len(queue.meter.guesses) < 100
 
 
@@ -70,8 +70,8 @@ def test_the_virtual_end_of_a_request_keeps_its_width(discipline: type[Disciplin
     queue: Any = level.queueset.deck.queues[0]
     assert level.release(SECOND, giant) == ["flow 1"]
     assert len(queue.meter.virtual_ends) == 1
-    assert queue.meter.rho == 1 << 33
+    assert queue.meter.share.rho == 1 << 33
     level.release(2 * SECOND, other)
     level.queueset.tick(5 * SECOND)
     level.queueset.check()
-    assert (queue.meter.rho, queue.meter.virtual_ends) == (0, [])
+    assert (queue.meter.share.rho, queue.meter.virtual_ends) == (0, [])

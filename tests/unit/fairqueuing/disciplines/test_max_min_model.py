@@ -98,7 +98,7 @@ def test_what_a_queue_owes_is_bounded_however_long_it_used_seats_that_no_other_w
         queues: Any = observe(one_each, callers, discipline=discipline).queueset.deck.queues
         meters = [queue.meter for queue in queues]
         ends = max(len(meter.virtual_ends) + len(getattr(meter, "line", ())) for meter in meters)
-        return max(meter.rho for meter in meters), ends
+        return max(meter.share.rho for meter in meters), ends
 
     assert kept(40) == kept(20)
     assert max(kept(20)) <= 8
@@ -113,7 +113,7 @@ def test_requests_that_come_and_leave_again_leave_nothing_behind(discipline: typ
         level.queueset.arrive(now, ticket)
         level.queueset.abandon(now, ticket)
     queue: Any = level.queueset.deck.queues[1]
-    assert queue.meter.rho == 0
+    assert queue.meter.share.rho == 0
     assert (
         sum(len(getattr(queue.meter, kept, ())) for kept in ("virtual_ends", "guesses", "later_guesses", "line")) < 100
     )

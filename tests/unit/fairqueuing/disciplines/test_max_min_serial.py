@@ -71,14 +71,14 @@ def test_what_a_queue_used_beyond_its_share_stays_as_demand_until_it_is_paid_bac
 
 def meter_with_ends(number: int) -> SerialMeter:
     meter = SerialMeter(0, GUESS)
-    meter.weight, meter.is_weighted = WEIGHT_ONE, True
+    meter.share.weight, meter.is_weighted = WEIGHT_ONE, True
     for place in range(number):
         meter.end_virtually(meter.kept(1001 + 7 * place), 1)
     return meter
 
 
 def reweigh(meter: SerialMeter, position: int, weight: int) -> None:
-    former, meter.weight = meter.weight, weight
+    former, meter.share.weight = meter.share.weight, weight
     meter.rescale(position, former, weight)
 
 

@@ -15,7 +15,7 @@ def meters() -> list[WorkMeter]:
 
 @pytest.mark.parametrize("meter", meters(), ids=repr)
 def test_a_queue_has_the_index_and_the_figures_of_its_meter(meter: WorkMeter) -> None:
-    meter.rho = 3
+    meter.share.rho = 3
 
     queue = MaxMinQueue(meter)
 
@@ -60,6 +60,6 @@ def test_positions_move_by_the_way_between_two_meters() -> None:
 
 def test_the_representation_says_how_much_is_demanded() -> None:
     meter = SerialMeter(2, 1000)
-    meter.rho = 4
+    meter.share.rho = 4
 
     assert repr(meter) == "<SerialMeter 2: 4 seats demanded>"
