@@ -233,13 +233,13 @@ class Admission(Ticket):
 
     __slots__ = (
         "_deadline",
-        "_latest_start",
         "_outcome",
         "_predicted_wait",
         "_revocation",
         "_shown",
         "_virtual",
         "destination",
+        "latest_start_ns",
         "observations",
         "queued_width",
         "refusal",
@@ -259,7 +259,6 @@ class Admission(Ticket):
     released_at: int
     # Unset in most requests, to save time. A refusal is a gate's reason for the rejection.
     _deadline: int
-    _latest_start: int
     _outcome: RequestOutcome
     _predicted_wait: int
     _revocation: Revocation
@@ -280,6 +279,7 @@ class Admission(Ticket):
         self.state: TicketState = _NEW
         self.reason: Reason | None = None
         self.queue: Queue | None = None
+        self.latest_start_ns: int | None = None  # the end of its wait at the latest, before the deadline
         # Its place among the open streams, and its Kubernetes watches; both end with the response.
         self.stream: Stream | None = None
 
@@ -362,12 +362,6 @@ class Admission(Ticket):
         return found
 
     @property
-    def latest_start_ns(self) -> int | None:
-        """The time at which its wait ends at the latest, before the deadline; None if there is none."""
-        found: int | None = getattr(self, "_latest_start", None)
-        return found
-
-    @property
     def predicted_wait_ns(self) -> int | None:
         """The wait that was predicted on arrival; None if the request needn't wait or nothing was predicted."""
         found: int | None = getattr(self, "_predicted_wait", None)
@@ -379,7 +373,7 @@ class Admission(Ticket):
 
     def set_deadline(self, deadline_ns: int, latest_start_ns: int) -> None:
         """Set the deadline and the end of the wait, which has not begun yet."""
-        self._deadline, self._latest_start = deadline_ns, latest_start_ns
+        self._deadline, self.latest_start_ns = deadline_ns, latest_start_ns
 
     @property
     def held_by(self) -> "ParkedRequest | None":
