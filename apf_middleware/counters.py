@@ -31,20 +31,34 @@ Times = Mapping[int, int]
 """The nanoseconds for which a number had each of its values."""
 
 _MOST_COMBINED: Final = 512
+_DIGIT: Final = 15  # in bits: the compiled build calculates with integers of 62 bits without making objects
+_UNKNOWN: Final = -1
 
 
 class Histogram:
     """Observations by bucket, and their sum; the last bucket is for observations above all ``bounds``.
 
-    ``total`` is an integer for as long as only integers are observed.
+    ``observed`` is the sum of the integers that were observed one by one.
     """
 
-    __slots__ = ("bounds", "counts", "total")
+    __slots__ = ("_above", "_more", "_up_to", "bounds", "counts", "observed")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds: Sequence[float] = bounds
         self.counts: list[int] = [0] * (len(bounds) + 1)
-        self.total: int | float = 0
+        # Most integers belong to the second bucket, which is found without a search.
+        self._above, self._up_to = (int(bounds[0]), int(bounds[1])) if len(bounds) > 1 else (0, 0)
+        self.observed: int = 0
+        self._more: int | float = 0  # apart, because the compiled build adds integers without making objects
+
+    @property
+    def total(self) -> int | float:
+        """The sum of all observations, which is an integer for as long as only integers are observed."""
+        return self.observed + self._more
+
+    @total.setter
+    def total(self, total: int | float) -> None:  # noqa: PYI041 - a float would hide an integer
+        self.observed, self._more = 0, total
 
     @property
     def count(self) -> int:
@@ -53,13 +67,13 @@ class Histogram:
 
     def observe(self, value: int) -> None:
         """Count one observation."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
+        self.counts[1 if self._above < value <= self._up_to else bisect_left(self.bounds, value)] += 1
+        self.observed += value
 
     def observe_many(self, value: float, number: int) -> None:
         """Count ``number`` observations of the same value."""
         self.counts[bisect_left(self.bounds, value)] += number
-        self.total += value * number
+        self._more += value * number
 
     def quantile(self, part: float) -> float | None:
         """Return the value that the fraction ``part`` of observations doesn't exceed; None without observations.
@@ -94,42 +108,73 @@ class Histogram:
         return f"<Histogram: {self.count} observations>"
 
 
+class _Combination:
+    """Values that several numbers have at the same time, and the time for which they ``lasted``."""
+
+    __slots__ = ("lasted", "values")
+
+    def __init__(self, values: tuple[int, ...]) -> None:
+        self.values: tuple[int, ...] = values
+        self.lasted: int = 0
+
+    def __repr__(self) -> str:
+        return f"<Combination: {self.values} for {self.lasted} ns>"
+
+
 class Occupancy:
     """The time for which several numbers had each of their values since ``now``; the numbers change together, in steps.
 
     Time is added up by combination of values, which costs one look-up a step. The combinations are taken apart when the
-    times are read, or when there are too many of them.
+    times are read, or when there are too many of them. A combination is found by its values, or by one integer that
+    has the values of four numbers as its digits; if it is found by both, it has two entries, and its time is their sum.
     """
 
-    __slots__ = ("_combined", "_elapsed", "_since", "_times", "values")
+    __slots__ = ("_combined", "_digits", "_present", "_since", "_times")
 
     def __init__(self, now: int, values: tuple[int, ...]) -> None:
         self._since = now
-        self._elapsed = [0]  # the time of the present combination, as the only element
-        self._combined: dict[tuple[int, ...], list[int]] = {values: self._elapsed}
+        self._present = _Combination(values)
+        self._digits = _UNKNOWN  # those of the present values
+        self._combined: dict[object, _Combination] = {values: self._present}
         self._times: tuple[dict[int, int], ...] = tuple({} for _ in values)
-        self.values: tuple[int, ...] = values
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The numbers now."""
+        return self._present.values
 
     def set(self, now: int, values: tuple[int, ...]) -> None:
         """Set the numbers to ``values`` from ``now`` on."""
-        self._elapsed[0] += now - self._since
-        self._since = now
-        self.values = values
-        self._elapsed = self._combined.get(values) or self._elapsed_with(values)
+        found = self._find(values, values)
+        self._present.lasted += now - self._since
+        self._since, self._present, self._digits = now, found, _UNKNOWN
 
-    def _elapsed_with(self, values: tuple[int, ...]) -> list[int]:
-        """Return the list with the time of a combination."""
-        found = self._combined.get(values)
+    def set_four(self, now: int, first: int, second: int, third: int, fourth: int) -> None:
+        """Set four numbers that aren't negative, as `set` does in several times the time."""
+        if (first | second | third | fourth) >> _DIGIT:
+            self.set(now, (first, second, third, fourth))
+            return
+        digits = ((first << _DIGIT | second) << _DIGIT | third) << _DIGIT | fourth
+        if digits != self._digits:
+            found = self._combined.get(digits)
+            if found is None:
+                found = self._find(digits, (first, second, third, fourth))
+            self._present.lasted += now - self._since
+            self._since, self._present, self._digits = now, found, digits
+
+    def _find(self, key: object, values: tuple[int, ...]) -> _Combination:
+        """Return a combination; create it on the first call."""
+        found = self._combined.get(key)
         if found is None:
             if len(self._combined) >= _MOST_COMBINED:
                 self._take_apart()
-            found = self._combined.setdefault(values, [0])
+            found = self._combined.setdefault(key, _Combination(values))
         return found
 
     def move(self, values: tuple[int, ...], others: tuple[int, ...], duration_ns: int) -> None:
         """Count ``duration_ns`` for the combination ``others`` instead of ``values``."""
-        self._elapsed_with(values)[0] -= duration_ns
-        self._elapsed_with(others)[0] += duration_ns
+        self._find(values, values).lasted -= duration_ns
+        self._find(others, others).lasted += duration_ns
 
     def times(self, now: int) -> tuple[Times, ...]:
         """Return for each number a mapping of its values to the nanoseconds that they lasted, up to ``now``."""
@@ -138,11 +183,12 @@ class Occupancy:
         return tuple(map(dict, self._times))
 
     def _take_apart(self) -> None:
-        for combination, [elapsed] in self._combined.items():
-            for times, value in zip(self._times, combination, strict=True):
-                times[value] = times.get(value, 0) + elapsed
-        self._elapsed = [0]
-        self._combined = {self.values: self._elapsed}
+        for combination in self._combined.values():
+            for times, value in zip(self._times, combination.values, strict=True):
+                times[value] = times.get(value, 0) + combination.lasted
+        present = self._present
+        present.lasted, self._digits = 0, _UNKNOWN
+        self._combined = {present.values: present}
 
     def __repr__(self) -> str:
         return f"<Occupancy: {self.values}>"

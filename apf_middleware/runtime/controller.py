@@ -272,7 +272,7 @@ class Controller:
         histogram = counters.streams if long_lived else counters.executions
         # `Histogram.observe`; a call would take 5 % of the time of a request that is alone, compiled or not
         histogram.counts[1 if 0 < lasted <= _SHORT else bisect_left(_BOUNDS, lasted)] += 1
-        histogram.total += lasted
+        histogram.observed += lasted
         shared = destination.runtime.shared
         if self.running is not None or destination.route is not None:
             self._learn(now, admission, lasted, long_lived=long_lived)

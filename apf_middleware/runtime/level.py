@@ -166,9 +166,8 @@ class LevelRuntime:
             self._add_alone()
         queueset = self.shared.queueset
         used, waiting = queueset.seats_in_use, queueset.waiting
-        there = (used, queueset.executing, waiting, used + queueset.seats_waiting if waiting else used)
-        if there != self.occupancy.values:
-            self.occupancy.set(now, there)
+        demanded = used + queueset.seats_waiting if waiting else used
+        self.occupancy.set_four(now, used, queueset.executing, waiting, demanded)
 
     def look(self, now: int) -> None:
         """Bring all counters up to ``now``."""
