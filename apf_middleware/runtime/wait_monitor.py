@@ -19,9 +19,9 @@ _WATCH_AFTER: Final = WATCH_AFTER_NS / 10**9
 
 
 class Wait(Protocol):
-    """The wait of one request; the future ``woken`` is done when the wait is over."""
+    """The wait of one request; ``is_over`` when its task continues."""
 
-    woken: asyncio.Future[None]
+    is_over: bool
 
     def become_long(self, monitor: "WaitMonitor") -> None:
         """Set the deadline and watch the client, unless the wait is over."""
@@ -66,9 +66,9 @@ class WaitMonitor:
     def _look(self) -> None:
         """Make the waits long that had begun before the last call."""
         for wait in self._young:
-            if not wait.woken.done():
+            if not wait.is_over:
                 self._loop.call_soon(wait.become_long, self)  # an error of one doesn't affect the others
-        self._young = [wait for wait in self._new if not wait.woken.done()]
+        self._young = [wait for wait in self._new if not wait.is_over]
         self._new = []
         self._is_set = bool(self._young)
         if self._is_set:

@@ -52,6 +52,8 @@ WATCHING: Final = "apf: watch the client of a waiting request"
 """The name of the tasks that watch clients."""
 
 _SECOND: Final = 10**9
+# the public function raises if no loop runs
+_running_loop: Final[Callable[[], asyncio.AbstractEventLoop | None]] = asyncio._get_running_loop  # noqa: SLF001
 
 
 class Waiter(Wakeable, Protocol):
@@ -93,9 +95,8 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
 
     Return the watch of its ``client``, or None if the wait was too short for one.
     """
-    try:
-        loop = asyncio.get_running_loop()
-    except RuntimeError:
+    loop = _running_loop()
+    if loop is None:
         return await wait_in_scope(admission, limit_ns, begin_to_watch, client)
     # Nothing has been awaited since `Controller.arrive`, so no wake was missed.
     admission.waiter = waiting = WaitingTask(admission, limit_ns, begin_to_watch, client, loop)
@@ -210,7 +211,7 @@ class _ScopeWaiter:
 class WaitingTask(Generic[C, L]):
     """A wait on asyncio: the future that ends the wait, the deadline, and, in a long wait, the watch of the client.
 
-    ``begin_to_watch`` is called with ``client`` and returns the watch.
+    ``begin_to_watch`` is called with ``client``, which isn't None, and returns the watch.
     """
 
     __slots__ = (
@@ -223,6 +224,7 @@ class WaitingTask(Generic[C, L]):
         "_timer",
         "client_watch",
         "deadlines",
+        "is_over",
         "limit_ns",
         "woken",
     )
@@ -240,27 +242,26 @@ class WaitingTask(Generic[C, L]):
         self.limit_ns, self._reason = _earlier(admission, limit_ns)
         self._timer: asyncio.TimerHandle | None = None  # of a deadline
         self._begin_to_watch = begin_to_watch
-        self._client = client
+        self._client: C | None = client
         self._loop = loop
         self._context = copy_context()  # the context of the request, for the task that watches its client
         self.client_watch: L | None = None
         self.deadlines: Deadlines[Wait] | None = None
+        self.is_over: bool = False
         self.woken: asyncio.Future[None] = loop.create_future()
 
     def wake(self) -> None:
         # Seats may also be freed on another loop or in another thread, which must not touch this loop's future.
-        if asyncio._get_running_loop() is not self._loop:  # noqa: SLF001 - get_running_loop() raises if no loop runs
+        if _running_loop() is not self._loop:
             try:
-                self._loop.call_soon_threadsafe(self._end)
+                self._loop.call_soon_threadsafe(self.wake)
             except RuntimeError:
                 _leave_later(self._admission)
-        elif not self.woken.done():  # the future is done if the task has been cancelled
+            return
+        try:  # noqa: SIM105 - `suppress` would create an object for each wait
             self.woken.set_result(None)
-
-    def _end(self) -> None:
-        # the task may have been cancelled since another thread scheduled this call
-        if not self.woken.done():
-            self.woken.set_result(None)
+        except asyncio.InvalidStateError:
+            pass  # the task has been cancelled
 
     def hang_up(self) -> None:
         self._admission.destination.controller.hang_up(self._admission)
@@ -276,7 +277,9 @@ class WaitingTask(Generic[C, L]):
             self.deadlines.begin(self, admission.arrived_at)
 
     def end(self) -> None:
-        """Forget the rejection that was scheduled."""
+        """Forget the client, which the monitor would keep for some milliseconds, and the scheduled rejection."""
+        self.is_over = True
+        self._client = None
         if self.deadlines is not None:
             self.deadlines.end(self)
         elif self._timer is not None:
@@ -288,10 +291,11 @@ class WaitingTask(Generic[C, L]):
 
     def become_long(self, monitor: WaitMonitor) -> None:
         """Set the deadline and watch the client, unless the wait is over."""
-        if self.woken.done():
+        client = self._client
+        if client is None or self.woken.done():
             return
         self.set_deadline(monitor)
-        self.client_watch = client_watch = self._begin_to_watch(self._client)
+        self.client_watch = client_watch = self._begin_to_watch(client)
         client_watch.watch(self, self._start)
 
     def _start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> Cancellable:

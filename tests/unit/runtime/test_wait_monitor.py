@@ -18,7 +18,7 @@ async def test_a_client_that_cannot_be_watched_does_not_keep_other_waits_from_be
     class WaitingTask:
         def __init__(self, number: int) -> None:
             self.number = number
-            self.woken = loop.create_future()
+            self.is_over = False
 
         def become_long(self, _: object) -> None:
             settled.append(self.number)
