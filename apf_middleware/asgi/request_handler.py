@@ -358,7 +358,10 @@ class HttpReply:
         else:
             if admission.stream is not None:
                 begin_response(admission, is_stream=False)
-        return self._send(_with_headers(event, self._headers) if self._headers else event)
+        if self._headers:
+            event = event.copy()  # the app may send the same dict again
+            event["headers"] = [*headers, *self._headers]
+        return self._send(event)
 
 
 class WebSocketReply:
