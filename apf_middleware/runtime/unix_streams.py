@@ -6,6 +6,7 @@ event loop's own streams have neither.
 """
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from socket import socket
 
@@ -21,7 +22,8 @@ __all__ = ["LoopStream", "accept_stream", "connect_stream"]
 class LoopStream(ByteStream):
     """A connection that asyncio reads and writes, as a stream of anyio."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, raw: socket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._raw = raw
         self._reader = reader
         self._writer = writer
         writer.transport.set_write_buffer_limits(0)  # so that what has been sent isn't lost by closing
@@ -33,9 +35,27 @@ class LoopStream(ByteStream):
             raise anyio.EndOfStream
         return part
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the connection is open, and all that was sent has been passed to the operating system."""
+        transport = self._writer.transport
+        return not transport.is_closing() and not transport.get_write_buffer_size()
+
+    def send_now(self, item: bytes) -> None:
+        """Pass ``item`` to the operating system in this turn of the event loop; what it can't take yet follows later.
+
+        A transport of uvloop only does that after all tasks that are ready. No error is raised: the next `send` does.
+        """
+        sent = 0
+        if self.is_idle:
+            with suppress(OSError):
+                sent = self._raw.send(item)
+        if sent < len(item):
+            self._writer.write(item[sent:])
+
     async def send(self, item: bytes) -> None:
         """Pass all of ``item`` to the operating system, and wait while the peer doesn't read."""
-        self._writer.write(item)
+        self.send_now(item)
         await self._writer.drain()
 
     async def send_eof(self) -> None:
@@ -85,7 +105,7 @@ async def _loop_stream(raw: socket) -> LoopStream:
     """Return the connection ``raw``, which nothing has been read from."""
     raw.setblocking(False)  # noqa: FBT003 - it takes no keyword
     try:
-        return LoopStream(*await asyncio.open_unix_connection(sock=raw))
+        return LoopStream(raw, *await asyncio.open_unix_connection(sock=raw))
     except BaseException:
         raw.close()
         raise

@@ -1,10 +1,11 @@
 """Members on one host meet, share one budget, and replace an allocator that has gone."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from apf_middleware.asgi.fleet import fleet_directory
@@ -55,6 +56,31 @@ async def test_two_members_divide_the_seats_by_their_demand(directory: Path) -> 
                 one.controller.release(admission)
             await anyio.sleep(0.01)
         await until(lambda: two.in_use == SEATS, one, two)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_seat_moves_within_a_few_turns_of_the_event_loop(directory: Path) -> None:
+    one, two = Member(directory), Member(directory)
+    async with running(one, two):
+        first = [one.arrive("a") for _ in range(40)]
+        await until(lambda: one.in_use == SEATS, one, two)
+        for number in range(1, 6):
+            admission = two.arrive("b")
+            await until(lambda: one.seats == SEATS - 1, one, two)  # and the request gets a seat when another ends
+            running_now = next(other for other in first if other.is_seated)
+            first.remove(running_now)
+            one.controller.release(running_now)
+            assert await turns_until(lambda: two.in_use == 1) <= 6, f"move {number}"
+            two.controller.release(admission)
+            assert await turns_until(lambda: one.in_use == SEATS) <= 6, f"move {number} back"
+
+
+async def turns_until(condition: Callable[[], bool]) -> int:
+    for turn in range(10_000):
+        if condition():
+            return turn
+        await anyio.lowlevel.checkpoint()
+    raise AssertionError("it never happens")
 
 
 async def test_seats_that_one_member_has_to_spare_go_to_the_other(directory: Path) -> None:

@@ -24,7 +24,7 @@ from apf_middleware.runtime.fleet.host_directory import HostDirectory
 from apf_middleware.runtime.fleet.member import FleetMember
 from apf_middleware.runtime.fleet.participant import Participant
 from apf_middleware.runtime.log import log_event
-from apf_middleware.runtime.unix_streams import connect_stream
+from apf_middleware.runtime.unix_streams import LoopStream, connect_stream
 
 __all__ = ["HostFleet"]
 
@@ -41,6 +41,7 @@ class HostFleet:
         self._timing = participant.timing
         self._now = participant.now
         self._bell = Bell()
+        self._stream: ByteStream | None = None
         self._unanswered = self._latest_epoch = 0
 
     async def serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -52,7 +53,7 @@ class HostFleet:
             self.participant.fail(error)
             task_status.started()
             return
-        member = self.participant.join(name, self._bell.ring)
+        member = self.participant.join(name, self._bell.ring, self._send_now)
         task_status.started()
         try:
             async with anyio.create_task_group() as tasks:
@@ -107,13 +108,23 @@ class HostFleet:
         stream = await connect_stream(self._directory.socket_path(epoch))
         try:
             member.membership.join(epoch)
+            self._stream = stream
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._receive, FrameReader(stream), member, tasks.cancel_scope)
                 await self._send(stream, member)
                 tasks.cancel_scope.cancel()
         finally:
+            self._stream = None
             with anyio.CancelScope(shield=True):
                 await anyio.aclose_forcefully(stream)
+
+    def _send_now(self) -> bool:
+        """Send a report at once, if the connection can take it."""
+        stream, member = self._stream, self.participant.member
+        if member is None or not isinstance(stream, LoopStream) or not stream.is_idle:
+            return False
+        stream.send_now(framed(write(member.report())))
+        return True
 
     async def _send(self, stream: ByteStream, member: FleetMember) -> None:
         """Send reports until the allocator has gone or is silent."""
@@ -126,7 +137,8 @@ class HostFleet:
                 with anyio.fail_after(self._timing.lease_ns / _SECOND):
                     await stream.send(framed(write(member.report())))
                 await self._bell.wait(member.pause_s())
-                await anyio.sleep(member.gap_s())
+                if gap_s := member.gap_s():
+                    await anyio.sleep(gap_s)
         except (TimeoutError, *GONE):
             pass
 

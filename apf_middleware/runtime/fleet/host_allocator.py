@@ -22,7 +22,7 @@ from apf_middleware.runtime.fleet.frames import FrameReader, framed
 from apf_middleware.runtime.fleet.host_directory import FileLock, HostDirectory
 from apf_middleware.runtime.fleet.participant import Participant
 from apf_middleware.runtime.log import log_event
-from apf_middleware.runtime.unix_streams import accept_stream
+from apf_middleware.runtime.unix_streams import LoopStream, accept_stream
 
 if TYPE_CHECKING:
     from apf_middleware.fleet.allocator import Allocator
@@ -48,8 +48,17 @@ class _Connection:
         self.bell = Bell()
         self.grant: Grant | None = None
 
+    def post(self, grant: "Grant") -> None:
+        """Send ``grant`` at once, or as soon as the connection can take it."""
+        if isinstance(self.stream, LoopStream) and self.stream.is_idle:
+            self.grant = None
+            self.stream.send_now(framed(write(grant)))
+        else:
+            self.grant = grant
+            self.bell.ring()
+
     async def send(self, timeout_s: float) -> None:
-        """Send grants, until the peer doesn't read for ``timeout_s``."""
+        """Send posted grants, until the peer doesn't read for ``timeout_s``."""
         while True:
             await self.bell.wait(timeout_s)
             grant, self.grant = self.grant, None
@@ -86,7 +95,7 @@ class HostAllocator:
                 task_status.started()
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._accept, listener)
-                    await self._divide()
+                    await self._keep_dividing()
                     tasks.cancel_scope.cancel()
         finally:
             self._participant.stop_allocating(self.allocator)
@@ -129,16 +138,19 @@ class HostAllocator:
         scope.cancel()
 
     def _receive(self, data: bytes, connection: _Connection) -> None:
-        """Take a report."""
+        """Take a report; if it gives seats back, divide them at once."""
         report = read_message(data)
         if not isinstance(report, Report):
             raise InvalidValueError("message", data[:80], "it must be a report")
         connection.member = report.member
-        if report.epoch == self.allocator.epoch:
+        allocator = self.allocator
+        if report.epoch == allocator.epoch:
             self._connections[report.member] = connection
-            self.allocator.receive(self._now(), report)
+            debt = allocator.debt
+            allocator.receive(self._now(), report)
             self._asking.add(report.member)
-            self._bell.ring()
+            if allocator.debt >= debt or not self._divide():
+                self._bell.ring()
 
     async def _note_gone(self, connection: _Connection) -> None:
         """Free the seats of a member whose connection has ended, if its process has ended, too."""
@@ -155,25 +167,29 @@ class HostAllocator:
                 self._bell.ring()
                 return
 
-    async def _divide(self) -> None:
-        """Divide the seats after each report, and at each interval."""
-        allocator = self.allocator
+    async def _keep_dividing(self) -> None:
+        """Divide the seats after each report, and at each interval, until a later epoch has begun."""
         while True:
             await self._bell.wait(self._interval_s)
             await anyio.lowlevel.checkpoint()  # reports that have arrived at the same time are taken together
             self._bell.silence()
-            now = self._now()
-            if not self._directory.is_latest(allocator.epoch):
+            if not self._divide():
                 return
-            if allocator.is_learning(now):
-                allocator.expect(self._directory.live_members())
-            self._participant.count_members(allocator)
-            asking, self._asking = self._asking, set()
-            for name, grant in allocator.divide(now, asking).items():
-                connection = self._connections.get(name)
-                if connection is not None:
-                    connection.grant = grant
-                    connection.bell.ring()
+
+    def _divide(self) -> bool:
+        """Divide the seats, and post the grants; return False if a later epoch has begun."""
+        allocator, now = self.allocator, self._now()
+        if not self._directory.is_latest(allocator.epoch):
+            return False
+        if allocator.is_learning(now):
+            allocator.expect(self._directory.live_members())
+        self._participant.count_members(allocator)
+        asking, self._asking = self._asking, set()
+        for name, grant in allocator.divide(now, asking).items():
+            connection = self._connections.get(name)
+            if connection is not None:
+                connection.post(grant)
+        return True
 
     def __repr__(self) -> str:
         return f"<HostAllocator {self.allocator!r}>"

@@ -6,6 +6,9 @@ A report is sent at each interval; while requests wait, at shorter intervals. It
 - a grant has lowered the limit: its seats are free for others only when the member has confirmed that,
 - requests that ran beyond a lowered limit have ended,
 - the member has seats that it doesn't need, and another member needs some.
+
+In the last three cases seats are idle until the report has arrived. So a store that can sends the report in the same
+turn of the event loop.
 """
 
 import logging
@@ -30,6 +33,7 @@ _SECOND: Final = 10**9
 _BUSY: Final = 5  # while requests wait, reports are this many times as frequent
 _GAP_NS: Final = 1_000_000  # between two reports that don't wait for the interval, for each
 _GAP_MEMBERS: Final = 8  # members, so that the reports of a large fleet don't keep the allocator busy
+_BURST: Final = 8  # reports of free seats that are sent without a gap, if none were for so many gaps
 
 
 def _ignore(news: Mapping[str, str], is_first: bool) -> None:  # noqa: FBT001 - a callback
@@ -53,7 +57,8 @@ class GrantTarget(Protocol):
 class FleetMember:
     """The member ``membership`` with the seats of ``sharing``; ``target`` applies grants to them.
 
-    ``wake`` is set by the store: it makes the store exchange messages soon. ``configured`` returns the configuration in
+    ``wake`` and ``send_now`` are set by the store: the one makes the store exchange messages soon, the other makes it
+    send a report at once, and returns False if it can't. ``configured`` returns the configuration in
     force, and ``on_notices`` is called with what other members tell, and whether this was told before this member
     joined. Reports name flows by ``labels``, if there are any. ``exchanges`` are the times from a report to its answer.
     """
@@ -75,6 +80,7 @@ class FleetMember:
         self._on_notices = on_notices
         self._labels = labels
         self.wake: Callable[[], None] = _nothing
+        self.send_now: Callable[[], bool] = _nothing_now
         self._sharing = sharing
         self._target = target
         self._now = now
@@ -83,7 +89,7 @@ class FleetMember:
         self._fallback_ns = 0
         self._began_at = now()
         self._usage = UsageReader(sharing, now())
-        self._reported_at = now() - interval_ns
+        self._reported_at = self._next_burst_at = now() - interval_ns
         self._is_over = False
         self._is_contended = False
         self._keep = 0
@@ -103,6 +109,15 @@ class FleetMember:
     def note_released(self) -> None:
         """Note that seats have been given back."""
         if self._is_over or (self._is_contended and not self._sharing.waiting):
+            self._hand_back()
+
+    def _hand_back(self) -> None:
+        """Report seats that are free for others, at once unless there have been many such reports."""
+        now, gap_ns = self._now(), self._gap_ns
+        begin = max(now, self._next_burst_at)
+        if begin <= now + _BURST * gap_ns and self.send_now():
+            self._next_burst_at = begin + gap_ns
+        else:
             self.wake()
 
     # What the store exchanges
@@ -143,13 +158,13 @@ class FleetMember:
         self._target.restrict(self.membership.limit, self._factors)
         self._is_contended, self._keep = grant.is_contended, grant.keep
         self._is_over = self._usage.in_use() > grant.seats
-        if grant.seats < before and not self._is_over:
-            self.wake()
         if grant.rows:
             self._asks, self._rows = False, grant
         if grant.board != membership.board.digest:
             self._take_notices(grant, is_first=is_first)
         self._note_configuration()
+        if grant.seats < before and not self._is_over:
+            self._hand_back()
 
     def _adopt_total(self, grant: Grant) -> None:
         sampler = self._target.sampler
@@ -266,9 +281,13 @@ class FleetMember:
 
     def gap_s(self) -> float:
         """Return the time for which the next report must wait, although the bell was rung, in seconds."""
+        return max(0, self._reported_at + self._gap_ns - self._now()) / 10**9
+
+    @property
+    def _gap_ns(self) -> int:
         grant = self.membership.grant
         gap_ns = _GAP_NS * max(1, 0 if grant is None else grant.members // _GAP_MEMBERS)
-        return max(0, self._reported_at + min(gap_ns, self._interval_ns // _BUSY) - self._now()) / 10**9
+        return min(gap_ns, self._interval_ns // _BUSY)
 
     def __repr__(self) -> str:
         return f"<FleetMember {self.membership!r}>"
@@ -276,3 +295,8 @@ class FleetMember:
 
 def _nothing() -> None:
     """Do nothing; this is the callback until a store sets another."""
+
+
+def _nothing_now() -> bool:
+    """Send nothing; this is the callback of stores that can't send at once."""
+    return False

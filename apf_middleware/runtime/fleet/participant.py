@@ -52,10 +52,12 @@ class Participant:
         """Note that the server has begun to take part."""
         self._has_begun = True
 
-    def join(self, member: str, wake: Callable[[], None]) -> FleetMember:
-        """Become the member of this name; it calls ``wake`` when it wants to exchange messages soon."""
+    def join(self, member: str, wake: Callable[[], None], send_now: Callable[[], bool] | None = None) -> FleetMember:
+        """Become the member of this name, which calls ``wake`` and ``send_now`` as `FleetMember` describes."""
         self.member = joined = self._join(member)
         joined.wake = wake
+        if send_now is not None:
+            joined.send_now = send_now
         log_event(logging.INFO, "apf.fleet-joined", fleet=self.name, member=member)
         return joined
 

@@ -84,6 +84,48 @@ async def test_what_was_sent_arrives_although_the_connection_is_closed_at_once(t
         assert len(heard) == 2**21
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_is_sent_now_can_be_read_in_the_same_turn(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with theirs:
+        theirs.settimeout(0)
+        async with LoopStream(ours, *await asyncio.open_unix_connection(sock=ours)) as stream:
+            stream.send_now(b"first")
+            stream.send_now(b"second")
+            assert theirs.recv(100) == b"firstsecond"
+        assert not stream.is_idle
+        stream.send_now(b"nothing is raised")
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_the_peer_does_not_read_follows_in_order(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (ours, theirs):
+        assert isinstance(ours, LoopStream)
+        parts = [bytes([number]) * 2**19 for number in range(4)]
+        for part in parts:
+            ours.send_now(part)
+        assert not ours.is_idle
+        heard = bytearray()
+        while len(heard) < 4 * 2**19:
+            heard.extend(await theirs.receive())
+        assert heard == b"".join(parts)
+        await ours.send(b"end")
+        assert await theirs.receive() == b"end"
+        assert ours.is_idle
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_next_send_tells_that_the_peer_has_gone(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (ours, theirs):
+        assert isinstance(ours, LoopStream)
+        await theirs.aclose()
+        await anyio.sleep(0.01)
+        ours.send_now(b"nobody reads this")
+        await anyio.sleep(0.01)
+        with pytest.raises(OSError, match=r"[Bb]roken pipe|[Cc]onnection"):
+            await ours.send(b"nor this")
+
+
 async def test_a_path_where_nobody_listens(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         await connect_stream(tmp_path / "socket")

@@ -23,6 +23,7 @@ class World:
     def __init__(self, floor: int = 0, labels: FlowLabels | None = None) -> None:
         self.time = 0
         self.woken = 0
+        self.sent: list[tuple[int, int]] = []  # the seats and those in use in reports that were sent at once
         self.total = 8
         self.sampler: DurationSampler | None = None
         self.factors: Mapping[str, Mapping[int, int]] = {}
@@ -36,6 +37,11 @@ class World:
 
     def wake(self) -> None:
         self.woken += 1
+
+    def send_now(self) -> bool:
+        report = self.member.report()
+        self.sent.append((report.seats, report.in_use))
+        return True
 
     def adopt_total(self, seats: int) -> None:
         self.total = seats
@@ -145,6 +151,42 @@ def test_in_a_contended_fleet_a_member_gives_seats_back_before_it_reports() -> N
     world.grant(4, least=3, keep=1, is_contended=False)
     world.release(tickets[2])
     assert world.member.report().seats == 4
+
+
+def test_seats_that_are_free_for_others_are_reported_at_once() -> None:
+    world = World()
+    world.member.send_now = world.send_now
+    world.grant(4)
+    tickets = [world.arrive() for _ in range(3)]
+    world.grant(3)
+    assert world.sent == [(3, 3)], "the lower limit is confirmed"
+    world.grant(2)
+    assert len(world.sent) == 1, "nothing is free"
+    for ticket in tickets[:2]:
+        world.release(ticket)
+    assert world.sent[1:] == [(2, 2)], "then it isn't beyond its grant any more"
+    world.grant(2, is_contended=True)
+    world.release(tickets[2])
+    assert world.sent[2:] == [(0, 0)]
+    assert world.woken == 0
+    world.arrive()
+    assert world.woken == 1, "no seat is idle when a request begins to wait"
+
+
+def test_reports_that_are_sent_at_once_are_limited() -> None:
+    world = World()
+    world.lending.reconfigure(0, 40, {"web": (QueueSetSettings(8, 4, 1, 100), LevelLimits(40, 4, 40))})
+    world.member.send_now = world.send_now
+    world.grant(40)
+    tickets = [world.arrive() for _ in range(40)]
+    world.grant(0)
+    for ticket in tickets[:20]:
+        world.release(ticket)
+    assert (len(world.sent), world.woken) == (9, 11)
+    world.time += 2 * MS
+    for ticket in tickets[20:]:
+        world.release(ticket)
+    assert (len(world.sent), world.woken) == (11, 29), "one more for each gap"
 
 
 def test_reports_are_more_frequent_while_requests_wait() -> None:
