@@ -33,7 +33,7 @@ from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.level_sums import sum_levels
 from apf_middleware.fleet.messages import Grant, LevelPart, MemberRow, Report
 from apf_middleware.fleet.rotation import Rotation
-from apf_middleware.fleet.shares import FleetShares, MemberShare, divide_budget
+from apf_middleware.fleet.shares import FleetShares, LevelAmounts, MemberShare, divide_budget
 from apf_middleware.fleet.total import FleetTotal
 
 __all__ = ["Allocator"]
@@ -90,6 +90,7 @@ class Allocator:
         self._floor = floor
         self._most_members = most_members
         self._rotation = Rotation(turn_ns, now)
+        self._levels = LevelAmounts()
         self._divided_at = self._now = now
 
     @property
@@ -165,7 +166,8 @@ class Allocator:
         self._choose_configuration()
         self._adapt(now)
         budget = replace(self.budget, seats=max(0, self.budget.seats - self._set_aside))
-        self.shares = divide_budget(budget, {name: account.report.levels for name, account in live.items()})
+        usages = {name: account.report.levels for name, account in live.items()}
+        self.shares = divide_budget(budget, usages, self._levels)
         granted = self._grantable(now, self._targets(now))
         grants = {}
         for name, account in live.items():

@@ -36,7 +36,7 @@ from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.flow_sums import sum_flows
 from apf_middleware.fleet.messages import LevelUsage
 
-__all__ = ["FleetShares", "LevelShare", "MemberShare", "divide_budget"]
+__all__ = ["FleetShares", "LevelAmounts", "LevelShare", "MemberShare", "divide_budget"]
 
 _KEPT: Final = 4  # one part in this many of the seats that no flow wants stays at the allocator
 
@@ -89,11 +89,34 @@ class FleetShares(Value):
     is_contended: bool
 
 
-def divide_budget(budget: Budget, usages: Usages) -> FleetShares:
-    """Return the fair shares of all members."""
+class LevelAmounts:
+    """The seats of each level, in units of 2**-20 seats; they are computed anew for another budget or other demands.
+
+    A demand counts for at most the whole budget. So while more is wanted than there is, they seldom change.
+    """
+
+    __slots__ = ("_amounts", "_known")
+
+    def __init__(self) -> None:
+        self._known: tuple[Budget, Mapping[str, int]] | None = None
+        self._amounts: Mapping[str, int] = {}
+
+    def divide(self, budget: Budget, demands: Mapping[str, int]) -> Mapping[str, int]:
+        """Return the seats of the levels with these ``demands``."""
+        wanted = budget, {name: min(demand, budget.seats) for name, demand in demands.items()}
+        if wanted != self._known:
+            self._known, self._amounts = wanted, _divide_among_levels(*wanted)
+        return self._amounts
+
+    def __repr__(self) -> str:
+        return f"<LevelAmounts {self._amounts}>"
+
+
+def divide_budget(budget: Budget, usages: Usages, levels: LevelAmounts | None = None) -> FleetShares:
+    """Return the fair shares of all members; ``levels`` may know the seats of the levels from an earlier division."""
     shares = {member: MemberShare() for member in usages}
     by_level = {name: _LevelDemand(budget.seats, name, usages) for name in budget.leaves}
-    amounts = _divide_among_levels(budget, {name: one.demand for name, one in by_level.items()})
+    amounts = (levels or LevelAmounts()).divide(budget, {name: one.demand for name, one in by_level.items()})
     for name, one in by_level.items():
         one.divide(amounts[name], shares)
         reserve = amounts[name] - one.demand * SEAT
