@@ -92,6 +92,7 @@ class FleetMember:
         self._reported_at = self._next_burst_at = now() - interval_ns
         self._is_over = False
         self._is_contended = False
+        self._is_urgent = False  # seats are idle until the next report
         self._keep = 0
         self._was_outdated = False
         self._asks = False
@@ -115,10 +116,12 @@ class FleetMember:
         """Report seats that are free for others, at once unless there have been many such reports."""
         now, gap_ns = self._now(), self._gap_ns
         begin = max(now, self._next_burst_at)
-        if begin <= now + _BURST * gap_ns and self.send_now():
+        if begin <= now + _BURST * gap_ns:
             self._next_burst_at = begin + gap_ns
-        else:
-            self.wake()
+            if self.send_now():
+                return
+            self._is_urgent = True
+        self.wake()
 
     # What the store exchanges
 
@@ -135,7 +138,7 @@ class FleetMember:
         if self._is_contended and not self._sharing.waiting and self.membership.lower(now, in_use + self._keep):
             # another member can have these seats as soon as the allocator has this report
             self._target.restrict(self.membership.limit, self._factors)
-        self._reported_at = now
+        self._reported_at, self._is_urgent = now, False
         usages = self._usage.read(now)
         if self._labels is not None:
             usages = self._labels.labelled(usages)
@@ -281,7 +284,7 @@ class FleetMember:
 
     def gap_s(self) -> float:
         """Return the time for which the next report must wait, although the bell was rung, in seconds."""
-        return max(0, self._reported_at + self._gap_ns - self._now()) / 10**9
+        return 0 if self._is_urgent else max(0, self._reported_at + self._gap_ns - self._now()) / 10**9
 
     @property
     def _gap_ns(self) -> int:

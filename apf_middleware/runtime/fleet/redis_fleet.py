@@ -79,7 +79,8 @@ class RedisFleet:
                 continue
             self._note_success()
             await self._bell.wait(member.pause_s())
-            await anyio.sleep(member.gap_s())
+            if gap_s := member.gap_s():
+                await anyio.sleep(gap_s)
 
     async def _exchange(self, link: RedisLink, member: FleetMember, tasks: TaskGroup) -> None:
         """Send a report; begin an epoch if there is no allocator."""

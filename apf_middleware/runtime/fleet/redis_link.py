@@ -121,7 +121,9 @@ class RedisLink:
 
     async def take_grant(self, wait_s: float) -> bytes | None:
         """Return the member's latest grant; None if there is no new one within ``wait_s``."""
-        return await self._take(self._inbox(self._member), wait_s)
+        async with asyncio.timeout(wait_s + self._timeout_s):
+            found: Any = await self._patient.blpop([self._inbox(self._member)], wait_s)
+        return None if found is None else found[1]
 
     async def leave(self, message: bytes) -> None:
         """Forget the member, and send ``message`` to the allocator."""
@@ -143,12 +145,13 @@ class RedisLink:
 
     async def take_reports(self, wait_s: float) -> list[bytes]:
         """Return the messages that have been sent to the allocator; wait up to ``wait_s`` for the first one."""
-        first = await self._take(self._reports, wait_s)
-        if first is None:
-            return []
-        async with asyncio.timeout(self._timeout_s):
-            others: Any = await self._quick.lpop(self._reports, _AT_ONCE)
-        return [first, *(others or ())]
+        # both commands are sent together, because seats may be idle until the reports have arrived
+        commands: Any = self._patient.pipeline(transaction=False)
+        commands.blpop([self._reports], wait_s)
+        commands.lpop(self._reports, _AT_ONCE)
+        async with asyncio.timeout(wait_s + self._timeout_s):
+            first, others = await commands.execute()
+        return [*(() if first is None else first[1:]), *(others or ())]
 
     async def grant(
         self, epoch: int, grants: Mapping[str, bytes], forgotten: Collection[str] = (), *, is_sure: bool
@@ -176,11 +179,6 @@ class RedisLink:
 
     def _inbox(self, member: str) -> str:
         return f"{self._prefix}to:{member}"
-
-    async def _take(self, key: str, wait_s: float) -> bytes | None:
-        async with asyncio.timeout(wait_s + self._timeout_s):
-            found: Any = await self._patient.blpop([key], wait_s)
-        return None if found is None else found[1]
 
     async def aclose(self) -> None:
         """Close all connections."""

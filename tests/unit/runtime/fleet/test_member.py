@@ -173,6 +173,18 @@ def test_seats_that_are_free_for_others_are_reported_at_once() -> None:
     assert world.woken == 1, "no seat is idle when a request begins to wait"
 
 
+def test_reports_of_free_seats_wait_for_no_gap() -> None:
+    world = World()
+    world.grant(4)
+    tickets = [world.arrive() for _ in range(4)]
+    world.grant(3)
+    world.release(tickets[0])
+    assert world.member.gap_s() == 0, "although there was a report at this moment"
+    world.member.report()
+    world.arrive()
+    assert world.member.gap_s() == 0.001, "a request waits, but no seat is idle"
+
+
 def test_reports_that_are_sent_at_once_are_limited() -> None:
     world = World()
     world.lending.reconfigure(0, 40, {"web": (QueueSetSettings(8, 4, 1, 100), LevelLimits(40, 4, 40))})
