@@ -5,7 +5,8 @@ A report is sent at each interval; while requests wait, at shorter intervals. It
 - a request begins to wait in a queue where none did, because the member has no free seat,
 - a grant has lowered the limit: its seats are free for others only when the member has confirmed that,
 - requests that ran beyond a lowered limit have ended,
-- the member has seats that it doesn't need, and another member needs some.
+- the member has seats that it doesn't need, and another member needs some: a request has ended, or a grant has more
+  seats than the member has requests by now.
 
 In the last three cases seats are idle until the report has arrived. So a store that can sends the report in the same
 turn of the event loop.
@@ -94,6 +95,7 @@ class FleetMember:
         self._is_contended = False
         self._is_urgent = False  # seats are idle until the next report
         self._keep = 0
+        self._demand = 0  # at the last report
         self._was_outdated = False
         self._asks = False
         self._rows: Grant | None = None
@@ -140,6 +142,7 @@ class FleetMember:
             self._target.restrict(self.membership.limit, self._factors)
         self._reported_at, self._is_urgent = now, False
         usages = self._usage.read(now)
+        self._demand = sum(usage.demand for usage in usages.values())
         if self._labels is not None:
             usages = self._labels.labelled(usages)
         sampler = self._target.sampler
@@ -160,13 +163,15 @@ class FleetMember:
         self._factors = {name: self._known(part.factors) for name, part in grant.levels.items() if part.factors}
         self._target.restrict(self.membership.limit, self._factors)
         self._is_contended, self._keep = grant.is_contended, grant.keep
-        self._is_over = self._usage.in_use() > grant.seats
+        in_use = self._usage.in_use()
+        self._is_over = in_use > grant.seats
         if grant.rows:
             self._asks, self._rows = False, grant
         if grant.board != membership.board.digest:
             self._take_notices(grant, is_first=is_first)
         self._note_configuration()
-        if grant.seats < before and not self._is_over:
+        is_spare = grant.is_contended and in_use < min(self._demand, grant.seats) and not self._sharing.waiting
+        if not self._is_over and (grant.seats < before or is_spare):
             self._hand_back()
 
     def _adopt_total(self, grant: Grant) -> None:

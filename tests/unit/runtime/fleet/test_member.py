@@ -173,6 +173,20 @@ def test_seats_that_are_free_for_others_are_reported_at_once() -> None:
     assert world.woken == 1, "no seat is idle when a request begins to wait"
 
 
+def test_seats_for_requests_that_have_ended_meanwhile_are_reported_at_once() -> None:
+    world = World()
+    world.member.send_now = world.send_now
+    world.grant(1, is_contended=True)
+    first, _, _ = (world.arrive() for _ in range(3))
+    number = world.member.report().number
+    world.release(first)
+    assert world.sent == [], "one request waits, and no seat is free"
+    world.grant(3, is_contended=True, report=number)
+    assert world.sent == [(2, 2)]
+    world.grant(3, is_contended=True)
+    assert len(world.sent) == 1, "the allocator knows how many requests there are, and gives more seats than that"
+
+
 def test_reports_of_free_seats_wait_for_no_gap() -> None:
     world = World()
     world.grant(4)
