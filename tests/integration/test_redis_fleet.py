@@ -356,6 +356,15 @@ async def test_an_address_that_redis_py_can_t_use_is_refused() -> None:
         FleetProcess("store: 'redis://127.0.0.1/nonsense?colour=blue'")
 
 
+async def test_a_store_may_be_a_unix_socket(tmp_path: Path) -> None:
+    require_program(databases.redis_program(), "redis-server")
+    path = tmp_path / "redis"
+    with databases.redis(None, "--unixsocket", str(path)):
+        member = FleetProcess(f"store: 'unix://{path}', interval: 50ms, lease: {LEASE_S}s")
+        async with running(member):
+            await until(lambda: member.seats >= 1, member)
+
+
 async def test_members_meet_in_a_cluster_whichever_node_they_know() -> None:
     require_program(databases.redis_program(), "redis-server")
     with databases.redis_cluster() as nodes:

@@ -91,12 +91,14 @@ class RedisLink:
     @staticmethod
     def _connect(address: "RedisAddress", timeout_s: float | None) -> Redis | RedisCluster:
         make: Any = RedisCluster.from_url if address.is_of_cluster else Redis.from_url
+        options = address.credentials()
+        if not address.url.startswith("unix:"):
+            options["socket_keepalive"] = True
         client: Redis | RedisCluster = make(
             address.url,
-            **address.credentials(),
+            **options,
             socket_timeout=timeout_s,
             socket_connect_timeout=timeout_s,
-            socket_keepalive=True,
             retry=Retry(NoBackoff(), 0),
             health_check_interval=0,
             decode_responses=False,
