@@ -248,7 +248,7 @@ class WaitingTask(Generic[C, L]):
         self.client_watch: L | None = None
         self.deadlines: Deadlines[Wait] | None = None
         self.is_over: bool = False
-        self.woken: asyncio.Future[None] = asyncio.Future()  # `loop.create_future` is slower
+        self.woken: asyncio.Future[None] = loop.create_future()
 
     def wake(self) -> None:
         # Seats may also be freed on another loop or in another thread, which must not touch this loop's future.
