@@ -33,7 +33,7 @@ RECOMMENDED: Final[Mapping[int, tuple[int, int, int, int]]] = {
     10: (250, 5_000, 1, 40),
     100: (250, 5_000, 5, 40),
     1_000: (1_000, 15_000, 100, 400),
-    10_000: (10_000, 60_000, 1_000, 4_000),
+    10_000: (10_000, 60_000, 1_000, 8_000),
 }
 """By the number of members: the interval, the lease, the time of a division, and the mean time of a request that this
 suits, all in milliseconds.
@@ -95,7 +95,7 @@ def fleet_world(members: int, seconds: float = 0.0) -> tuple[Scenario, Configura
     """Return a scenario with so many members, and with the recommended times, for four intervals or more."""
     interval, lease, division, service_ms = RECOMMENDED[members]
     seats = min(max(20, 2 * members), _MOST_SEATS)
-    part = min(seats, _MOST_HEAVY // 5)
+    first, third = min(2 * seats, _MOST_HEAVY // 3), min(seats, _MOST_HEAVY // 3)
     warm_up = max(2_000, 4 * interval, 10 * service_ms)
     text = _TEXT.format(
         duration=warm_up + max(round(seconds * 1000), 4_000, 4 * interval, 10 * service_ms),
@@ -105,9 +105,9 @@ def fleet_world(members: int, seconds: float = 0.0) -> tuple[Scenario, Configura
         interval=interval,
         lease=lease,
         seats=seats,
-        heavy=2 * part,
-        half=2 * part,
-        third=part,
+        heavy=first,
+        half=first,
+        third=third,
         service=f"{{type: uniform, least: {service_ms // 2}ms, most: {service_ms * 3 // 2}ms}}",
         rate=seats / 100 / (service_ms / 1000),
     )

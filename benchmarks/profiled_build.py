@@ -34,6 +34,8 @@ WORKLOADS: Final = (
 )
 """The benchmarks that the instrumented build runs, with their arguments: some seconds of what a server does."""
 
+# The modules of the package are one library. With hidden names they call each other directly, and may be inlined.
+_LINKED_TOGETHER: Final = ("-flto=auto", "-fvisibility=hidden")
 _ROOT: Final = Path(__file__).parents[1]
 
 
@@ -55,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         (folder / "cflags").write_text("")
         print("The compiler isn't GCC: the wheel will be built without a profile")
         return
-    compiled = _environment(CFLAGS=f"-flto=auto -fprofile-generate={folder}/counts", HATCH_MYPYC_BUILD_DIR=str(build))
+    cflags = " ".join((*_LINKED_TOGETHER, f"-fprofile-generate={folder}/counts"))
+    compiled = _environment(CFLAGS=cflags, HATCH_MYPYC_BUILD_DIR=str(build))
     isolation = ["--no-build-isolation"] if options.no_build_isolation else []
     wheels = folder / "wheel"
     _run("pip", "wheel", "--no-deps", *isolation, f"--wheel-dir={wheels}", str(options.source), variables=compiled)
@@ -76,7 +79,7 @@ def is_gcc() -> bool:
 def compiler_options(folder: Path) -> Sequence[str]:
     """Return the options for a build that uses the counts in ``folder``."""
     return (
-        "-flto=auto",
+        *_LINKED_TOGETHER,
         f"-fprofile-use={folder}/counts",
         "-fprofile-partial-training",  # what the benchmarks don't run is optimised as without a profile
         "-w",  # warnings were errors in the instrumented build, and those about counts are of no use

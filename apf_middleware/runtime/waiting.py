@@ -22,7 +22,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
 import anyio
 
@@ -211,7 +211,7 @@ class _ScopeWaiter:
 class WaitingTask(Generic[C, L]):
     """A wait on asyncio: the future that ends the wait, the deadline, and, in a long wait, the watch of the client.
 
-    ``begin_to_watch`` is called with ``client``, which isn't None, and returns the watch.
+    ``begin_to_watch`` is called with ``client`` and returns the watch.
     """
 
     __slots__ = (
@@ -291,10 +291,10 @@ class WaitingTask(Generic[C, L]):
 
     def become_long(self, monitor: WaitMonitor) -> None:
         """Set the deadline and watch the client, unless the wait is over."""
-        client = self._client
-        if client is None or self.woken.done():
+        if self.is_over or self.woken.done():
             return
         self.set_deadline(monitor)
+        client = cast("C", self._client)  # it is there until the wait is over
         self.client_watch = client_watch = self._begin_to_watch(client)
         client_watch.watch(self, self._start)
 
