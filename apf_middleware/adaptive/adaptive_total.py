@@ -11,7 +11,7 @@ the next step larger, a failure undoes it. When durations jump although the tota
 less, or the requests are longer: fewer seats are tried, and kept only if that makes requests faster.
 """
 
-from math import exp, inf, log, sqrt
+from math import exp, log, sqrt
 from typing import Final
 
 from apf_middleware.adaptive.limit_reason import LimitReason
@@ -22,12 +22,9 @@ from apf_middleware.adaptive.window_summary import WindowSummary
 
 __all__ = ["AdaptiveTotal"]
 
-_ELASTICITY: Final = 0.9  # more seats are worth it below
-_RELIEF: Final = 0.8  # fewer are worth it above
+_ELASTICITY: Final = 0.85  # more seats are worth it below
+_RELIEF: Final = 0.75  # fewer are worth it above
 _STEEP: Final = 0.45  # beyond this elasticity a large step went too far
-_ROOM: Final = 0.6  # surely below it, the next step is large
-_EXCESS: Final = 0.25  # or if so much of its logarithm was of no use
-_PARTLY: Final = 0.25  # of a larger step, this elasticity is enough to take a part
 _UNSURE: Final = 0.5  # beyond it a failed try downwards is soon repeated
 _CLEAR: Final = 0.9
 _STEP: Final = 0.1  # of the logarithm of the total
@@ -35,11 +32,9 @@ _MOST_BASE: Final = 0.2
 _SOON_NS: Final = 2_000_000_000
 _UP: Final = 0.4
 _DOUBLE: Final = 0.7  # until a try fails for the first time, or after a cut
-_QUADRUPLE: Final = 1.4  # instead, from the floor on: nobody expects the capacity there
+_DOWN: Final = 0.4
 _ERROR: Final = 0.2  # the standard error of an elasticity on which a decision rests
-_DOUBT: Final = 1.5  # so much of an error that is larger counts against more seats
-_LEAST_SAMPLES: Final = 12
-_SURE_SAMPLES: Final = 30
+_LEAST_SAMPLES: Final = 30
 _SLOWER: Final = 0.4  # by so much more, fewer seats are tried next
 _CHANGED: Final = 0.15
 _JUMP: Final = 0.5  # by so much more, many fewer are tried at once
@@ -54,12 +49,7 @@ _TROUBLES: Final = 10
 _MOST_FAILURES: Final = 0.25
 _MOST_PAUSES: Final = 2
 _TRIES_UP: Final = 3  # for each one downwards
-_TRIES_UNSURE: Final = 2  # instead, if the last one was unclear
-_TRIES_PROVEN: Final = 9  # instead, while durations are as they were when the total was found to be needed
-_ODDS: Final = 0.6  # elasticities that differ by more aren't of the same server
 _LENGTHS: Final = 5  # of requests, in a window
-_LARGE_LENGTHS: Final = 3.5  # in one of a large step, whose effect is larger than that of the few long requests missed
-_LARGE: Final = 0.35
 
 
 class AdaptiveTotal:
@@ -76,16 +66,16 @@ class AdaptiveTotal:
         self.window: SampleWindow = SampleWindow(now)
         self._center = self.limit  # what holds unless a try succeeds
         self._level = 0.0
-        self._weight = 0  # the samples that the level rests on
+        self._is_measured = False
         self._usual = 0.0  # the level before a jump
         self._recovers = False  # from a jump
         self._spread = 0.5
-        self._most = self._step = _QUADRUPLE if self.limit == settings.floor else _DOUBLE
+        self._most_up = _DOUBLE
+        self._step = _DOUBLE
         self._base = _STEP
         self._falls = False  # the direction of the next try
         self._slope = -1.0  # of recent tries upwards from here; negative if there was none
         self._fall = -1.0  # of recent tries downwards from here
-        self._proven = -inf  # the level at which this total was found to be needed
         self._pauses = 0  # windows to wait before the next try
         self._pause = 0
         self._tries_up = 0
@@ -113,53 +103,43 @@ class AdaptiveTotal:
         elapsed = now - window.begin
         if elapsed < settings.least_window_ns:
             return False
-        if elapsed >= settings.most_window_ns or window.troubles >= max(_TROUBLES, window.succeeded):
+        if elapsed >= settings.most_window_ns or window.troubles >= max(_TROUBLES, window.samples):
             return True
         if self._is_obvious():
             return True
-        if elapsed < (_LARGE_LENGTHS if self._present_step() > _LARGE else _LENGTHS) * window.duration_ns:
+        if elapsed < _LENGTHS * window.duration_ns:
             return False
-        if self.limit == self._center:
-            return window.samples + window.unknown >= self._needed()
         return window.samples >= self._needed() or window.unknown > window.samples or self._is_flat()
-
-    def _present_step(self) -> float:
-        """Return the size of the present try, or of the next one."""
-        return abs(log(self.limit / self._center)) or self._step
 
     def _is_obvious(self) -> bool:
         """Return whether durations changed by more than any try explains."""
         window = self.window
-        if window.samples < _SURE_SAMPLES:
+        if window.samples < _LEAST_SAMPLES:
             return False
         return window.mean - self._level > _JUMP + max(0.0, log(self.limit / self._center))
 
     def _is_flat(self) -> bool:
         """Return whether it is certain already that the try doesn't change durations: most are, where there is room."""
         samples = self.window.samples
-        if samples < (_LEAST_SAMPLES if self.limit > self._center else _SURE_SAMPLES) or self.limit == self._center:
+        if self.limit == self._center or samples < _LEAST_SAMPLES:
             return False
         step = log(self.limit / self._center)
-        error = 1.4 * self._spread / (sqrt(samples) * abs(step))
+        error = 1.2 * self._spread / (sqrt(samples) * abs(step))
         return (self.window.mean - self._level) / step + 2 * error < _RELIEF
 
     def _needed(self) -> float:
         """Return how many samples make the elasticity of the present try sure enough."""
-        step = self._present_step()
-        once = (self._spread / (_ERROR * max(_STEP, step))) ** 2
-        if self.limit != self._center:
-            return max(_LEAST_SAMPLES, 2 * once)
-        return max(_LEAST_SAMPLES, once, 2 * once - self._weight if step <= _LARGE else 0)
+        if self.limit == self._center and self._is_measured:
+            return max(_LEAST_SAMPLES, (self._spread / (_ERROR * max(_STEP, self._step))) ** 2)  # averaged later
+        step = abs(log(self.limit / self._center)) or self._step
+        return max(_LEAST_SAMPLES, 2 * (self._spread / (_ERROR * max(_STEP, step))) ** 2)
 
     def _close(self, now: int) -> None:
-        if self.limit == self._center and self.window.unknown > self.window.samples:
-            self.window.adopt()
-        seen = self.window.summary(now).moved_from(self._level)
+        seen = self.window.summary(now)
         if seen.samples >= _LEAST_SAMPLES:
             self._spread += 0.2 * (seen.spread - self._spread)
             # a step that can be judged within a second or two
-            counted = max(_SOON_NS / 4, _SOON_NS - self.window.settling_ns)
-            expected = max(seen.samples, seen.succeeded * counted / max(1, now - self.window.begin))
+            expected = seen.samples * _SOON_NS / max(1, now - self.window.begin)
             self._base = min(_MOST_BASE, max(_STEP, self._spread / (_ERROR * sqrt(expected / 2))))
         learns = False
         if not self._back_off(seen):
@@ -168,11 +148,10 @@ class AdaptiveTotal:
                 learns = True
             elif self.limit == self._center:
                 learns = self._hold(seen)
+            elif self.limit > self._center:
+                self._judge_growth(seen)
             else:
-                step = self._present_step()
-                (self._judge_growth if self.limit > self._center else self._judge_cut)(seen)
-                if step > _LARGE:  # such windows are too short for a level that others compare with
-                    self._weight = 0
+                self._judge_cut(seen)
         self.window.restart(now, self._level, learns=learns)
 
     def _return(self, reason: LimitReason) -> None:
@@ -196,7 +175,7 @@ class AdaptiveTotal:
         if seen.in_use >= _PRESSED * self._center:
             self._move(int(_BACK_OFF * self._center))
             self._falls = False
-            self._step = self._most = _DOUBLE
+            self._step = self._most_up = _DOUBLE
         self._return(reason)
         return True
 
@@ -205,7 +184,6 @@ class AdaptiveTotal:
         self._center = max(self.settings.floor, min(self.settings.ceiling, limit))
         self._slope = -1.0
         self._fall = -1.0
-        self._proven = -inf
         self._pause = 0
         self._pauses = 0
         self._tries_up = 0
@@ -217,22 +195,20 @@ class AdaptiveTotal:
             return self._jump(seen, change)
         if abs(change) > max(_CHANGED, 3 * seen.error):
             self._slope = self._fall = -1.0  # earlier tries don't compare
-            self._proven = -inf
         if change > max(_SLOWER, 3 * seen.error):
             self._falls, self._pause, self._step = True, 0, 2 * self._base
-        weight = min(self._weight, seen.samples)
-        self._weight = weight + seen.samples
-        self._level += change * seen.samples / self._weight
+        self._level += change / 2 if self._is_measured else change
+        self._is_measured = True
         self.reason = LimitReason.MEASURED
         if seen.in_use < _OCCUPIED * self._center:
             self.reason = LimitReason.UNUSED
         elif self._pause > 0:
             self._pause -= 1
         elif seen.pressed >= _PRESSED:
-            self._try(self._most)
+            self._try(_DOWN if self._falls else self._most_up)
         elif seen.in_use >= _FULL * self._center:
             self._falls = True  # nobody waits, so nobody needs more, but these may be too many
-            self._try(self._most)
+            self._try(_DOWN)
         else:
             self.reason = LimitReason.UNUSED
         return True
@@ -240,24 +216,19 @@ class AdaptiveTotal:
     def _jump(self, seen: WindowSummary, change: float) -> bool:
         """Try a smaller total if requests take much longer than just now, whatever the reason."""
         if change > 0 and seen.in_use >= _OCCUPIED * self._center:
-            self._remember()
-            self._level, self._weight = seen.level, seen.samples
+            self._usual, self._recovers = self._level, True
+            self._level = seen.level
             self._falls = True
             self._step = min(change, _MOST_CUT)
             self._try(self._step)
             if self.limit != self._center:
                 self.reason = LimitReason.SLOWER
             return False
-        self._level, self._weight = seen.level, seen.samples
+        self._level = seen.level
         self._falls = False
         self._step = _UP
         self.reason = LimitReason.MEASURED
         return True
-
-    def _remember(self) -> None:
-        """Remember the level before a jump; one that goes on has begun before."""
-        if not self._recovers:
-            self._usual, self._recovers = self._level, True
 
     def _try(self, most: float) -> None:
         """Try another total, a step away."""
@@ -277,52 +248,39 @@ class AdaptiveTotal:
     def _judge_growth(self, seen: WindowSummary) -> None:
         """Take the larger total unless it only made requests slower."""
         self._recovers = False
-        is_reached = seen.in_use >= _OCCUPIED * self.limit
-        reached = self.limit if is_reached else round(seen.in_use)
-        if reached < self._center * (1 + _STEP / 2):
-            self._return(LimitReason.UNUSED)
-            return
-        step = log(reached / self._center)
+        step = log(self.limit / self._center)
         slope = self.elasticity = (seen.level - self._level) / step
-        pooled = slope if step > 1.5 * self._base else _pooled(slope, self._slope)
-        error = self._error(seen, step)
-        if pooled >= _ELASTICITY - _DOUBT * max(0.0, error - _ERROR):
+        pooled = slope if self._slope < 0 or step > 1.5 * self._base else (slope + self._slope) / 2
+        if pooled >= _ELASTICITY:
             self._fail(slope, step)
             return
+        if seen.in_use < self._center * (1 - _STEP / 2):
+            self._return(LimitReason.UNUSED)
+            return
         self.reason = LimitReason.GREW
-        if (slope > _STEEP or slope * step > _EXCESS) and step > 1.5 * self._base:
-            self._most = _UP
+        if slope > _STEEP and step > 1.5 * self._base:
+            self._most_up = _UP
             # The step passed the capacity. Throughput grew by the difference of the logarithms; so much was of use.
             self._move(max(self._center + 1, round(self._center * exp(step * (1 - slope)))))
-            self._weight = 0
+            self._is_measured = False
             self._step = self._base
             self.limit = self._center
             return
-        self._move(reached)
-        self._level, self._weight = seen.level, seen.samples
-        self._return(LimitReason.GREW)
-        self._step = self._most if slope + error < _ROOM else self._base
-        if seen.pressed >= _PRESSED and seen.samples >= _SURE_SAMPLES:
-            self._try(self._most)
+        self._move(self.limit)
+        self._level = seen.level
+        self._step = self._most_up if slope < _STEEP else self._base
+        if seen.pressed >= _PRESSED:
+            self._try(self._most_up)
             self.reason = LimitReason.GREW
-
-    def _error(self, seen: WindowSummary, step: float) -> float:
-        """Return the standard error of an elasticity: of a window's level against the level of the center."""
-        own = seen.error
-        return sqrt(own * own + self._spread * self._spread / max(_LEAST_SAMPLES, self._weight)) / step
 
     def _fail(self, slope: float, step: float) -> None:
         """Go back, and try the other direction next."""
-        self._slope = max(0.0, _pooled(slope, self._slope))
+        self._slope = max(0.0, slope if self._slope < 0 else (slope + self._slope) / 2)
         self._return(LimitReason.NO_GAIN)
-        self._most = _UP
-        self._step = _UP if step > 1.2 * _UP else 2 * self._base if step > 1.5 * self._base else self._base
+        self._most_up = _UP
+        self._step = 2 * self._base if step > 1.5 * self._base else self._base
         self._tries_up += 1
-        if self._fall > _UNSURE:
-            interval = _TRIES_UNSURE
-        else:
-            interval = _TRIES_PROVEN if self._level < self._proven + self._base / 2 else _TRIES_UP
-        self._falls = self._tries_up % interval == 1
+        self._falls = self._tries_up % _TRIES_UP == 1 or self._fall > _STEEP
         self._pauses = min(_MOST_PAUSES, self._pauses + 1)
         self._pause = self._pauses - 1
 
@@ -332,49 +290,36 @@ class AdaptiveTotal:
         slope = self.elasticity = (self._level - seen.level) / step
         if seen.level - self._level > max(_SLOWER / 2, 4 * seen.error):
             # The server became slower meanwhile, so the two levels don't compare.
-            self._remember()
+            self._usual, self._recovers = self._level, True
             self._move(self.limit)
-            self._level, self._weight = seen.level, seen.samples
+            self._level = seen.level
             self._falls, self._step, self.reason = True, _MOST_CUT, LimitReason.SLOWER
             return
         is_large = step > 1.5 * self._base and self._center > self.limit + 1  # one seat can't be taken in part
-        pooled = slope if is_large else _pooled(slope, self._fall)
-        least = _PARTLY if is_large and slope * step > 3 * seen.error else _UNSURE
-        if seen.in_use < _OCCUPIED * self.limit or slope <= least or (pooled <= _RELIEF and not is_large):
+        pooled = slope if self._fall < 0 or is_large else (slope + self._fall) / 2
+        if seen.in_use < _OCCUPIED * self.limit or slope <= _UNSURE or (pooled <= _RELIEF and not is_large):
             self._return(LimitReason.NEEDED)
-            self._recovers = self._recovers and slope < -_PARTLY  # it may still be getting slower
-            self._falls = self._is_coarse(step, slope * step + 3 * seen.error)
-            self._step = 2 * self._base if self._falls else self._base
-            self._fall = -1.0 if step > _LARGE else max(0.0, pooled)  # those windows are too short for the next try
-            self._proven = self._level
+            self._recovers = self._falls = False
+            self._step = self._base
+            self._fall = max(0.0, pooled)
             return
-        self._shrink(seen, step, pooled, is_large=is_large)
-
-    def _shrink(self, seen: WindowSummary, step: float, slope: float, *, is_large: bool) -> None:
-        """Take the smaller total, or a part of the step, and try an even smaller one."""
         self.reason = LimitReason.SHRANK
-        # At first, and after a jump, how far the capacity is away matters more than some seats.
-        is_far = self._most > _UP or self._recovers
-        if slope <= _RELIEF and not is_far:
+        if pooled <= _RELIEF:
             # The step passed the capacity. So much of it made requests faster.
-            self._move(min(self._center - 1, round(self._center * exp(self._base / 2 - step * slope))))
-            self._level, self._weight = seen.level, 0
-            self._step, self._falls = self._base, False
+            self._move(min(self._center - 1, round(self._center * exp(-step * slope))))
+            self._level = seen.level
+            self._is_measured = False
+            self._step = max(self._base, min(_DOWN, step / 2))
             self.limit = self._center
-        elif is_large or is_far or self._step > self._base:
+        elif is_large or self._step > self._base:
             self._move(self.limit)
-            self._level, self._weight = seen.level, seen.samples
-            self._fall_further(min(self._most, 2 * self._step) if slope > _CLEAR else max(self._base, step))
+            self._level = seen.level
+            self._fall_further(min(_DOWN, 2 * self._step) if slope > _CLEAR else self._base)
         else:
             # Half of a small step leaves the total a little above the capacity: later tries downwards cost nothing.
             self._move(min(self._center - 1, round(self._center * exp(-step / 2))))
             self._level -= slope * step / 2
-            self._fall_further(min(self._most, 2 * self._step) if slope > _CLEAR else self._base)
-
-    def _is_coarse(self, step: float, most: float) -> bool:
-        """Return whether a smaller step downwards could succeed where a large one didn't."""
-        smaller = round(self._center * exp(-2 * self._base))
-        return step > _LARGE and most > self._base and smaller > round(self._center * exp(-step))
+            self._fall_further(min(_DOWN, 2 * self._step) if slope > _CLEAR else self._base)
 
     def _fall_further(self, step: float) -> None:
         """Try an even smaller total; after a jump, one at which requests should take as long as before it."""
@@ -393,8 +338,3 @@ class AdaptiveTotal:
 
     def __repr__(self) -> str:
         return f"<AdaptiveTotal: {self.limit} seats, {self.reason}>"
-
-
-def _pooled(elasticity: float, earlier: float) -> float:
-    """Return the mean with that of earlier tries, unless there were none or the server has changed."""
-    return elasticity if earlier < 0 or abs(elasticity - earlier) > _ODDS else (elasticity + earlier) / 2

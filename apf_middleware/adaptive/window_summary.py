@@ -24,7 +24,6 @@ class WindowSummary(NamedTuple):
     failed: int
     timed_out: int
     refused: int
-    cut: float = 0.0
 
     @property
     def error(self) -> float:
@@ -35,7 +34,3 @@ class WindowSummary(NamedTuple):
     def ended(self) -> int:
         """All requests that ended."""
         return self.succeeded + self.failed + self.timed_out + self.refused
-
-    def moved_from(self, expected: float) -> "WindowSummary":
-        """Return a summary with the level of all samples: those that are cut don't move with the others."""
-        return self._replace(level=expected + (self.level - expected) / (1 - self.cut))

@@ -25,35 +25,6 @@ def test_it_finds_the_capacity(start: int) -> None:
     assert 36 <= fmean(found.run(30)) <= 50
 
 
-def test_a_start_that_is_far_too_large_is_left_within_seconds() -> None:
-    found = server(start=200)
-    found.demand = 200  # all of them run, nobody waits
-
-    assert found.run(4)[-1] <= 60
-
-
-def test_the_way_up_from_the_floor_takes_seconds() -> None:
-    assert server(start=1).run(4)[-1] >= 30
-
-
-def test_of_a_larger_total_only_what_is_used_is_taken() -> None:
-    found = server(capacity=1000, start=50)
-    found.demand = 60
-
-    assert set(found.run(1)) == {50, 60, 101}
-    assert found.total.limit == 60
-    assert max(found.run(20)) == 60
-
-
-@pytest.mark.parametrize("sigma", [0.1, 1.0])
-def test_the_spread_of_durations_does_not_move_the_total(sigma: float) -> None:
-    found = server()
-    found.sigma = sigma
-    found.run(60)
-
-    assert 36 <= fmean(found.run(60)) <= 50
-
-
 @pytest.mark.parametrize(("before", "after", "seconds"), [(40, 10, 10), (40, 80, 10), (10, 40, 10)])
 def test_it_follows_the_capacity(before: int, after: int, seconds: int) -> None:
     found = server(before)

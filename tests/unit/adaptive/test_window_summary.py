@@ -1,7 +1,5 @@
 """The means of a window."""
 
-import pytest
-
 from apf_middleware.adaptive.window_summary import WindowSummary
 
 
@@ -16,8 +14,3 @@ def test_the_error_of_the_level_falls_with_the_root_of_samples() -> None:
 
 def test_all_ends_are_counted() -> None:
     assert summary(1).ended == 14
-
-
-def test_samples_that_are_cut_do_not_hide_how_far_the_others_moved() -> None:
-    assert summary(100).moved_from(0.0).level == 0.1
-    assert summary(100)._replace(cut=0.5).moved_from(0.05).level == pytest.approx(0.15)
