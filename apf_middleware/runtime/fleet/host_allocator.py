@@ -20,6 +20,7 @@ from apf_middleware.fleet.messages import Report, read_message, write
 from apf_middleware.runtime.fleet.bell import Bell
 from apf_middleware.runtime.fleet.frames import FrameReader, framed
 from apf_middleware.runtime.fleet.host_directory import FileLock, HostDirectory
+from apf_middleware.runtime.fleet.pace import Pace
 from apf_middleware.runtime.fleet.participant import Participant
 from apf_middleware.runtime.log import log_event
 from apf_middleware.runtime.unix_streams import LoopStream, accept_stream
@@ -86,6 +87,7 @@ class HostAllocator:
         self._connections: dict[str, _Connection] = {}
         self._asking: set[str] = set()
         self._bell = Bell()
+        self._pace = Pace(participant.now)
 
     async def serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Listen, report that to ``task_status``, and serve until a later epoch has begun."""
@@ -149,7 +151,7 @@ class HostAllocator:
             debt = allocator.debt
             allocator.receive(self._now(), report)
             self._asking.add(report.member)
-            if allocator.debt >= debt or not self._divide():
+            if allocator.debt >= debt or self._pace.rest_s or not self._divide():
                 self._bell.ring()
 
     async def _note_gone(self, connection: _Connection) -> None:
@@ -175,6 +177,8 @@ class HostAllocator:
             self._bell.silence()
             if not self._divide():
                 return
+            if rest_s := self._pace.rest_s:
+                await anyio.sleep(rest_s)
 
     def _divide(self) -> bool:
         """Divide the seats, and post the grants; return False if a later epoch has begun."""
@@ -185,7 +189,9 @@ class HostAllocator:
             allocator.expect(self._directory.live_members())
         self._participant.count_members(allocator)
         asking, self._asking = self._asking, set()
-        for name, grant in allocator.divide(now, asking).items():
+        with self._pace.work():
+            grants = allocator.divide(now, asking)
+        for name, grant in grants.items():
             connection = self._connections.get(name)
             if connection is not None:
                 connection.post(grant)

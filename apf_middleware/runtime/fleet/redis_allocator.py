@@ -12,8 +12,9 @@ import anyio
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fleet.messages import Leave, Report, read_message, write
+from apf_middleware.runtime.fleet.pace import Pace
 from apf_middleware.runtime.fleet.participant import Participant
-from apf_middleware.runtime.fleet.redis_link import STORE_ERRORS, Claim, RedisLink
+from apf_middleware.runtime.fleet.redis_link import AT_ONCE, STORE_ERRORS, Claim, RedisLink
 from apf_middleware.runtime.log import log_event
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["RedisAllocator"]
 
 _SECOND = 10**9
+_AT_LEAST_S = 0.001  # Redis takes 0 for no limit
 
 
 class RedisAllocator:
@@ -33,6 +35,7 @@ class RedisAllocator:
         self._participant = participant
         self._now = participant.now
         self._interval_s = participant.timing.interval_ns / _SECOND
+        self._pace = Pace(participant.now)
         self._asking: set[str] = set()
         self._known: set[str] = set(claim.expected or ())
 
@@ -40,13 +43,23 @@ class RedisAllocator:
         """Take reports and answer them, until a later epoch has begun or the store fails."""
         try:
             while True:
-                for data in await self._link.take_reports(self._interval_s):
-                    self._receive(data)
+                await self._receive_all()
                 if not await self._divide():
                     return
+                if rest_s := self._pace.rest_s:
+                    await anyio.sleep(rest_s)
         finally:
             with anyio.CancelScope(shield=True):
                 await self._end()
+
+    async def _receive_all(self) -> None:
+        """Take all reports that there are; wait up to an interval for the first one."""
+        wait_s, taken = self._interval_s, AT_ONCE
+        while taken >= AT_ONCE:
+            reports = await self._link.take_reports(wait_s)
+            for data in reports:
+                self._receive(data)
+            wait_s, taken = _AT_LEAST_S, len(reports)
 
     def _receive(self, data: bytes) -> None:
         """Take the message of a member."""
@@ -67,7 +80,8 @@ class RedisAllocator:
         allocator, now = self.allocator, self._now()
         self._participant.count_members(allocator)
         asking, self._asking = self._asking, set()
-        grants = allocator.divide(now, asking)
+        with self._pace.work():
+            grants = allocator.divide(now, asking)
         live = allocator.accounts.keys()
         is_sure = not allocator.is_learning(now)
         forgotten = self._known - live if is_sure else set()

@@ -24,7 +24,10 @@ from apf_middleware.runtime.fleet.timing import FleetTiming
 if TYPE_CHECKING:
     from apf_middleware.runtime.fleet.redis_address import RedisAddress
 
-__all__ = ["STORE_ERRORS", "AllocatorState", "Claim", "RedisLink"]
+__all__ = ["AT_ONCE", "STORE_ERRORS", "AllocatorState", "Claim", "RedisLink"]
+
+AT_ONCE: Final = 1_000
+"""The number of reports that are taken by one command, and of grants that are stored by one script."""
 
 STORE_ERRORS: Final = (RedisError, OSError, TimeoutError)
 """The errors of a store that is gone, slow, or refuses a command."""
@@ -33,7 +36,6 @@ _MS: Final = 10**6
 _SECOND: Final = 10**9
 _KEPT_MS: Final = 30 * 24 * 3600 * 1000  # a fleet that nobody was a member of for this time is forgotten
 _MOST_REPORTS: Final = 100_000
-_AT_ONCE: Final = 1_000  # reports that are taken by one command, and grants that are stored by one script
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ class RedisLink:
         # both commands are sent together, because seats may be idle until the reports have arrived
         commands: Any = self._patient.pipeline(transaction=False)
         commands.blpop([self._reports], wait_s)
-        commands.lpop(self._reports, _AT_ONCE)
+        commands.lpop(self._reports, AT_ONCE)
         async with asyncio.timeout(wait_s + self._timeout_s):
             first, others = await commands.execute()
         return [*(() if first is None else first[1:]), *(others or ())]
@@ -165,8 +167,8 @@ class RedisLink:
         """
         names = list(grants)
         first = self._state, self._reports
-        for start in range(0, max(1, len(names)), _AT_ONCE):
-            part = names[start : start + _AT_ONCE]
+        for start in range(0, max(1, len(names)), AT_ONCE):
+            part = names[start : start + AT_ONCE]
             keys = *first, *map(self._inbox, part)
             known = str(epoch), self._member, self._patience_ms, self._lease_ms, int(is_sure), len(forgotten)
             if not await self._run(self._grant, keys, *known, *forgotten, *(grants[name] for name in part)):

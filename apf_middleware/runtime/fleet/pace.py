@@ -1,0 +1,42 @@
+"""The pace of an allocator: its divisions take at most a fifth of one core, so that its process can serve requests."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+__all__ = ["Pace"]
+
+_REST: Final = 4  # times as long as the work
+_FREE_NS: Final = 2_000_000  # divisions of small fleets never have to wait
+
+
+class Pace:
+    """Tells how long to rest after work, by the processor time that it took.
+
+    ``now`` is the clock, and ``spent`` that of the processor time of this thread, both in nanoseconds.
+    """
+
+    __slots__ = ("_next_at", "_now", "_spent")
+
+    def __init__(self, now: Callable[[], int], spent: Callable[[], int] = time.thread_time_ns) -> None:
+        self._now = now
+        self._spent = spent
+        self._next_at = now()
+
+    @contextmanager
+    def work(self) -> Iterator[None]:
+        """Measure the work in this context."""
+        before = self._spent()
+        yield
+        took = self._spent() - before
+        if took > _FREE_NS:
+            self._next_at = self._now() + _REST * took
+
+    @property
+    def rest_s(self) -> float:
+        """The time until the next work may begin, in seconds."""
+        return max(0, self._next_at - self._now()) / 10**9
+
+    def __repr__(self) -> str:
+        return f"<Pace: {self.rest_s:.3f} s of rest>"
