@@ -33,7 +33,7 @@ RECOMMENDED: Final[Mapping[int, tuple[int, int, int, int]]] = {
     10: (250, 5_000, 1, 40),
     100: (250, 5_000, 5, 40),
     1_000: (1_000, 15_000, 100, 400),
-    10_000: (10_000, 60_000, 3_000, 10_000),
+    10_000: (10_000, 60_000, 3_000, 16_000),
 }
 """By the number of members: the interval, the lease, the time of a division, and the mean time of a request that this
 suits, all in milliseconds.
