@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from apf_middleware.criticality import Criticality
     from apf_middleware.estimation import Watch, WatchTracker
     from apf_middleware.fairqueuing import Reason, Work
-    from apf_middleware.fairqueuing.ticket import Queue
     from apf_middleware.gates import ParkedRequest, Refusal
     from apf_middleware.metrics.schema_counters import SchemaCounters
     from apf_middleware.runtime.incoming_bodies import IncomingBodies
@@ -270,15 +269,15 @@ class Admission(Ticket):
         # For speed, the constructor of Ticket isn't called: it would check the classification and the work again.
         classification = destination.classification
         self.destination: Destination = destination
-        self.flow: str = classification.flow
-        self.entropy: int = classification.entropy
+        self.flow = classification.flow
+        self.entropy = classification.entropy
         work = destination.work
-        self.work: Work = work
-        self.weight: int = destination.weight
-        self.width: int = work.width
-        self.state: TicketState = _NEW
-        self.reason: Reason | None = None
-        self.queue: Queue | None = None
+        self.work = work
+        self.weight = destination.weight
+        self.width = work.width
+        self.state = _NEW
+        self.reason = None
+        self.queue = None
         self.latest_start_ns: int | None = None  # the end of its wait at the latest, before the deadline
         # Its place among the open streams, and its Kubernetes watches; both end with the response.
         self.stream: Stream | None = None

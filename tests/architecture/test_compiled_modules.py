@@ -109,3 +109,36 @@ def test_what_may_be_subclassed_has_a_state_to_copy(compiled: Mapping[str, Modul
                 found = getattr(importlib.import_module(name), node.name)
                 assert found.__getstate__ is not object.__getstate__, found
                 assert hasattr(found, "__setstate__"), found
+
+
+def declared(node: ast.ClassDef) -> set[str]:
+    """Return the attributes of instances that the class annotates."""
+    body = {
+        statement.target.id
+        for statement in node.body
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+        if not ast.unparse(statement.annotation).startswith("ClassVar")
+    }
+    return body | {
+        ast.unparse(inner.target).removeprefix("self.")
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.AnnAssign) and ast.unparse(inner.target).startswith("self.")
+    }
+
+
+def test_no_attribute_is_declared_again_in_a_subclass(compiled: Mapping[str, Module]) -> None:
+    """Mypyc would show it to the garbage collector twice, which then takes live objects for garbage."""
+    nodes = {node.name: node for module in compiled.values() for node in module.classes}
+
+    def bases(node: ast.ClassDef) -> Iterator[ast.ClassDef]:
+        for base in node.bases:
+            found = nodes.get(ast.unparse(base).partition("[")[0])
+            if found is not None:
+                yield found
+                yield from bases(found)
+
+    pairs = [(node, base) for node in nodes.values() for base in bases(node)]
+    again = {(node.name, base.name): declared(node) & declared(base) for node, base in pairs}
+
+    assert len(again) > 40
+    assert {pair: names for pair, names in again.items() if names} == {}

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from apf_middleware import APFMiddleware
 from apf_middleware.config import load_text
 from tests.support.asgi_exchange import http_scope
+from tests.support.references import overcounted
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -128,3 +129,15 @@ async def test_requests_create_no_reference_cycles(
         gc.enable()
 
     assert left.total() < REQUESTS, left
+
+
+@pytest.mark.parametrize("make", [guarded, gated], ids=["waiting", "parked"])
+async def test_the_collector_is_shown_each_reference_once(make: Callable[[ASGIApp], APFMiddleware]) -> None:
+    middleware = make(slow)
+    coming = [asyncio.ensure_future(stay(middleware)) for _ in range(REQUESTS)]
+    await anyio.sleep(0.004)
+
+    found = overcounted()
+    await asyncio.gather(*coming)
+
+    assert not found

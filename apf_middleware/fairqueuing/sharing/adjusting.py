@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apf_middleware.exceptions import InfeasibleError
-    from apf_middleware.fairqueuing.sharing.hierarchy import Parent
 
 __all__ = ["ADJUSTMENT_PERIOD_NS", "MOST_MADE_UP", "Adjusting"]
 
@@ -91,12 +90,12 @@ class Adjusting(Sharing):
         self._strict = strict_upstream
         self._waiting: list[SharedLevel] = []
         self._levels = levels = SharedLevels(make_queueset, may_rest=may_rest)
-        self.levels: Mapping[str, SharedLevel] = levels.by_name
-        self.draining: Sequence[SharedLevel] = levels.draining
-        self.parents: Mapping[str, Parent] = levels.parents
-        self.seats: int = seats
+        self.levels = levels.by_name
+        self.draining = levels.draining
+        self.parents = levels.parents
+        self.seats = seats
         # an adjustment may be due before any request, so every request must be passed to this object
-        self.alone_until: int = 0
+        self.alone_until = 0
         self.deduct_exempt: bool = deduct_exempt
         self.fair_fraction: float = 0.0
         self.failure: InfeasibleError | None = None

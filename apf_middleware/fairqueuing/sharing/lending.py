@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from apf_middleware.fairqueuing.seats import Passed
-    from apf_middleware.fairqueuing.sharing.hierarchy import Parent
 
 __all__ = ["Lending"]
 
@@ -107,8 +106,6 @@ class Lending(Sharing):
         "waiting",
     )
 
-    alone_until: int
-
     def __init__(
         self,
         seats: int,
@@ -123,15 +120,15 @@ class Lending(Sharing):
     ) -> None:
         self._clock = require_integer("now", now)
         SharedLevels.require(seats, wanted, hierarchy)
-        self.seats: int = seats
+        self.seats = seats
         self.ledger: SeatLedger = SeatLedger()
         self._balance = Balance(now)
         self._scheduler = LevelScheduler(self.ledger, self._balance)
         make_queueset = partial(QueueSet, discipline=discipline, strict_upstream=strict_upstream, room=room)
         self._levels = levels = SharedLevels(make_queueset, may_rest=may_rest, limit_of=self.ledger.limit_of)
-        self.levels: Mapping[str, SharedLevel] = levels.by_name
-        self.draining: Sequence[SharedLevel] = levels.draining
-        self.parents: Mapping[str, Parent] = levels.parents
+        self.levels = levels.by_name
+        self.draining = levels.draining
+        self.parents = levels.parents
         self.waiting: list[SharedLevel] = self._scheduler.waiting
         self._lingering: list[SharedLevel] = []
         self.grant: SeatGrant | None = None
