@@ -266,18 +266,18 @@ class Admission(Ticket):
     refusal: "Refusal | None"
 
     def __init__(self, destination: Destination) -> None:
-        # For speed, the constructor of Ticket isn't called: it would check the classification and the work again.
         classification = destination.classification
         self.destination: Destination = destination
-        self.flow = classification.flow
-        self.entropy = classification.entropy
-        work = destination.work
-        self.work = work
-        self.weight = destination.weight
-        self.width = work.width
-        self.state = _NEW
-        self.reason = None
-        self.queue = None
+        # For speed, the constructor of Ticket isn't called: it would check the classification and the work again.
+        ticket: Ticket = self  # what is assigned to ``self`` would be declared a second time, in this class
+        ticket.flow = classification.flow
+        ticket.entropy = classification.entropy
+        ticket.work = work = destination.work
+        ticket.weight = destination.weight
+        ticket.width = work.width
+        ticket.state = _NEW
+        ticket.reason = None
+        ticket.queue = None
         self.latest_start_ns: int | None = None  # the end of its wait at the latest, before the deadline
         # Its place among the open streams, and its Kubernetes watches; both end with the response.
         self.stream: Stream | None = None
@@ -475,8 +475,9 @@ class Admission(Ticket):
 
     def renew(self) -> None:
         """Reset the admission, to ask for seats again after it has released them."""
-        # The width begins anew, because the level may have cut it.
-        self.state, self.reason, self.queue, self.width = _NEW, None, None, self.work.width
+        ticket: Ticket = self
+        ticket.state, ticket.reason, ticket.queue = _NEW, None, None
+        ticket.width = self.work.width  # the level may have cut it
 
     def pass_over(self) -> None:
         """Count that the request was next but too few seats were free."""

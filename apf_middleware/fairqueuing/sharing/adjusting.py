@@ -60,14 +60,9 @@ class Adjusting(Sharing):
         "_levels",
         "_strict",
         "_waiting",
-        "alone_until",
         "deduct_exempt",
-        "draining",
         "failure",
         "fair_fraction",
-        "levels",
-        "parents",
-        "seats",
     )
 
     def __init__(
@@ -90,12 +85,8 @@ class Adjusting(Sharing):
         self._strict = strict_upstream
         self._waiting: list[SharedLevel] = []
         self._levels = levels = SharedLevels(make_queueset, may_rest=may_rest)
-        self.levels = levels.by_name
-        self.draining = levels.draining
-        self.parents = levels.parents
-        self.seats = seats
         # an adjustment may be due before any request, so every request must be passed to this object
-        self.alone_until = 0
+        super().__init__(seats, levels.by_name, levels.draining, levels.parents, alone_until=0)
         self.deduct_exempt: bool = deduct_exempt
         self.fair_fraction: float = 0.0
         self.failure: InfeasibleError | None = None
@@ -293,7 +284,7 @@ class Adjusting(Sharing):
         SharedLevels.require(seats, wanted, hierarchy)
         ended = self.tick(now)
         self._levels.settle_alone()
-        self.seats = seats
+        self._resize(seats)
         self._levels.adopt(now, wanted, hierarchy)
         self._adjust(now)
         return [*ended, *self._apply(now)]

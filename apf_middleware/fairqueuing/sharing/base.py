@@ -38,13 +38,28 @@ class Sharing(ABC):
     the sharing.
     """
 
-    __slots__ = ()
+    __slots__ = ("alone_until", "draining", "levels", "parents", "seats")
 
-    levels: Mapping[str, SharedLevel]
-    draining: Sequence[SharedLevel]
-    parents: Mapping[str, Parent]
-    seats: int
-    alone_until: int
+    # A subclass sets these attributes by methods of this class, because what it assigns itself is declared twice.
+    def __init__(
+        self,
+        seats: int,
+        levels: Mapping[str, SharedLevel],
+        draining: Sequence[SharedLevel],
+        parents: Mapping[str, Parent],
+        alone_until: int,
+    ) -> None:
+        self.seats: int = seats
+        self.levels: Mapping[str, SharedLevel] = levels
+        self.draining: Sequence[SharedLevel] = draining
+        self.parents: Mapping[str, Parent] = parents
+        self.alone_until: int = alone_until
+
+    def _resize(self, seats: int) -> None:
+        self.seats = seats
+
+    def _let_seat_alone(self, until: int) -> None:
+        self.alone_until = until
 
     # The life of a ticket
 

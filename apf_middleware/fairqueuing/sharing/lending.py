@@ -96,13 +96,8 @@ class Lending(Sharing):
         "_passed",
         "_scheduler",
         "_turns",
-        "alone_until",
-        "draining",
         "grant",
         "ledger",
-        "levels",
-        "parents",
-        "seats",
         "waiting",
     )
 
@@ -120,20 +115,16 @@ class Lending(Sharing):
     ) -> None:
         self._clock = require_integer("now", now)
         SharedLevels.require(seats, wanted, hierarchy)
-        self.seats = seats
         self.ledger: SeatLedger = SeatLedger()
         self._balance = Balance(now)
         self._scheduler = LevelScheduler(self.ledger, self._balance)
         make_queueset = partial(QueueSet, discipline=discipline, strict_upstream=strict_upstream, room=room)
         self._levels = levels = SharedLevels(make_queueset, may_rest=may_rest, limit_of=self.ledger.limit_of)
-        self.levels = levels.by_name
-        self.draining = levels.draining
-        self.parents = levels.parents
+        super().__init__(seats, levels.by_name, levels.draining, levels.parents, alone_until=_NEVER)
         self.waiting: list[SharedLevel] = self._scheduler.waiting
         self._lingering: list[SharedLevel] = []
         self.grant: SeatGrant | None = None
         self._hierarchy = hierarchy
-        self.alone_until = _NEVER  # the end of the first linger, or of the lease of the grant
         self._is_restless = self._backfills = False
         self._passed: Passed = {}
         self._turns = 0
@@ -338,8 +329,8 @@ class Lending(Sharing):
     def _find_first_end(self) -> None:
         ends = (level.queueset.next_event_at() for level in self._lingering)
         lease_until = _NEVER if self.grant is None else self.grant.lease_until
-        self.alone_until = min((ends_at for ends_at in ends if ends_at is not None), default=lease_until)
-        self.alone_until = min(self.alone_until, lease_until)
+        first_end = min((ends_at for ends_at in ends if ends_at is not None), default=lease_until)
+        self._let_seat_alone(until=min(first_end, lease_until))
 
     def tick(self, now: int) -> Sequence[Ticket]:
         return self._advance(now)
@@ -454,7 +445,7 @@ class Lending(Sharing):
         SharedLevels.require(seats, wanted, hierarchy)
         ended = self._advance(now)
         self._levels.settle_alone()
-        self.seats = seats
+        self._resize(seats)
         self._hierarchy = hierarchy
         self._levels.adopt(now, wanted, hierarchy)
         self._recount(now)
