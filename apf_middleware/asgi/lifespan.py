@@ -10,13 +10,13 @@ import logging
 import signal
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from multiprocessing.process import current_process
 from types import FrameType
 from typing import Any, Final, Protocol
 
-from anyio import TASK_STATUS_IGNORED, create_task_group, sleep
+from anyio import TASK_STATUS_IGNORED, CancelScope, Event, create_task_group, sleep
 from anyio.abc import TaskStatus
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -231,16 +231,41 @@ async def _keep_serving(serve: Serving, *, task_status: TaskStatus[None] = TASK_
         await sleep(_RESTART_S)
 
 
-async def run_beside(services: Iterable[Serving], living: Callable[[], Awaitable[None]]) -> None:
-    """Run ``living`` while the ``services`` run beside it; an exception from ``living`` is raised unwrapped."""
+async def run_beside(services: Sequence[Serving], send: Send, living: Callable[[Send], Awaitable[None]]) -> None:
+    """Run ``living`` while the ``services`` run beside it; an exception from ``living`` is raised unwrapped.
+
+    The services end before the app's last message is passed to ``send``: the server may end the process then, and
+    uvicorn does.
+    """
     failure: Exception | None = None
+    scope, ended = CancelScope(), Event()
+
+    async def send_last(message: Message) -> None:
+        if message["type"] != "lifespan.startup.complete":
+            scope.cancel()
+            await ended.wait()
+        await send(message)
+
     async with create_task_group() as tasks:
-        for serve in services:
-            await tasks.start(_keep_serving, serve)
+        await tasks.start(_serve_all, services, scope, ended)
         try:
-            await living()
+            await living(send_last)
         except Exception as error:  # noqa: BLE001 - raised below, outside of the task group, which would wrap it
             failure = error
-        tasks.cancel_scope.cancel()
+        scope.cancel()
     if failure is not None:
         raise failure
+
+
+async def _serve_all(
+    services: Sequence[Serving], scope: CancelScope, ended: Event, *, task_status: TaskStatus[None]
+) -> None:
+    """Run the services until ``scope`` is cancelled, and set ``ended`` when they have ended."""
+    try:
+        with scope:
+            async with create_task_group() as tasks:
+                for serve in services:
+                    await tasks.start(_keep_serving, serve)
+                task_status.started()
+    finally:
+        ended.set()

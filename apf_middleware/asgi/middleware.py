@@ -104,9 +104,9 @@ class APFMiddleware(RequestHandler):
             await self._failure(scope, receive, send)
         elif scope["type"] == "lifespan":
             service = self._service
-            living = partial(run_lifespan, self._app, scope, receive, send, service)
+            living = partial(run_lifespan, self._app, scope, receive, steps=service)
             try:
-                await (run_beside(service.beside, living) if service.beside else living())
+                await (run_beside(service.beside, send, living) if service.beside else living(send))
             finally:
                 service.controller.open()  # test clients may send requests after the lifespan has ended
         elif self._service.admin.is_for(scope):

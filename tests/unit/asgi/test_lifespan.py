@@ -2,7 +2,6 @@
 
 import multiprocessing
 import threading
-from functools import partial
 from multiprocessing.process import BaseProcess
 from typing import Any
 
@@ -12,10 +11,15 @@ import pytest
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 from hypercorn.config import Config, Sockets
+from starlette.types import Message, Send
 
 from apf_middleware.asgi import lifespan
 from apf_middleware.asgi.lifespan import ParentWatch, run_beside
 from tests.support.virtual_loop import VirtualLoop
+
+
+async def ignore(_: Message) -> None:
+    """Send nothing."""
 
 
 def now() -> int:
@@ -93,7 +97,7 @@ def test_a_service_that_fails_is_started_again_and_the_app_goes_on(caplog: pytes
 
     async def live() -> float:
         begin = anyio.current_time()
-        await run_beside([service.serve], partial(anyio.sleep, 60))
+        await run_beside([service.serve], ignore, lambda _: anyio.sleep(60))
         return anyio.current_time() - begin
 
     lived = anyio.run(live, backend="asyncio", backend_options={"loop_factory": VirtualLoop})
@@ -107,8 +111,34 @@ def test_a_service_that_fails_is_started_again_and_the_app_goes_on(caplog: pytes
 
 
 def test_an_error_of_the_app_itself_is_raised_as_it_is() -> None:
-    async def fail() -> None:
+    async def fail(_: Send) -> None:
         raise LookupError("the app's own")
 
     with pytest.raises(LookupError, match="the app's own"):
-        anyio.run(run_beside, [FailingService().serve], fail, backend_options={"loop_factory": VirtualLoop})
+        anyio.run(run_beside, [FailingService().serve], ignore, fail, backend_options={"loop_factory": VirtualLoop})
+
+
+@pytest.mark.parametrize("last", ["lifespan.shutdown.complete", "lifespan.shutdown.failed", "lifespan.startup.failed"])
+def test_services_have_ended_when_the_server_gets_the_last_message(last: str) -> None:
+    """Then uvicorn ends the process with the signal that has stopped it, without waiting for any task."""
+    seen: list[str] = []
+
+    async def serve(*, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        task_status.started()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(1)
+            seen.append("ended")
+
+    async def send(message: Message) -> None:
+        seen.append(message["type"])
+
+    async def live(send: Send) -> None:
+        await send({"type": "lifespan.startup.complete"})
+        await anyio.sleep(60)
+        await send({"type": last})
+
+    anyio.run(run_beside, [serve], send, live, backend_options={"loop_factory": VirtualLoop})
+    assert seen == ["lifespan.startup.complete", "ended", last]
