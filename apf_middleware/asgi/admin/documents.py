@@ -234,7 +234,8 @@ class AdaptiveSeatsDocument:
 class NamedQueueList:
     """All named queues of a worker, the ``documents`` that define them, and their ``drift`` from the files.
 
-    ``adaptive`` is there if the worker's number of seats adapts.
+    ``adaptive`` is there if the worker's number of seats adapts. If the seats are ``shared``, the limits of the queues
+    are those of the whole fleet.
     """
 
     worker: Worker
@@ -242,16 +243,18 @@ class NamedQueueList:
     documents: Documents = ()
     drift: tuple[Drift, ...] = ()
     adaptive: AdaptiveSeatsDocument | None = None
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NamedQueueDocument:
-    """One named queue."""
+    """One named queue; if the seats are ``shared``, its limits are those of the whole fleet."""
 
     worker: Worker
     queue: NamedQueueSnapshot
     documents: Documents
     drift: tuple[Drift, ...] = ()
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from apf_middleware.asgi.scope import query_of
 from apf_middleware.exceptions import QueueError, QueueInvalidError, QueueNotFoundError
 from apf_middleware.fairqueuing import Ticket
 from apf_middleware.runtime import NamedQueues
-from apf_middleware.runtime.queues import QueueAction
+from apf_middleware.runtime.queues import Drift, QueueAction
 from apf_middleware.snapshots import NamedQueueSnapshot, ParkedRequest
 
 __all__ = ["MOST_FLOWS", "QueueResource"]
@@ -83,20 +83,17 @@ class QueueResource:
 
     async def _list(self, request: AdminRequest) -> Answer:
         found = tuple(self._queues.list())
-        worker = worker_of(self._app)
+        worker, adaptive, shared = worker_of(self._app), observe_adaptive(self._view), self._view.fleet is not None
         if query_of(request.scope).get("documents") not in _YES:
-            return answer_json(
-                NamedQueueList(worker, found, adaptive=observe_adaptive(self._view)), without=("documents", "drift")
-            )
+            brief = NamedQueueList(worker, found, adaptive=adaptive, shared=shared)
+            return answer_json(brief, without=("documents", "drift"))
         documents = tuple(one for status in found for one in self._queues.document(status.name))
-        return answer_json(NamedQueueList(worker, found, documents, self._queues.drift(), observe_adaptive(self._view)))
+        return answer_json(NamedQueueList(worker, found, documents, self._queues.drift(), adaptive, shared))
 
     async def _get(self, request: AdminRequest) -> Answer:
         with _as_admin_error(request, "get"):
             status = self._queues.status(request.name)
-        drift = tuple(one for one in self._queues.drift() if one.queue == request.name)
-        documents = tuple(self._queues.document(status.name))
-        return answer_json(NamedQueueDocument(worker_of(self._app), status, documents, drift))
+        return self._answer(status, tuple(one for one in self._queues.drift() if one.queue == request.name))
 
     async def _waiting(self, request: AdminRequest) -> Answer:
         with _as_admin_error(request, "get"):
@@ -149,9 +146,12 @@ class QueueResource:
             self._queues.delete(request.name, cascade=cascade, by=signature(request.actor))
         return answer_json(DeletedQueue(worker_of(self._app), request.name))
 
-    def _answer(self, status: NamedQueueSnapshot, *, status_code: int = 200) -> Answer:
-        document = NamedQueueDocument(worker_of(self._app), status, tuple(self._queues.document(status.name)))
-        return answer_json(document, without=("drift",), status=status_code)
+    def _answer(
+        self, status: NamedQueueSnapshot, drift: tuple[Drift, ...] | None = None, *, status_code: int = 200
+    ) -> Answer:
+        documents, shared = tuple(self._queues.document(status.name)), self._view.fleet is not None
+        document = NamedQueueDocument(worker_of(self._app), status, documents, drift or (), shared)
+        return answer_json(document, without=("drift",) if drift is None else (), status=status_code)
 
 
 class _as_admin_error:  # noqa: N801 - used as a function

@@ -1,6 +1,7 @@
 """The merged answers of several workers: sums, and the workers that differ from others.
 
-Each worker has seats and counters of its own, so a server has their sum. A value that the workers should have in common
+Each worker has seats and counters of its own, so a server has their sum; the members of a fleet have their limits in
+common, so these count once. A value that the workers should have in common
 (the state, the weight) is shown if it is the same in all; otherwise it is ``Mixed``. If a worker doesn't answer and the
 others agree, the state is ``Unknown``. Closing and Closed count as the same, because a closing queue is closed in one
 worker before it is in another.
@@ -44,10 +45,9 @@ _NOT_FOUND: Final = 404
 _COMMON: Final = (
     *("parent", "weight", "priority", "reclaimable", "dequeue_strategy", "exempt", "closed_by_parent", "children"),
 )
-_SUMS: Final = (
-    *("min", "deserved", "used", "max", "capacity", "inqueue", "pending", "running", "completed", "failed", "aborted"),
-)
-_SHOWN: Final = ("name", "state", *_COMMON, *_SUMS, "rejected", "share", "source")
+_LIMITS: Final = ("min", "deserved", "max", "capacity")
+_SUMS: Final = ("used", "inqueue", "pending", "running", "completed", "failed", "aborted")
+_SHOWN: Final = ("name", "state", *_COMMON, *_LIMITS, *_SUMS, "rejected", "share", "source")
 _GATE_SUMS: Final = ("parked", "acquired", "limit", "events", "rescues")
 _GATE_SHOWN: Final = ("gate", "key", "state", "oldest", *_GATE_SUMS)
 _HELD: Final = "held"
@@ -81,7 +81,8 @@ def merge_queues(replies: Sequence[QueueReply]) -> list[MergedQueue]:
     queues = {reply.worker: {one.name: one for one in _queues(reply)} for reply in answered}
     names = dict.fromkeys(name for own in queues.values() for name in own)
     silent = [reply.worker for reply in replies if reply not in answered]
-    return [_merge_queue(name, queues, silent) for name in names]
+    is_fleet = any(reply.document is not None and reply.document.shared for reply in answered)
+    return [_merge_queue(name, queues, silent, is_fleet=is_fleet) for name in names]
 
 
 def _queues(reply: QueueReply) -> tuple[NamedQueueSnapshot, ...]:
@@ -94,11 +95,13 @@ def _queues(reply: QueueReply) -> tuple[NamedQueueSnapshot, ...]:
 
 
 def _merge_queue(
-    name: str, queues: Mapping[str, Mapping[str, NamedQueueSnapshot]], silent: Sequence[str]
+    name: str, queues: Mapping[str, Mapping[str, NamedQueueSnapshot]], silent: Sequence[str], *, is_fleet: bool
 ) -> MergedQueue:
     states = {worker: own[name].state if name in own else _MISSING for worker, own in queues.items()}
     found = [own[name] for own in queues.values() if name in own]
     sums: dict[str, Any] = {field: _total(getattr(one, field) for one in found) for field in _SUMS}
+    merge_limits = max if is_fleet else _total
+    sums |= {field: merge_limits(getattr(one, field) for one in found) for field in _LIMITS}
     rejected = Counter[str]()
     for one in found:
         rejected.update(one.rejected)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from apf_middleware.asgi.admin.documents import NamedQueueDocument
+from apf_middleware.asgi.admin.documents import NamedQueueDocument, NamedQueueList
 from apf_middleware.cli.control.merging import disagreements, gate_disagreements, merge_gates, merge_queues
 from apf_middleware.cli.control.workers import Reply
 from tests.support.worker_replies import TWO_WORKERS, WORKER, gate, has_gates, queue, refuses, says, silent
@@ -23,6 +23,16 @@ def test_counts_and_seats_are_sums_and_the_share_follows_from_them() -> None:
     assert found.total.rejections == 9
     assert found.total.weight == 1, "what is said of a queue isn't added up"
     assert found.states == {"1": "Open", "2": "Open"}
+
+
+def test_the_members_of_a_fleet_have_their_limits_in_common() -> None:
+    web = queue("web", used=3, min=2, deserved=8.0, max=10)
+    replies = [Reply(name, 200, NamedQueueList(WORKER, (web,), shared=True)) for name in "123"]
+
+    [found] = merge_queues(replies)
+
+    assert (found.total.min, found.total.deserved, found.total.max) == (2, 8.0, 10)
+    assert (found.total.used, found.total.share) == (9, 1.125)
 
 
 def test_the_share_of_a_queue_that_deserves_no_seats() -> None:
