@@ -89,15 +89,13 @@ def _participant(
     on_notices: Callable[[Mapping[str, str], bool], None],
     labels: FlowLabels | None,
 ) -> Participant:
-    fallback = settings.fallback
-    floor = fallback.floor(controller.configuration.server.least_total)
     configured = StatedBudget(controller)
 
     def join(name: str) -> FleetMember:
         sharing = controller.sharing
         assert isinstance(sharing, Lending), "the configuration requires it"
         controller.member = member = FleetMember(
-            Membership(name, lease_ns=settings.lease_ns, floor=floor),
+            Membership(name, lease_ns=settings.lease_ns, floor=configured.budget().floor),
             sharing,
             controller,
             now=controller.now,
@@ -115,8 +113,7 @@ def _participant(
         leave=partial(_leave, controller),
         budget=configured.budget,
         now=controller.now,
-        floor=floor,
-        most_members=fallback.members,
+        most_members=settings.fallback.members,
     )
 
 

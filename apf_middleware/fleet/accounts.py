@@ -57,14 +57,18 @@ class MemberAccount:
     def _most_used(self) -> int:
         return max(self.floor, self._confirmed, self.report.in_use, *[seats for _, seats in self._unconfirmed])
 
-    def receive(self, report: Report, epoch: int, now: int, lease_until: int) -> None:
-        """Take a report, unless a later one has arrived already; the answer gives a lease until ``lease_until``."""
+    def receive(self, report: Report, epoch: int, now: int, lease_until: int, floor: int) -> None:
+        """Take a report, unless a later one has arrived already; the answer gives a lease until ``lease_until``.
+
+        The member keeps ``floor`` seats from now on.
+        """
         if report.number <= self.report.number:
             return
         if report.configuration != self.report.configuration:
             self.configured_at = now - report.age_ns
         self.report = report
         self.lease_until = lease_until
+        self.floor = floor
         confirmed = report.sequence if report.epoch == epoch else _NONE
         # if a report that came late has opened the account again, the member knows grants with higher numbers
         self.sequence = max(self.sequence, confirmed)

@@ -49,11 +49,11 @@ class Allocator:
     The ``board`` is what the members have told each other.
 
     Leases last for ``lease_ns``, and ``margin_ns`` longer for the allocator; a remaining seat stays with a member for
-    ``turn_ns``. Each of ``most_members`` is left at least ``floor`` seats, whether it is known or not. ``expected`` are
-    the members that may have grants of an earlier allocator; None means that any number of members may.
+    ``turn_ns``. Each of ``most_members`` is left at least the budget's floor, whether it is known or not. ``expected``
+    are the members that may have grants of an earlier allocator; None means that any number of members may.
     """
 
-    def __init__(  # noqa: PLR0913 - what an epoch begins with
+    def __init__(
         self,
         budget: Budget,
         *,
@@ -62,7 +62,6 @@ class Allocator:
         lease_ns: int,
         margin_ns: int,
         turn_ns: int,
-        floor: int = 0,
         most_members: int = 0,
         expected: Collection[str] | None = None,
         member: str = "",
@@ -87,7 +86,6 @@ class Allocator:
         self._lease_ns = lease_ns
         self._margin_ns = margin_ns
         self._turn_ns = turn_ns
-        self._floor = floor
         self._most_members = most_members
         self._rotation = Rotation(turn_ns, now)
         self._levels = LevelAmounts()
@@ -101,7 +99,7 @@ class Allocator:
     @property
     def _set_aside(self) -> int:
         """The floors of members that aren't known."""
-        return self._floor * max(0, self._most_members - len(self.accounts))
+        return self.budget.floor * max(0, self._most_members - len(self.accounts))
 
     def is_learning(self, now: int) -> bool:
         """Return whether members may have grants that this allocator doesn't know."""
@@ -117,15 +115,17 @@ class Allocator:
         if report.epoch != self.epoch:
             return
         lease_until = now + self._lease_ns + self._margin_ns
-        account = self.accounts.get(report.member)
+        account, floor = self.accounts.get(report.member), self.budget.floor
         if account is None:
-            account = self.accounts[report.member] = MemberAccount(report, now, lease_until, self._floor)
+            account = self.accounts[report.member] = MemberAccount(report, now, lease_until, floor)
             self._first_lapse = min(self._first_lapse, lease_until)
             self._owed += account.debt
-            self._reported += max(report.seats, self._floor)
+            self._reported += max(report.seats, floor)
         else:
             self._owed -= account.debt
-            account.receive(report, self.epoch, now, lease_until)
+            if report.configuration != self.configuration:  # the member may keep the floor of its configuration
+                floor = max(floor, account.floor)
+            account.receive(report, self.epoch, now, lease_until, floor)
             self._owed += account.debt
         if report.budget is not None:
             self._budgets[report.configuration] = report.budget
@@ -218,15 +218,16 @@ class Allocator:
 
     def _respect_floors(self, targets: dict[str, int], seats: int) -> dict[str, int]:
         """Raise the targets below the floor, at the cost of the largest ones."""
-        if not self._floor:
+        floor = self.budget.floor
+        if not floor:
             return targets
         for name, target in targets.items():
-            targets[name] = max(target, self._floor)
+            targets[name] = max(target, floor)
         excess = sum(targets.values()) - seats
         for name in sorted(targets, key=lambda one: (-targets[one], one)):
             if excess <= 0:
                 break
-            taken = min(excess, targets[name] - self._floor)
+            taken = min(excess, targets[name] - floor)
             targets[name] -= taken
             excess -= taken
         return targets

@@ -29,16 +29,19 @@ class SeatRange(Value):
 class Budget(Value):
     """The seats of the fleet, and the claims of its levels and their parents; their ``demand`` is not used.
 
-    If the number of seats adapts within ``bounds``, the claims are those that the levels have at this number.
+    If the number of seats adapts within ``bounds``, the claims are those that the levels have at this number. The
+    ``floor`` is the number of seats that each member keeps without a lease.
     """
 
     seats: int
     claims: Mapping[str, SeatDemand] = field(default_factory=dict)
     priorities: Mapping[str, int] = field(default_factory=dict)
     bounds: SeatRange | None = None
+    floor: int = 0
 
     def __post_init__(self) -> None:
         require_integer("seats", self.seats, least=0)
+        require_integer("floor", self.floor, least=0)
 
     @property
     def leaves(self) -> list[str]:

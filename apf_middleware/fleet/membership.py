@@ -86,6 +86,8 @@ class Membership:
             self._sent.popleft()
         grant = self.grant if self.grant is not None and self.grant.epoch == self.epoch else None
         is_used = grant is not None and grant.configuration == configuration.digest
+        if configuration.budget is not None:
+            self._follow(configuration.budget.floor, is_set_aside=is_used)
         if is_used and grant is not None and grant.total and configuration.budget is not None:
             is_used = grant.claimed == configuration.budget.seats
         return Report(
@@ -104,6 +106,12 @@ class Membership:
             asks,
             samples,
         )
+
+    def _follow(self, floor: int, *, is_set_aside: bool) -> None:
+        """Have the ``floor`` of the configuration in force; a higher one only if the allocator has set it aside."""
+        if floor < self.floor or (floor > self.floor and is_set_aside):
+            limit, seats = self.limit, floor if self.grant is None else self.limit.seats
+            self.floor, self.limit = floor, SeatGrant(seats, limit.lease_until, floor, limit.levels)
 
     def receive(self, now: int, grant: Grant) -> bool:
         """Adopt ``grant``; return False if it is outdated, or if its lease has ended already."""

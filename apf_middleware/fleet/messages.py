@@ -233,8 +233,8 @@ def _written_flows(table: FlowTable) -> list[tuple[int, ...]]:
 
 def _written_budget(budget: Budget) -> list[Any]:
     claims = {name: [one.weight, one.least, one.most, one.parent] for name, one in budget.claims.items()}
-    bounds = [] if budget.bounds is None else [[budget.bounds.least, budget.bounds.most]]
-    return [budget.seats, claims, dict(budget.priorities), *bounds]
+    bounds = [] if budget.bounds is None else [budget.bounds.least, budget.bounds.most]
+    return [budget.seats, claims, dict(budget.priorities), bounds, budget.floor]
 
 
 def _written_board(digest: str, notices: Mapping[str, Notice]) -> dict[str, Any]:
@@ -311,7 +311,7 @@ def _read_samples(found: Any) -> DurationSamples:  # noqa: ANN401 - what JSON co
 
 
 def _read_budget(found: Any) -> Budget:  # noqa: ANN401 - what JSON contains
-    seats, claims, priorities, *bounds = found
+    seats, claims, priorities, bounds, floor = found
     return Budget(
         _count(seats),
         {
@@ -325,7 +325,8 @@ def _read_budget(found: Any) -> Budget:  # noqa: ANN401 - what JSON contains
             for name, (weight, least, most, parent) in claims.items()
         },
         {_text(name): require_integer("priority in a message", one) for name, one in priorities.items()},
-        SeatRange(*map(_count, bounds[0])) if bounds else None,
+        SeatRange(*map(_count, bounds)) if bounds else None,
+        _count(floor),
     )
 
 

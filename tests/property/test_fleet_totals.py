@@ -56,7 +56,7 @@ class MovingWorld(FleetWorld):
         super().elect()
         assert self.allocator is not None
         allocator = self.allocator.pure
-        allocator.budget = Budget(self.totals[-1][1], self.claims, bounds=BOUNDS)
+        allocator.budget = Budget(self.totals[-1][1], self.claims, bounds=BOUNDS, floor=self.floor)
         allocator.total = WanderingTotal(self, self.totals[-1][1])
 
     def check(self) -> None:

@@ -241,7 +241,6 @@ class SimulatedAllocator:
             lease_ns=world.lease_ns,
             margin_ns=world.margin_ns,
             turn_ns=100 * MS,
-            floor=world.floor,
             most_members=world.most_members,
             expected=None if expected is None else [*expected],
         )
@@ -320,7 +319,7 @@ class FleetWorld:
         self.network = network
         self.floor = floor
         self.seats = seats
-        self.budget = Budget(seats, claims)
+        self.budget = Budget(seats, claims, floor=floor)
         self.claims = claims
         self.drift_ppm = drift_ppm
         self.knows_members = knows_members

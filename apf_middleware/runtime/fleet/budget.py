@@ -29,7 +29,8 @@ def derive_budget(configuration: Configuration, seats: int | None = None) -> Bud
             claims[name] = _claim(seats, hierarchy.weight(name, limits), limits, level.parent)
     priorities = {name: level.priority for name, level in configuration.levels.items() if name in claims}
     bounds = server.seat_bounds
-    return Budget(seats, claims, priorities, None if bounds is None else SeatRange(bounds.min, bounds.max))
+    floor = 0 if server.fleet is None else server.fleet.fallback.floor(server.least_total)
+    return Budget(seats, claims, priorities, None if bounds is None else SeatRange(bounds.min, bounds.max), floor)
 
 
 def _claim(seats: int, weight: int, limits: LevelLimits, parent: str | None) -> SeatDemand:

@@ -147,7 +147,11 @@ class FleetMember:
             usages = self._labels.labelled(usages)
         sampler = self._target.sampler
         samples = None if sampler is None else sampler.take(now)
-        return self.membership.report(now, in_use, usages, self._configured(), asks=self._asks, samples=samples)
+        floor = self.membership.floor
+        report = self.membership.report(now, in_use, usages, self._configured(), asks=self._asks, samples=samples)
+        if self.membership.floor != floor:
+            self._target.restrict(self.membership.limit, self._factors)
+        return report
 
     def receive(self, grant: Grant) -> None:
         """Apply ``grant``, unless it is outdated."""

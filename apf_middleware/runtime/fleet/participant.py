@@ -17,8 +17,8 @@ class Participant:
     """The part of this process in the fleet ``name``.
 
     ``join`` is called with the name of the member, and returns it; ``leave`` is called at the end. ``budget`` returns
-    the budget of the configuration in force, for the time in which this process allocates. Each of ``most_members``
-    has a ``floor`` of seats.
+    the budget of the configuration in force, for the time in which this process allocates. The fleet has at most
+    ``most_members``, if that isn't 0.
     """
 
     def __init__(
@@ -30,7 +30,6 @@ class Participant:
         leave: Callable[[], None],
         budget: Callable[[], Budget],
         now: Callable[[], int],
-        floor: int = 0,
         most_members: int = 0,
     ) -> None:
         self.name: str = name
@@ -41,7 +40,6 @@ class Participant:
         self._join = join
         self._leave = leave
         self._budget = budget
-        self._floor = floor
         self._most_members = most_members
         self._has_begun = self._is_crowded = False
         self._epochs = self._past_overshoot = 0
@@ -90,7 +88,6 @@ class Participant:
             lease_ns=timing.lease_ns,
             margin_ns=timing.margin_ns,
             turn_ns=TURN_NS,
-            floor=self._floor,
             most_members=self._most_members,
             expected=expected,
             member="" if self.member is None else self.member.membership.member,

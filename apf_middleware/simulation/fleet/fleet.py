@@ -90,7 +90,6 @@ class SimulatedFleet:
             lease_ns=timing.lease_ns,
             margin_ns=timing.margin_ns,
             turn_ns=TURN_NS,
-            floor=settings.fallback.floor(self._configuration.server.least_total),
             most_members=settings.fallback.members,
             expected=self._live_members(),
         )

@@ -35,8 +35,8 @@ class SimulatedMember:
     ) -> None:
         sharing = controller.sharing
         assert isinstance(sharing, Lending), "the configuration requires it"
-        floor = settings.fallback.floor(controller.configuration.server.least_total)
-        membership = Membership(name, lease_ns=settings.lease_ns, floor=floor)
+        configured = StatedBudget(controller)
+        membership = Membership(name, lease_ns=settings.lease_ns, floor=configured.budget().floor)
         self.name: str = name
         self.number: int = number
         self.has_ended: bool = False
@@ -46,7 +46,7 @@ class SimulatedMember:
             controller,
             now=events.read,
             interval_ns=settings.interval_ns,
-            configured=StatedBudget(controller),
+            configured=configured,
         )
         self._events = events
         self._send = send

@@ -1,6 +1,7 @@
 """The allocator grants only what is free, and what each member should have."""
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -22,13 +23,12 @@ class Fleet:
     ) -> None:
         self.now = 0
         self.allocator = Allocator(
-            Budget(seats, {"web": SeatDemand(1, 0)}),
+            Budget(seats, {"web": SeatDemand(1, 0)}, floor=floor),
             epoch=1,
             now=0,
             lease_ns=LEASE,
             margin_ns=MARGIN,
             turn_ns=TURN,
-            floor=floor,
             most_members=most_members,
             expected=expected,
         )
@@ -179,6 +179,48 @@ def test_no_grant_is_below_the_floor() -> None:
     for _ in range(10):
         fleet.exchange(a=30, b=0, c=0)
     assert fleet.seats() == {"a": 6, "b": 2, "c": 2}
+
+
+def budget_of(seats: int, floor: int) -> MemberConfiguration:
+    """Return a configuration of this many seats, in force since the beginning."""
+    return MemberConfiguration(f"{seats}-{floor}", 0, Budget(seats, {"web": SeatDemand(1, 0)}, floor=floor))
+
+
+def round_of(fleet: Fleet, configuration: MemberConfiguration, *names: str) -> None:
+    """Let members with this configuration report that they want many seats, and send them grants."""
+    for name in names:
+        member = fleet.members.setdefault(name, Membership(name, lease_ns=LEASE, floor=5))
+        member.join(1)
+        flows = {"web": LevelUsage(0, 0, 0, FlowTable.of({sum(name.encode()): 99}))}
+        fleet.allocator.receive(fleet.now, member.report(fleet.now, 0, flows, configuration))
+    fleet.divide(*names)
+    fleet.now += TURN
+
+
+def test_floors_follow_a_configuration_with_fewer_seats() -> None:
+    fleet = Fleet(40, floor=5, most_members=4)
+    for _ in range(4):
+        round_of(fleet, budget_of(40, 5), "a", "b", "c", "d")
+    assert sum(fleet.seats().values()) == 40
+    for _ in range(8):
+        round_of(fleet, budget_of(8, 1), "a", "b", "c", "d")
+    assert sum(fleet.seats().values()) == 8
+    assert fleet.allocator.debt == 8
+    fleet.now += 2 * LEASE
+    assert set(fleet.seats().values()) == {1}, "without a lease"
+
+
+def test_a_member_keeps_its_floor_as_long_as_it_has_an_older_configuration() -> None:
+    fleet = Fleet(40, floor=5, most_members=2)
+    for _ in range(4):
+        round_of(fleet, budget_of(40, 5), "a", "b")
+    for _ in range(8):
+        fleet.now += 1
+        round_of(fleet, replace(budget_of(8, 1), since=fleet.now), "a")
+        round_of(fleet, budget_of(40, 5), "b")
+    assert fleet.allocator.budget.seats == 8
+    assert (fleet.allocator.accounts["a"].floor, fleet.allocator.accounts["b"].floor) == (1, 5)
+    assert fleet.allocator.accounts["b"].debt == 5, "it may use them when its lease has ended"
 
 
 def test_seats_beyond_the_budget_are_measured() -> None:

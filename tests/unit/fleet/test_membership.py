@@ -4,7 +4,8 @@ import pytest
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.sharing.grant import LevelGrant
-from apf_middleware.fleet.membership import Membership
+from apf_middleware.fleet.budget import Budget
+from apf_middleware.fleet.membership import MemberConfiguration, Membership
 from apf_middleware.fleet.messages import Grant, LevelPart
 
 LEASE = 1000
@@ -116,6 +117,26 @@ def test_only_the_reports_of_one_lease_are_remembered() -> None:
 def test_wrong_numbers_are_refused(lease_ns: int, floor: int) -> None:
     with pytest.raises((InvalidValueError, TypeError)):
         Membership("m", lease_ns=lease_ns, floor=floor)
+
+
+def test_a_higher_floor_holds_when_the_allocator_has_set_it_aside() -> None:
+    one = membership(floor=1)
+    higher, lower = (MemberConfiguration(str(floor), 0, Budget(40, floor=floor)) for floor in (3, 0))
+    one.report(0, 0, {}, higher)
+    assert one.seats(0) == 1
+    one.receive(1, Grant(1, 1, 1, 4, configuration="1"))
+    one.report(2, 0, {}, higher)
+    assert one.limit.fallback == 1
+    one.receive(3, Grant(1, 2, 2, 4, configuration="3"))
+    one.report(4, 0, {}, higher)
+    assert (one.limit.seats, one.limit.fallback) == (4, 3)
+    one.report(5, 0, {}, lower)
+    assert (one.limit.seats, one.limit.fallback) == (4, 0), "a lower one holds at once"
+
+
+def test_a_member_without_a_grant_has_the_floor_of_its_configuration() -> None:
+    one = membership(floor=3)
+    assert one.report(0, 0, {}, MemberConfiguration("1", 0, Budget(40, floor=1))).seats == 1
 
 
 def test_a_member_can_give_seats_back_before_it_is_told_to() -> None:

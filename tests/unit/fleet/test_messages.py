@@ -46,6 +46,7 @@ BUDGET = Budget(
     40,
     {"web": SeatDemand(3, 0, 4, 12, "all"), "batch": SeatDemand(0, 0), "all": SeatDemand(3, 0, 4)},
     {"web": 3, "batch": -2},
+    floor=5,
 )
 
 

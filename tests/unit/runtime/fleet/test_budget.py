@@ -35,6 +35,14 @@ def test_claims_are_the_limits_of_the_whole_fleet() -> None:
     assert budget.priorities["web"] == 3
 
 
+def test_the_floor_follows_from_the_smallest_number_of_seats() -> None:
+    fixed = CONFIGURATION.replace("fleet: {}", "fleet: {fallback: {members: 5, share: 0.5}}")
+    assert derive_budget(load_text(fixed)).floor == 2
+    adaptive = fixed.replace("seats: 20", "seats: {adaptive: {min: 10, max: 20}}")
+    assert derive_budget(load_text(adaptive), 20).floor == 1
+    assert derive_budget(load_text(CONFIGURATION)).floor == 0
+
+
 def test_exempt_levels_have_no_claim() -> None:
     configuration = load_text(CONFIGURATION)
 

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Ticket, Work
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
+from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.flow_labels import FlowLabels
-from apf_middleware.fleet.membership import Membership
+from apf_middleware.fleet.membership import UNKNOWN_CONFIGURATION, MemberConfiguration, Membership
 from apf_middleware.fleet.messages import FlowTable, Grant, LevelPart, LevelSum, MemberRow
 from apf_middleware.runtime.fleet.member import FleetMember
 
@@ -25,12 +26,19 @@ class World:
         self.woken = 0
         self.sent: list[tuple[int, int]] = []  # the seats and those in use in reports that were sent at once
         self.total = 8
+        self.configuration = UNKNOWN_CONFIGURATION
         self.sampler: DurationSampler | None = None
         self.factors: Mapping[str, Mapping[int, int]] = {}
         self.lending = Lending(8, {"web": (QueueSetSettings(8, 4, 1, 100), LevelLimits(8, 4, 8))})
         membership = Membership("m", lease_ns=SECOND, floor=floor)
         self.member = FleetMember(
-            membership, self.lending, self, now=lambda: self.time, interval_ns=100 * MS, labels=labels
+            membership,
+            self.lending,
+            self,
+            now=lambda: self.time,
+            interval_ns=100 * MS,
+            configured=lambda: self.configuration,
+            labels=labels,
         )
         self.member.wake = self.wake
         self.sequence = 0
@@ -73,6 +81,14 @@ def test_a_member_begins_with_its_floor() -> None:
 
     assert [world.arrive().is_seated for _ in range(3)] == [True, False, False]
     assert world.member.report().seats == 1
+
+
+def test_a_lower_floor_of_a_new_configuration_is_applied_at_once() -> None:
+    world = World(floor=3)
+    world.configuration = MemberConfiguration("new", 0, Budget(8, floor=1))
+    world.member.report()
+
+    assert [world.arrive().is_seated for _ in range(3)] == [True, False, False]
 
 
 def test_a_grant_is_applied_with_its_factors() -> None:

@@ -36,9 +36,8 @@ class World:
             FleetTiming(100 * MS, SECOND),
             join=self.join,
             leave=self.leave,
-            budget=lambda: Budget(self.seats),
+            budget=lambda: Budget(self.seats, floor=1),
             now=lambda: self.time,
-            floor=1,
             most_members=3,
         )
 
