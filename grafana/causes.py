@@ -13,6 +13,7 @@ from grafana.queries import (
     WAITS,
     average,
     gauge,
+    limit,
     quantile,
     rate,
     rejected_part,
@@ -134,7 +135,7 @@ def borrowing() -> Row:
 
 
 def _lending() -> list[Json]:
-    in_use, nominal = gauge("current_executing_seats"), gauge("nominal_limit_seats")
+    in_use, nominal = gauge("current_executing_seats"), limit("nominal_limit_seats")
     return [
         timeseries(
             "Borrowed",
@@ -151,7 +152,7 @@ def _lending() -> list[Json]:
         timeseries(
             "Room up to max",
             "Seats that the level could still borrow if others were idle. At 0 only more shares or seats help.",
-            Query(f"clamp_min({gauge('upper_limit_seats')} - {in_use}, 0)", BY_LEVEL),
+            Query(f"clamp_min({limit('upper_limit_seats')} - {in_use}, 0)", BY_LEVEL),
         ),
     ]
 

@@ -21,6 +21,7 @@ __all__ = [
     "average",
     "buckets",
     "gauge",
+    "limit",
     "part_of_time_above",
     "quantile",
     "rate",
@@ -49,6 +50,13 @@ def _sum(by: str) -> str:
 
 def gauge(name: str, by: str = "priority_level", where: str = "") -> str:
     return f"{_sum(by)} (apf_{name}{{{LEVEL}{where}}})"
+
+
+def limit(name: str) -> str:
+    """Of all instances; of a limit of their whole fleet, the members of a fleet have equal parts."""
+    found = f"apf_{name}{{{LEVEL}}}"
+    part = f"{found} / on (job, instance) group_left () (apf_fleet_members{{{SERVER}}} > 0)"
+    return f"sum by (priority_level) ({part} or {found})"
 
 
 def rate(name: str, by: str = "priority_level", where: str = "") -> str:

@@ -12,6 +12,7 @@ from grafana.queries import (
     average,
     buckets,
     gauge,
+    limit,
     part_of_time_above,
     quantile,
     rate,
@@ -80,7 +81,7 @@ def _overview_courses() -> list[Json]:
 
 def _levels_now() -> Json:
     columns = [
-        ("nominal", Query(gauge("nominal_limit_seats"))),
+        ("nominal", Query(limit("nominal_limit_seats"))),
         ("limit now", Query(gauge("current_limit_seats"))),
         ("in use", Query(gauge("current_executing_seats"))),
         ("waiting", Query(gauge("current_inqueue_requests"))),
@@ -100,9 +101,9 @@ def _level_seats() -> list[Json]:
         Query(gauge("current_executing_seats"), "in use"),
         Query(gauge("current_inqueue_seats"), "asked for"),
         Query(gauge("current_limit_seats"), "limit now"),
-        Query(gauge("nominal_limit_seats"), "nominal"),
-        Query(gauge("lower_limit_seats"), "min"),
-        Query(gauge("upper_limit_seats"), "max"),
+        Query(limit("nominal_limit_seats"), "nominal"),
+        Query(limit("lower_limit_seats"), "min"),
+        Query(limit("upper_limit_seats"), "max"),
     ]
     parts = [
         Query(average(UTILIZATION), "seats"),

@@ -175,7 +175,8 @@ class Loaded:
 
     def substitute(self, query: str, prefix: str, level: str = ".*") -> str:
         """Return the query with a value for each variable, as Grafana fills them in."""
-        job = f"{prefix}-fleet" if f"{prefix}_fleet_" in query else prefix
+        is_about_fleet = f"{prefix}_fleet_" in query and "priority_level" not in query
+        job = f"{prefix}-fleet" if is_about_fleet else prefix
         instances = "|".join(re.escape(one) for one in self.instances[job]).replace("\\", "\\\\")
         values = {"__rate_interval": SPAN, "job": job, "instance": f"({instances})", "level": level}
         return re.sub(r"\$(\w+)", lambda found: values[found[1]], query)
