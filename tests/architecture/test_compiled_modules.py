@@ -111,6 +111,16 @@ def test_what_may_be_subclassed_has_a_state_to_copy(compiled: Mapping[str, Modul
                 assert hasattr(found, "__setstate__"), found
 
 
+def test_abstract_methods_of_what_may_be_subclassed_raise(compiled: Mapping[str, Module]) -> None:
+    """Compiled, the call of one without code aborts the process if it should return a value."""
+    classes = [node for module in compiled.values() for node in module.classes if SUBCLASSED in decorators(node)]
+    methods = [one for node in classes for one in node.body if isinstance(one, ast.FunctionDef)]
+    abstract = [one for one in methods if "abstractmethod" in map(ast.unparse, one.decorator_list)]
+
+    assert abstract
+    assert [one.name for one in abstract if ast.unparse(one.body[-1]) != "raise NotImplementedError"] == []
+
+
 def declared(node: ast.ClassDef) -> set[str]:
     """Return the attributes of instances that the class annotates."""
     body = {

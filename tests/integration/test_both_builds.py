@@ -46,6 +46,7 @@ from apf_middleware.exceptions import TicketStateError
 from apf_middleware.fairqueuing import (
     DISCIPLINES,
     Adjusting,
+    Discipline,
     EqualSerial,
     Lending,
     LevelLimits,
@@ -245,6 +246,19 @@ def test_a_discipline_of_the_app_is_used() -> None:
     assert isinstance(discipline, Counted)
     assert discipline.picks == 3
     assert "equal-serial" in repr(queueset)
+
+
+def test_a_discipline_without_a_necessary_method_raises() -> None:
+    """In the compiled build the call of such a method would otherwise end the process."""
+
+    class Unfinished(Discipline[Queue]):
+        name = "unfinished"
+
+        def __init__(self, concurrency: int, guess_ns: int) -> None:
+            """Do nothing."""
+
+    with pytest.raises((TypeError, NotImplementedError)):  # on creation, or in the compiled build on the first call
+        QueueSet(QUEUES, discipline=Unfinished)
 
 
 def test_a_method_that_a_ticket_overrides_is_called() -> None:
