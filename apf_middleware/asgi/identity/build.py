@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from apf_middleware.asgi.identity.address import TrustedProxies
+from apf_middleware.asgi.identity.authenticator import Authenticator
 from apf_middleware.asgi.identity.certificate import CertificateAuthenticator
-from apf_middleware.asgi.identity.chain import Authenticator, Chain, UserAuthenticator
+from apf_middleware.asgi.identity.chain import Chain, UserAuthenticator
 from apf_middleware.asgi.identity.function import FunctionAuthenticator
 from apf_middleware.asgi.identity.proxy import ProxyAuthenticator
 from apf_middleware.asgi.identity.tokens import TokenAuthenticator

@@ -9,11 +9,12 @@ without credentials is anonymous.
 import logging
 from collections.abc import Awaitable, Hashable, Iterable
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity.address import TrustedProxies
+from apf_middleware.asgi.identity.authenticator import Authenticator
 from apf_middleware.asgi.identity.certificate import certificate_facts
 from apf_middleware.asgi.identity.credential import is_plain
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused, Verdict
@@ -21,41 +22,13 @@ from apf_middleware.asgi.scope import peer_address
 from apf_middleware.classification import ANONYMOUS, Identity
 from apf_middleware.config.authentication import UserSettings
 
-__all__ = ["NOT_MINE", "Authenticator", "Chain", "Facts", "UserAuthenticator", "user_facts"]
+__all__ = ["NOT_MINE", "Chain", "Facts", "UserAuthenticator", "user_facts"]
 
 NOT_MINE: Final = frozenset({"malformed", "unknown-key", "unknown-token", "wrong-issuer"})
 """Reasons after which the next authenticator runs; all others are final."""
 
 _NOBODY: Final = Authenticated(ANONYMOUS)
 _log: Final = logging.getLogger(__name__)
-
-
-class Authenticator(Protocol):
-    """An authenticator of one kind of credentials.
-
-    ``headers`` are the lower-case names of the headers that it reads. If ``memorable`` is true, its answers may be
-    cached: they depend only on these headers, the peer's address, the name of ``scope["user"]``, the scopes of
-    ``scope["auth"]`` and the TLS certificate. An authenticator that depends on fewer or on other facts lists them in
-    ``facts``, a tuple of functions of the scope.
-    """
-
-    @property
-    def headers(self) -> frozenset[bytes]: ...
-
-    @property
-    def memorable(self) -> bool: ...
-
-    def authenticate(self, scope: Scope) -> Verdict | Awaitable[Verdict | None] | None:
-        """Return the caller's identity or a refusal; None if there are no credentials of this kind."""
-        ...
-
-    def refresh(self) -> bool:
-        """Re-read what has changed, and return whether answers may differ now.
-
-        The chain calls this at most once a second: never during a call of `authenticate`, but possibly while its result
-        is awaited.
-        """
-        ...
 
 
 def user_facts(scope: Scope) -> Hashable | None:
