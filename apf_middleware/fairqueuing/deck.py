@@ -221,20 +221,20 @@ class Deck:
         hand = self._hands.get(entropy)
         if hand is None:
             hand = self._deal(entropy)
-        start = self.choices % self._hand_size
+        best = start = self.choices % self._hand_size
         self.choices += 1
-        best = hand[start]
         if waiting:
-            least = best.waiting_work
-            for queue in hand[start + 1 : start + self._hand_size]:
-                work = queue.waiting_work
+            least = hand[start].waiting_work
+            for place in range(start + 1, start + self._hand_size):
+                work = hand[place].waiting_work
                 # as upstream, the first of equal queues is chosen
                 if work < least:
-                    best = queue
+                    best = place
                     least = work
+        queue = hand[best]
         if exact is not None:
-            exact.receive(entropy, best)
-        return best
+            exact.receive(entropy, queue)
+        return queue
 
     def choose_again(self, entropy: int, times: int) -> Queue:
         """Return the same as the last of ``times`` calls of `choose` while no ticket waits."""
@@ -242,7 +242,7 @@ class Deck:
         return self.choose(entropy, 0)
 
     def _deal(self, entropy: int) -> list[Queue]:
-        """Return the queues of the flow's hand twice in a row, so that a slice from any of them has the whole hand."""
+        """Return the queues of the flow's hand twice in a row, so that from any of them on there is the whole hand."""
         assert self._dealer is not None, "there are queues to choose from"
         queues = self.queues
         hand = [queues[card] for card in self._dealer.deal(entropy)]

@@ -264,10 +264,7 @@ class Guarantee:
             meter.least = self.r - (self.r - at) * former // weight
             meter.debt = 0
             meter.noted = self._rise_count
-            meter.is_postponed = False
-            meter.listed = meter.least + self._delay(meter)
-            self._heap_of(meter).put(meter.index, meter.listed)
-            self._earliest = min(self._earliest, meter.listed)
+            self._list(meter, meter.least + self._delay(meter))
         self._note_share()
         self._is_decided = False
 
@@ -335,18 +332,11 @@ class Guarantee:
             meter.least = r - self._scaled(meter, meter.service + queue.seats_in_use * (now - meter.since))
             meter.noted = self._rise_count
             meter.debt = 0
-            meter.is_postponed = False
-            meter.listed = r
-            if self._is_weighted and meter.weight != WEIGHT_ONE:
-                meter.listed = r + self._delay(meter)
-                self._heap_of(meter).put(meter.index, meter.listed)
-                self._earliest = min(self._earliest, meter.listed)
-            elif r >= self._last_listed:
-                self._last_listed = r
+            if r >= self._last_listed and self._heap_of(meter) is self._queue_heap:
+                self._last_listed = meter.listed = r
                 self._in_order[meter] = None
-            else:  # `r` has decreased
-                self._queue_heap.put(meter.index, r)
-                self._earliest = min(self._earliest, r)
+            else:  # `r` has decreased, or the queue has a weight of its own
+                self._list(meter, r + self._delay(meter))
         self._is_decided = False
 
     def _track(self, queues: Iterable[Queue]) -> None:
@@ -414,12 +404,11 @@ class Guarantee:
         self._unlist(meter)
 
     def _unlist(self, meter: ServiceMeter) -> None:
-        if meter.is_postponed:
-            self._postponed.drop(meter.index)
-        elif meter in self._in_order:
+        if meter.heap is None:
             del self._in_order[meter]
         else:
-            self._heap_of(meter).drop(meter.index)
+            meter.heap.drop(meter.index)
+            meter.heap = None
 
     def vacate(self, now: int, queue: Queue, width: int, held_ns: int) -> None:
         """Note that a request of ``queue`` is about to give back seats that it has held for ``held_ns``."""
@@ -440,9 +429,10 @@ class Guarantee:
                 meter.least = ahead
             if meter.noted != self._rise_count:
                 self._note_rises(meter, seats)
-            if (meter.is_postponed and not self._is_share(meter, seats - width)) or self._has_fallen:
+            is_postponed = meter.heap is self._postponed
+            if (is_postponed and not self._is_share(meter, seats - width)) or self._has_fallen:
                 at = self.r - ahead + meter.least + meter.debt
-                self._list(meter, min(meter.listed, at + self._delay(meter)))
+                self._relist(meter, min(meter.listed, at + self._delay(meter)))
         self._held -= width
         rho = meter.rho - width
         if meter.is_limited and rho >= meter.at_least:
@@ -478,7 +468,7 @@ class Guarantee:
             self._log_rise(min(before, self.r), 0, _ANY_SHARE)
         at = self._note(queue, meter)
         if at < meter.listed:
-            self._list(meter, at)
+            self._relist(meter, at)
         self._is_decided = False
 
     def _set_threshold(self) -> None:
@@ -492,7 +482,8 @@ class Guarantee:
         for meter, queue in zip(self._meters, self._queues, strict=True):
             if queue.service_meter is meter and queue.length and meter.weight != WEIGHT_ONE:
                 delay = (former << WEIGHT_BITS) // meter.weight - former
-                self._list(meter, meter.listed - delay + self._delay(meter), is_postponed=meter.is_postponed)
+                at = meter.listed - delay + self._delay(meter)
+                self._relist(meter, at, is_postponed=meter.heap is self._postponed)
 
     def resize(self, now: int, seats: int) -> None:
         """Change the seats of the level."""
@@ -528,11 +519,16 @@ class Guarantee:
 
     def _list(self, meter: ServiceMeter, at: int, *, is_postponed: bool = False) -> None:
         """List ``meter`` under ``at``, or postpone it until ``r`` exceeds that by the threshold."""
-        self._unlist(meter)
+        meter.heap = heap = self._postponed if is_postponed else self._heap_of(meter)
         meter.listed = at
-        meter.is_postponed = is_postponed
-        (self._postponed if is_postponed else self._heap_of(meter)).put(meter.index, at)
+        heap.put(meter.index, at)
         self._earliest = min(self._earliest, at)
+
+    def _relist(self, meter: ServiceMeter, at: int, *, is_postponed: bool = False) -> None:
+        """Do the same as `_list`, for a meter that is listed already."""
+        if meter.heap is not (self._postponed if is_postponed else self._heap_of(meter)):
+            self._unlist(meter)
+        self._list(meter, at, is_postponed=is_postponed)
 
     def overdue(self, now: int) -> Queue | None:
         """Return the queue that must be served before the discipline's choice; None if no queue is overdue.
@@ -555,9 +551,9 @@ class Guarantee:
             queue = self._queues[meter.index]
             at = self._note(queue, meter)
             if self._is_share(meter, queue.seats_in_use):
-                self._list(meter, max(at, self._later(meter, latest)), is_postponed=True)
+                self._relist(meter, max(at, self._later(meter, latest)), is_postponed=True)
             elif at > meter.listed:
-                self._list(meter, at)
+                self._relist(meter, at)
             else:
                 self._earliest = min(self._earliest, meter.listed) if self._is_weighted else meter.listed
                 self.overridden += 1
@@ -575,9 +571,9 @@ class Guarantee:
         while (index := self._postponed.least()) is not None and self._meters[index].listed < latest:
             meter, queue = self._meters[index], self._queues[index]
             if self._is_share(meter, queue.seats_in_use):
-                self._list(meter, self._later(meter, latest), is_postponed=True)
+                self._relist(meter, self._later(meter, latest), is_postponed=True)
             else:
-                self._list(meter, self._note(queue, meter))
+                self._relist(meter, self._note(queue, meter))
 
     def _later(self, meter: ServiceMeter, latest: int) -> int:
         """Return when a queue that has its fair share is examined again: after an eighth of the threshold."""

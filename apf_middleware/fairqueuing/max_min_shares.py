@@ -198,14 +198,14 @@ class MaxMinShares:
 
     def _list_limited(self, queue: Share, rho: int) -> None:
         queue.at_least = rho
-        key = (rho << self._key_bits) // queue.weight if self._key_bits else rho
+        key = self._key(queue, rho)
         self._least.put(queue.index, key)
         if key < self._bound:  # noqa: PLR1730 - min() is slower
             self._bound = key
 
     def _list_granted(self, queue: Share, rho: int) -> None:
         queue.at_most = rho
-        key = (rho << self._key_bits) // queue.weight if self._key_bits else rho
+        key = self._key(queue, rho)
         self._most.put(queue.index, -key)
         if key > self._greatest:  # noqa: PLR1730 - max() is slower
             self._greatest = key

@@ -21,8 +21,8 @@ _END: Final = _INDEX - 1  # in place of a queue index, too: the heap has no furt
 _LAST: Final = 1 << 4096 | _END  # no finish is so late
 _BOTTOM: Final = (_LAST,) * 3  # stays in each heap, so that there are always a top and two entries below it
 
-OFF: Final = -_LAST
-"""The entry of a queue that isn't on the heap."""
+OFF: Final = -1 << _INDEX_BITS | _END
+"""The entry of a queue that isn't on the heap. No heap has it, and compiled code keeps it without an object."""
 
 
 class QueueHeap:
@@ -40,11 +40,9 @@ class QueueHeap:
         """Set the finish of the queue with this index."""
         entry = finish << _INDEX_BITS | index
         entries = self._entries
-        try:
-            former = entries[index]
-        except IndexError:
+        if index >= len(entries):
             entries.extend([OFF] * (index + 1 - len(entries)))
-            former = OFF
+        former = entries[index]
         if former == entry:
             return
         boxed: Any = entry  # one object for both lists, also in compiled code

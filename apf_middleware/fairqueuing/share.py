@@ -14,12 +14,12 @@ class Share:
     __slots__ = ("at_least", "at_most", "index", "is_closed", "is_limited", "rho", "weight")
 
     def __init__(self, index: int) -> None:
-        self.index: int = index
         self.rho: int = 0
-        self.weight: int = 1
+        self.at_least: int = 0
         self.is_limited: bool = False
         self.is_closed: bool = False
-        self.at_least: int = 0
+        self.weight: int = 1
+        self.index: int = index
         self.at_most: int = 0
 
     def __repr__(self) -> str:

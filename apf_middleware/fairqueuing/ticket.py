@@ -25,6 +25,7 @@ from typing import Final, Protocol
 from apf_middleware.compilation import mypyc_attr
 from apf_middleware.copying import get_state, set_state
 from apf_middleware.exceptions import InvalidValueError, require_integer
+from apf_middleware.fairqueuing.queue_heap import QueueHeap  # noqa: TC001 - loaded anyway
 from apf_middleware.fairqueuing.share import Share
 from apf_middleware.fairqueuing.work import WEIGHT_ONE, Work
 from apf_middleware.snapshots import QueueSnapshot, TicketSnapshot
@@ -83,13 +84,12 @@ class ServiceMeter(Share):
     - ``noted``: the number of entries of the `RiseLog` that ``least`` takes into account
     - ``debt``: the work that was billed minus the work of the seats that the queue really held, in grains
     - ``listed``: the value of ``r`` that decides the queue's place in the order of the waiting queues
-    - ``is_postponed``: True if the guarantee examines the queue again only when ``r`` exceeds ``listed`` by more than
-      the guarantee's threshold
+    - ``heap``: the heap on which the queue is listed; None if it is in the order in which queues began to wait
     """
 
     __slots__ = (
         "debt",
-        "is_postponed",
+        "heap",
         "least",
         "listed",
         "noted",
@@ -103,9 +103,9 @@ class ServiceMeter(Share):
         self.since: int = 0
         self.least: int = 0
         self.noted: int = 0
-        self.debt: int = 0
         self.listed: int = 0
-        self.is_postponed: bool = False
+        self.heap: QueueHeap | None = None
+        self.debt: int = 0
 
 
 IS_PURE: Final = not hasattr(ServiceMeter, "__mypyc_attrs__")
@@ -150,17 +150,26 @@ class Ticket:
         "work",
     )
 
-    # Set on arrival, by the queue set and its discipline.
-    queueset: object
-    arrived_at: int
-    arrival_r: int
+    # In the order in which compiled code stores them. Where many tickets wait, their memory is cold, so what a queue
+    # reads of its oldest, next and newest ticket comes first, and what only some disciplines use comes last.
+    older: "Ticket | None"
+    newer: "Ticket | None"
+    queue: "Queue | None"
+    width: int
     total_work: int
+    state: TicketState
     seated_at: int
+    queueset: object
+    work: Work
+    entropy: int
+    flow: str
+    reason: Reason | None
+    arrived_at: int
+    weight: int
+    arrival_r: int
     start_r: int
     charged: int
     settled: int
-    older: "Ticket | None"
-    newer: "Ticket | None"
 
     def __init__(self, flow: str, entropy: int, work: Work, weight: int = WEIGHT_ONE) -> None:
         if work.__class__ is not Work:
@@ -168,14 +177,14 @@ class Ticket:
         # The shift refuses negative numbers, too, which stay negative. It is faster than two large comparisons.
         if (IS_PURE and entropy.__class__ is not int) or entropy >> 64:
             raise InvalidValueError("entropy", entropy, "it must be an integer from 0 to 2**64 - 1")
-        self.flow: str = flow
-        self.entropy: int = entropy
-        self.work: Work = work
-        self.weight: int = weight if weight == WEIGHT_ONE else require_integer("weight", weight, least=1)
-        self.width: int = work.width
-        self.state: TicketState = _NEW
-        self.reason: Reason | None = None
-        self.queue: Queue | None = None
+        self.flow = flow
+        self.entropy = entropy
+        self.work = work
+        self.weight = weight if weight == WEIGHT_ONE else require_integer("weight", weight, least=1)
+        self.width = work.width
+        self.state = _NEW
+        self.reason = None
+        self.queue = None
 
     @property
     def is_waiting(self) -> bool:
@@ -247,19 +256,20 @@ class Queue:
     )
 
     def __init__(self, index: int) -> None:
-        self.index: int = index
-        self.oldest: Ticket | None = None
-        self.newest: Ticket | None = None
+        # In the order in which compiled code stores them: a choice among queues reads the first one only.
+        self.waiting_work: int = 0
         self.length: int = 0
         self.parked: int = 0
-        self.waiting_work: int = 0
+        self.weight: int = WEIGHT_ONE
+        self.newest: Ticket | None = None
+        self.oldest: Ticket | None = None
+        self.service_meter: ServiceMeter | None = None
+        self._by_flow: dict[int, int] | None = None  # the waiting tickets by flow, once `flows` has counted
         self.executing: int = 0
         self.seats_in_use: int = 0
-        self.owner: int | None = None
+        self.index: int = index
         self.is_listed: bool = False
-        self.service_meter: ServiceMeter | None = None
-        self.weight: int = WEIGHT_ONE
-        self._by_flow: dict[int, int] | None = None  # the waiting tickets by flow, once `flows` has counted
+        self.owner: int | None = None
 
     @property
     def is_idle(self) -> bool:

@@ -26,10 +26,7 @@ def _least(place: int) -> int:
 
 
 class WidthIndexedHeap(QueueHeap):
-    """A heap of queues by finish and width. ``wide`` are the queues with an oldest ticket of more than one seat.
-
-    As long as there are none, callers may use the faster `put` and `first`, otherwise `place` and `first_within`.
-    """
+    """A heap of queues by finish and width. ``wide`` are the queues with an oldest ticket of more than one seat."""
 
     __slots__ = ("_wider", "wide")
 
@@ -40,7 +37,10 @@ class WidthIndexedHeap(QueueHeap):
         self._wider: list[QueueHeap] = []
 
     def place(self, index: int, finish: int, width: int) -> None:
-        """Do the same as `put`, for a queue with an oldest ticket of this ``width``."""
+        """Set the finish of the queue with this index, whose oldest ticket has this ``width``."""
+        if width == 1 and not self.wide:
+            self.put(index, finish)
+            return
         new = _class_of(width)
         if new != _class_of(self.wide.get(index, 1)):
             self.drop(index)
@@ -66,6 +66,8 @@ class WidthIndexedHeap(QueueHeap):
 
     def first_within(self, after: int, widest: int | None = None) -> int | None:
         """Do the same as `first`, among queues with an oldest ticket no wider than ``widest``."""
+        if not self.wide:
+            return self.first(after)
         best: tuple[int, bool, int] | None = None
         for place, heap in enumerate((self, *self._wider)):
             if widest is not None and _least(place) > widest:

@@ -67,13 +67,13 @@ class EqualSerialQueue(Queue):
 
     def __init__(self, index: int, guess_ns: int) -> None:
         super().__init__(index)
-        self.base: int = 0
         self.finished: int = 0
         self.attained: int = 0
         self.since: int = 0
         self.guess_ns: int = guess_ns
-        self.period: int = -1  # none yet
         self.listed: int = 0
+        self.period: int = -1  # none yet
+        self.base: int = 0
 
     def scale(self, work: int) -> int:
         """Return the meter for this amount of work, finished and attained; for queues with a weight of their own."""
@@ -168,17 +168,8 @@ class EqualSerial(Discipline[EqualSerialQueue]):
 
     def _list(self, queue: EqualSerialQueue, oldest: Ticket, seats: int) -> None:
         """Update the entry of ``queue`` in the heap; its next ticket is ``oldest``, and it has ``seats`` in use."""
-        heap = self._queue_heap
-        # `_meter`, as in `pick`; two calls would take 8 % of the time of a request that waits, unless they are compiled
-        attained, guessed = queue.attained + seats * (self._read_at - queue.since), seats * queue.guess_ns
-        meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136
-        if queue.weight != WEIGHT_ONE:
-            meter = queue.scale(meter)
-        queue.listed = meter
-        if oldest.width == 1 and not heap.wide:
-            heap.put(queue.index, meter)
-        else:
-            heap.place(queue.index, meter, oldest.width)
+        queue.listed = meter = self._meter(queue, seats)
+        self._queue_heap.place(queue.index, meter, oldest.width)
 
     def _virtual_time(self) -> int:
         """Return what the queue served last had attained at that moment, plus the work of all seats since.
@@ -301,7 +292,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         now, seats, began = self.now, queue.seats_in_use, ticket.seated_at
         held = now - began
         self._read_at = now
-        queue.guess_ns = guess = queue.guess_ns + (held - queue.guess_ns) // _OF_A_QUEUE
+        queue.guess_ns += (held - queue.guess_ns) // _OF_A_QUEUE
         self._guess_ns += (held - self._guess_ns) // _OF_THE_LEVEL
         if queue.period != self._period:
             self._enter(queue)
@@ -317,11 +308,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         if oldest is None:
             return
         # If all tickets have a width of 1, an entry is updated for a grown meter when it comes to the top.
-        attained, guessed = queue.attained + seats * (now - queue.since), seats * guess
-        meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136 - max() is slower
-        if queue.weight != WEIGHT_ONE:
-            meter = queue.scale(meter)
-        if meter < queue.listed or oldest.width > 1 or self._queue_heap.wide:
+        if self._meter(queue, seats) < queue.listed or oldest.width > 1 or self._queue_heap.wide:
             self._list(queue, oldest, seats)
 
     def vacate(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
@@ -356,22 +343,15 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def pick(self, widest: int | None = None) -> int:
         heap, queues = self._queue_heap, self._queues
         while True:
-            index = heap.first_within(self._turn, widest) if heap.wide else heap.first(self._turn)
+            index = heap.first_within(self._turn, widest)
             if index is None:
                 raise LookupError("no queue has anything waiting")
             queue = queues[index]
-            seats = queue.seats_in_use
-            attained = queue.attained + seats * (self._read_at - queue.since)  # `_meter`
-            guessed = seats * queue.guess_ns
-            meter = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136
-            if queue.weight != WEIGHT_ONE:
-                meter = queue.scale(meter)
-            if meter <= queue.listed:
+            if self._meter(queue, queue.seats_in_use) <= queue.listed:
                 return index
-            queue.listed = meter
             oldest = queue.oldest
             assert oldest is not None, "a listed queue has something waiting"
-            heap.place(index, meter, oldest.width)
+            self._list(queue, oldest, queue.seats_in_use)
 
     def meters(self) -> dict[str, int]:
         active = sum(bool(queue.length or queue.executing) for queue in self._queues)

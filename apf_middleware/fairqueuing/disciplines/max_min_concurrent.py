@@ -112,8 +112,6 @@ class ConcurrentMeter(WorkMeter):
         begin = first.start_r
         if begin == NOT_YET:  # it begins when the next request ends
             begin = self.first_end() if self.occupied else 0
-        if not self.is_weighted:  # as `position_at`, for the most frequent case
-            return self.since + self.occupied * (begin + self.first_guess - self.progress)
         return self.position_at(begin + self.first_guess)
 
     def next_end(self) -> int | None:

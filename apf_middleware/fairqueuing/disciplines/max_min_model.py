@@ -398,15 +398,11 @@ class FluidModel(Generic[WorkMeterT]):
         """Update the entry for the finish of a queue."""
         meter.finish_is_stale = False
         first = meter.first
-        if meter.on_r and first is not None and first.width == 1 and not self._finishes_on_r.wide:
-            meter.has_finish = True  # the most frequent case, as below
-            self._finishes_on_r.put(meter.index, meter.finish_of(first))
-            return
         if first is None:
             if meter.has_finish:
                 self.unschedule_finish(meter)
             return
-        key, width, heap = meter.finish_of(first), first.width, self._finishes_on_r
+        key, heap = meter.finish_of(first), self._finishes_on_r
         if not meter.on_r:
             heap, rate = self._finishes, meter.share.rho << self._rate_bits
             way = (key - meter.base) * meter.share.weight - meter.remainder - rate * (self.now - meter.mark)
@@ -414,10 +410,7 @@ class FluidModel(Generic[WorkMeterT]):
             if not meter.has_finish:
                 self._waiting_in_time += 1
         meter.has_finish = True
-        if width > 1 or heap.wide:
-            heap.place(meter.index, key, width)
-        else:
-            heap.put(meter.index, key)
+        heap.place(meter.index, key, first.width)
 
     def schedule_end(self, meter: WorkMeterT) -> None:
         meter.end_is_stale = False
@@ -493,7 +486,7 @@ class FluidModel(Generic[WorkMeterT]):
 
     def _next_of(self, heap: WidthIndexedHeap, widest: int | None) -> WorkMeterT | None:
         while True:
-            index = heap.first_within(self.turn, widest) if heap.wide else heap.first(self.turn)
+            index = heap.first_within(self.turn, widest)
             if index is None:
                 return None
             meter = self.meters[index]

@@ -118,11 +118,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
                 queue.next_dispatch_r = r
             elif queue.next_dispatch_r < r:
                 queue.next_dispatch_r = r  # anti-windup
-            heap = self._queue_heap
-            if ticket.width == 1 and not heap.wide:
-                heap.put(queue.index, queue.next_dispatch_r + ticket.total_work)
-            else:
-                heap.place(queue.index, queue.next_dispatch_r + ticket.total_work, ticket.width)
+            self._queue_heap.place(queue.index, queue.next_dispatch_r + ticket.total_work, ticket.width)
 
     def rejoin(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
         if ticket.newer is not None and ticket.newer.arrival_r < ticket.arrival_r:
@@ -172,14 +168,10 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
 
     def _schedule(self, queue: UpstreamEqualSerialQueue, oldest: Ticket) -> None:
         """Apply anti-windup and update the heap, after a change of the oldest ticket or of the meter of ``queue``."""
-        heap = self._queue_heap
         start = queue.next_dispatch_r
         if start < oldest.arrival_r:
             queue.next_dispatch_r = start = oldest.arrival_r
-        if oldest.width == 1 and not heap.wide:
-            heap.put(queue.index, start + oldest.total_work)
-        else:
-            heap.place(queue.index, start + oldest.total_work, oldest.width)
+        self._queue_heap.place(queue.index, start + oldest.total_work, oldest.width)
 
     def vacate(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
         """Do nothing: R depends only on the sum of all seats, which the queue set keeps."""
@@ -207,8 +199,7 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
                 self._turn -= 1
 
     def pick(self, widest: int | None = None) -> int:
-        heap = self._queue_heap
-        index = heap.first_within(self._turn, widest) if heap.wide else heap.first(self._turn)
+        index = self._queue_heap.first_within(self._turn, widest)
         if index is None:
             raise LookupError("no queue has anything waiting")
         return index
