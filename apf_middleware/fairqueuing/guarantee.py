@@ -193,7 +193,8 @@ class Guarantee:
     def _pass_time(self, now: int) -> None:
         if self._waiting_queues:
             shares = self._shares
-            seats = self._held if self._held < self._seats_at_most else self._seats_at_most  # noqa: FURB136 - faster
+            # In the pure build, min() would take 3 % of the time of a request that waits.
+            seats = self._held if self._held < self._seats_at_most else self._seats_at_most  # noqa: FURB136
             if seats != shares.capacity:
                 shares.resize(seats)
                 self._note_share()
@@ -421,18 +422,13 @@ class Guarantee:
         if now != self._now:
             self._pass_time(now)
         seats = queue.seats_in_use
-        meter.service = service = meter.service + seats * (now - meter.since)
+        meter.service += seats * (now - meter.since)
         meter.since = now
         if queue.length:
-            ahead = self.r - (self._scaled(meter, service) if self._is_weighted else service << _GRAIN_BITS)
-            if ahead < meter.least:  # noqa: PLR1730 - min() is slower
-                meter.least = ahead
-            if meter.noted != self._rise_count:
-                self._note_rises(meter, seats)
+            at = self._note(queue, meter)
             is_postponed = meter.heap is self._postponed
             if (is_postponed and not self._is_share(meter, seats - width)) or self._has_fallen:
-                at = self.r - ahead + meter.least + meter.debt
-                self._relist(meter, min(meter.listed, at + self._delay(meter)))
+                self._relist(meter, min(meter.listed, at))
         self._held -= width
         rho = meter.rho - width
         if meter.is_limited and rho >= meter.at_least:

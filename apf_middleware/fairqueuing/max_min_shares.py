@@ -200,15 +200,13 @@ class MaxMinShares:
         queue.at_least = rho
         key = self._key(queue, rho)
         self._least.put(queue.index, key)
-        if key < self._bound:  # noqa: PLR1730 - min() is slower
-            self._bound = key
+        self._bound = min(self._bound, key)
 
     def _list_granted(self, queue: Share, rho: int) -> None:
         queue.at_most = rho
         key = self._key(queue, rho)
         self._most.put(queue.index, -key)
-        if key > self._greatest:  # noqa: PLR1730 - max() is slower
-            self._greatest = key
+        self._greatest = max(self._greatest, key)
 
     def _limit(self, queue: Share) -> None:
         queue.is_limited = True

@@ -162,8 +162,9 @@ class EqualSerial(Discipline[EqualSerialQueue]):
 
     def _meter(self, queue: EqualSerialQueue, seats: int) -> int:
         """Return the meter of ``queue`` at the latest event, for this number of ``seats`` in use."""
-        attained = queue.attained + seats * (self._read_at - queue.since)
-        work = queue.finished + max(attained, seats * queue.guess_ns)
+        attained, guessed = queue.attained + seats * (self._read_at - queue.since), seats * queue.guess_ns
+        # In the pure build, max() would take 4 % of the time of a request that waits.
+        work = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136
         return work if queue.weight == WEIGHT_ONE else queue.scale(work)
 
     def _list(self, queue: EqualSerialQueue, oldest: Ticket, seats: int) -> None:
@@ -186,13 +187,14 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             since = (since << WEIGHT_BITS) // self._served_weight
         return min(attained, self._served_r + since)
 
-    def _finish(self, queue: EqualSerialQueue, seats: int, width: int, began: int) -> None:
-        """Count the service of ``width`` of the queue's ``seats`` since ``began`` as finished."""
-        now = self.now
-        done = width * (now - began)
+    def _finish(self, queue: EqualSerialQueue, ticket: Ticket) -> int:
+        """Count the service of ``ticket`` in this period as finished; return the seats that its queue has left."""
+        now, seats, width = self.now, queue.seats_in_use, ticket.width
+        done = width * (now - max(ticket.seated_at, self._period_began_at))
         queue.finished += done
         queue.attained += seats * (now - queue.since) - done
         queue.since = now
+        return seats - width
 
     # Events
 
@@ -249,7 +251,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         if queue.weight != WEIGHT_ONE:
             attained = queue.scale(attained)
         self._served_r, self._served_weight = attained, queue.weight
-        if attained > self.r:  # noqa: PLR1730 - min() and max() are slower
+        if attained > self.r:  # noqa: PLR1730 - as in `_meter`
             self.r = attained
         oldest = queue.oldest
         if oldest is not None:
@@ -289,21 +291,16 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def settle(self, queue: EqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
         if not self._waiting_queues:
             return
-        now, seats, began = self.now, queue.seats_in_use, ticket.seated_at
-        held = now - began
-        self._read_at = now
+        self._read_at = now = self.now
+        seats, held = queue.seats_in_use, now - ticket.seated_at
         queue.guess_ns += (held - queue.guess_ns) // _OF_A_QUEUE
         self._guess_ns += (held - self._guess_ns) // _OF_THE_LEVEL
         if queue.period != self._period:
             self._enter(queue)
         if held != duration_ns:
             queue.finished += ticket.work.seats * (duration_ns - held)
-        if not ticket.work.linger_ns:  # as `vacate`
-            width = ticket.width
-            if began < self._period_began_at:  # noqa: PLR1730 - min() and max() are slower
-                began = self._period_began_at
-            self._finish(queue, seats, width, began)
-            seats -= width
+        if not ticket.work.linger_ns:
+            seats = self._finish(queue, ticket)
         oldest = queue.oldest
         if oldest is None:
             return
@@ -314,14 +311,12 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def vacate(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         if not self._waiting_queues:
             return
-        now, seats, width = self.now, queue.seats_in_use, ticket.width
-        self._read_at = now
+        self._read_at = self.now
         if queue.period != self._period:
             self._enter(queue)
-        began = max(ticket.seated_at, self._period_began_at)
-        self._finish(queue, seats, width, began)
+        seats = self._finish(queue, ticket)
         if queue.oldest is not None:
-            self._list(queue, queue.oldest, seats - width)
+            self._list(queue, queue.oldest, seats)
 
     @property
     def is_at_rest(self) -> bool:

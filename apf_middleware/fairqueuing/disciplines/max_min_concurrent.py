@@ -158,8 +158,7 @@ class ConcurrentMeter(WorkMeter):
         while guesses:
             guess, ticket = guesses[0]
             if ticket.charged == guess:
-                if guess < end:  # noqa: PLR1730 - min() is slower
-                    end = guess
+                end = min(end, guess)
                 break
             guesses.popleft()
         while later:

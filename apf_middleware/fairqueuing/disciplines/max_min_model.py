@@ -424,8 +424,7 @@ class FluidModel(Generic[WorkMeterT]):
         """Set the end of a queue to ``end``."""
         meter.has_end = True
         if meter.on_r:
-            if end < self._soonest_on_r:  # noqa: PLR1730 - min() is slower
-                self._soonest_on_r = end
+            self._soonest_on_r = min(self._soonest_on_r, end)
             self._ends_on_r.put(meter.index, end)
             return
         rate = meter.share.rho << self._rate_bits
@@ -436,8 +435,7 @@ class FluidModel(Generic[WorkMeterT]):
     def end_at_time(self, meter: WorkMeterT, time: int) -> None:
         """Set the end of a granted queue to this ``time``."""
         meter.has_end = True
-        if time < self._soonest:  # noqa: PLR1730 - min() is slower
-            self._soonest = time
+        self._soonest = min(self._soonest, time)
         self._ends.put(meter.index, time)
 
     def unschedule_finish(self, meter: WorkMeterT) -> None:

@@ -222,14 +222,13 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         if fluid.lone is not None:
             self._admit_lone()
         width, work = ticket.width, ticket.work
-        ticket.arrival_r = position = meter.base + fluid.r if meter.on_r else fluid.here(meter)
+        ticket.arrival_r = position = fluid.here(meter)
         if work.final_seats > work.seats:
             self._asked[ticket] = width
         if queue.length:
             fluid.demand(meter, meter.share.rho + width)
             return
-        if meter.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
-            meter.next_dispatch_w = position
+        self._raise_start(meter, position)
         meter.first = ticket
         fluid.demand_anew(meter, meter.share.rho + width)
 
@@ -254,15 +253,13 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
     def _begin(self, meter: SerialMeter, ticket: Ticket) -> None:
         """Charge ``ticket``, which begins and has not waited."""
         fluid = self.fluid
-        position = meter.base + fluid.r if meter.on_r else fluid.here(meter)
-        self._raise_start(meter, position)
+        self._raise_start(meter, fluid.here(meter))
         self._charge(meter, ticket, fluid.now)
 
     @staticmethod
     def _raise_start(meter: SerialMeter, position: int) -> None:
         """Let the next ticket start at ``position`` at the earliest."""
-        if meter.next_dispatch_w < position:  # noqa: PLR1730 - max() is slower
-            meter.next_dispatch_w = position
+        meter.next_dispatch_w = max(meter.next_dispatch_w, position)
 
     def _charge(self, meter: SerialMeter, ticket: Ticket, now: int) -> None:
         """Charge ``ticket``, which is seated at ``now``, for its expected duration."""
@@ -276,8 +273,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
             meter.next_dispatch_w = start + grains
             meter.running_work += grains
         exceeded_at, guessed = now + guess, self._guessed
-        if exceeded_at < self._due:  # noqa: PLR1730 - min() is slower
-            self._due = exceeded_at
+        self._due = min(self._due, exceeded_at)
         if not guessed or guessed[-1][0] <= exceeded_at:
             guessed.append((exceeded_at, ticket))
         else:
@@ -335,13 +331,12 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
             running = meter.scaled(running)
         else:
             end = former + known * GRAINS_PER_UNIT - charged - running  # of all known durations
-        position = meter.base + fluid.r if meter.on_r else fluid.here(meter)
+        position = fluid.here(meter)
         if end > position:
             average = (work.seats * fluid.guess_ns + 5) // 10
             most = fluid.concurrency * max(known, average) * GRAINS_PER_UNIT
             latest = position + (meter.scaled(most) if meter.is_weighted else most)
-            if end > latest:  # noqa: PLR1730 - min() is slower
-                end = latest
+            end = min(end, latest)
         ticket.settled = meter.kept(end)
         meter.next_dispatch_w = end + running
         fluid.learn(meter, duration_ns)
@@ -357,7 +352,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
     def vacate(self, queue: MaxMinQueue[SerialMeter], ticket: Ticket) -> None:
         fluid, meter = self.fluid, queue.meter
         del meter.lingering[ticket]
-        self._vacate(meter, ticket, meter.base + fluid.r if meter.on_r else fluid.here(meter))
+        self._vacate(meter, ticket, fluid.here(meter))
 
     def _vacate(self, meter: SerialMeter, ticket: Ticket, position: int) -> None:
         fluid = self.fluid
