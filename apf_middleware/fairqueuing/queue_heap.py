@@ -28,13 +28,12 @@ OFF: Final = -1 << _INDEX_BITS | _END
 class QueueHeap:
     """The queues with waiting tickets, by the finish that their oldest ticket would have."""
 
-    __slots__ = ("_crowded", "_entries", "_groups", "_heap")
+    __slots__ = ("_entries", "_groups", "_heap")
 
     def __init__(self) -> None:
         self._entries: list[int] = []  # by queue index, the valid ones
         self._heap: list[int] = [*_BOTTOM]
         self._groups: dict[int, list[int]] = {}  # finish -> queue indexes, ascending
-        self._crowded = 64
 
     def put(self, index: int, finish: int) -> None:
         """Set the finish of the queue with this index."""
@@ -55,7 +54,7 @@ class QueueHeap:
             heapreplace(heap, boxed)
             return
         heappush(heap, boxed)
-        if len(heap) > self._crowded:
+        if len(heap) > 2 * len(entries) + 64:  # rarely enough for a pass over all queues to cost O(1)
             self._rebuild()
 
     @staticmethod
@@ -98,14 +97,13 @@ class QueueHeap:
         Return None if the heap is empty. A heap is used with this method or with `first`, never with both.
         """
         heap, entries = self._heap, self._entries
-        while True:
+        while len(heap) > len(_BOTTOM):
             top = heap[0]
             index = top & _INDEX
-            if index == _END:
-                return None
             if entries[index] == top:
                 return index
             heappop(heap)
+        return None
 
     def floor(self) -> int:
         """Return a lower bound of the finishes of all queues on the heap."""
@@ -151,10 +149,9 @@ class QueueHeap:
         return None
 
     def _rebuild(self) -> None:
-        """Drop outdated entries. This happens again when the heap has about two entries for each queue."""
+        """Drop outdated entries."""
         self._groups.clear()
         self._heap = [entry for entry in self._entries if entry != OFF]
-        self._crowded = 2 * max(len(self._entries), len(self._heap)) + 64
         self._heap += _BOTTOM
         heapify(self._heap)
 
