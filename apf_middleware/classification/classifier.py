@@ -362,8 +362,7 @@ class Classifier:
         if found is None:
             entropy = 0 if outcome.flowless else self._hash_flow(schema.name, flow)
             weight = 1.0 if outcome.weigh_flow is None else outcome.weigh_flow(flow)
-            # The constructor of a named tuple is a Python function in the compiled build, too.
-            found = tuple.__new__(Classification, (schema.name, schema.level, flow, entropy, weight))
+            found = Classification(schema.name, schema.level, flow, entropy, weight)
             if len(flow) <= LONGEST_FLOW:
                 self._flows.put((outcome, flow), found)
         if outcome.weigh_request is not None:

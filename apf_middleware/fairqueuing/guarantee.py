@@ -265,7 +265,7 @@ class Guarantee:
             meter.least = self.r - (self.r - at) * former // weight
             meter.debt = 0
             meter.noted = self._rise_count
-            self._list(meter, meter.least + self._delay(meter))
+            self._list(meter, self._heap_of(meter), meter.least + self._delay(meter))
         self._note_share()
         self._is_decided = False
 
@@ -333,11 +333,12 @@ class Guarantee:
             meter.least = r - self._scaled(meter, meter.service + queue.seats_in_use * (now - meter.since))
             meter.noted = self._rise_count
             meter.debt = 0
-            if r >= self._last_listed and self._heap_of(meter) is self._queue_heap:
+            heap = self._heap_of(meter)
+            if r >= self._last_listed and heap is self._queue_heap:
                 self._last_listed = meter.listed = r
                 self._in_order[meter] = None
             else:  # `r` has decreased, or the queue has a weight of its own
-                self._list(meter, r + self._delay(meter))
+                self._list(meter, heap, r + self._delay(meter))
         self._is_decided = False
 
     def _track(self, queues: Iterable[Queue]) -> None:
@@ -513,18 +514,18 @@ class Guarantee:
             service = meter.service - seats * (meter.since - epoch)
             meter.least = min(meter.least, least - self._scaled(meter, service))
 
-    def _list(self, meter: ServiceMeter, at: int, *, is_postponed: bool = False) -> None:
-        """List ``meter`` under ``at``, or postpone it until ``r`` exceeds that by the threshold."""
-        meter.heap = heap = self._postponed if is_postponed else self._heap_of(meter)
-        meter.listed = at
+    def _list(self, meter: ServiceMeter, heap: QueueHeap, at: int) -> None:
+        """List ``meter`` on ``heap`` under ``at``."""
+        meter.heap, meter.listed = heap, at
         heap.put(meter.index, at)
         self._earliest = min(self._earliest, at)
 
     def _relist(self, meter: ServiceMeter, at: int, *, is_postponed: bool = False) -> None:
-        """Do the same as `_list`, for a meter that is listed already."""
-        if meter.heap is not (self._postponed if is_postponed else self._heap_of(meter)):
+        """List ``meter``, which is listed, under ``at``, or postpone it until ``r`` exceeds that by the threshold."""
+        heap = self._postponed if is_postponed else self._heap_of(meter)
+        if meter.heap is not heap:
             self._unlist(meter)
-        self._list(meter, at, is_postponed=is_postponed)
+        self._list(meter, heap, at)
 
     def overdue(self, now: int) -> Queue | None:
         """Return the queue that must be served before the discipline's choice; None if no queue is overdue.
@@ -554,12 +555,11 @@ class Guarantee:
                 self._earliest = min(self._earliest, meter.listed) if self._is_weighted else meter.listed
                 self.overridden += 1
                 return queue
-        ends = [self.r]  # a light queue may be listed later, but the next one that begins to wait isn't
+        self._earliest = self.r  # a light queue may be listed later, but the next one that begins to wait isn't
         if meter is not None:
-            ends.append(meter.listed)
+            self._earliest = min(self._earliest, meter.listed)
         if (index := self._postponed.least()) is not None:
-            ends.append(self._meters[index].listed)
-        self._earliest = min(ends)
+            self._earliest = min(self._earliest, self._meters[index].listed)
         return None
 
     def _look_again(self, latest: int) -> None:

@@ -321,9 +321,7 @@ class QueueSet:
         if has_ended:
             self._end_lingers(now)
         if now > self._now:
-            demand = self.seats_in_use - self._queueless_seats
-            self.discipline.advance(now - self._now, demand if self.is_steered else demand + self.seats_waiting)
-            self._now = now
+            self._advance(now)
         elif now < self._now:
             raise ClockError("now", now, f"it must not be before {self._now}", hint="Use one monotonic clock")
         if not (has_ended or self._is_restless) or not self.waiting or self.seats_in_use >= self.concurrency:
@@ -332,13 +330,17 @@ class QueueSet:
         self.note_demand(now)
         return seated
 
+    def _advance(self, now: int) -> None:
+        """Advance the time of the discipline to ``now``."""
+        demand = self.seats_in_use - self._queueless_seats
+        self.discipline.advance(now - self._now, demand if self.is_steered else demand + self.seats_waiting)
+        self._now = now
+
     def _end_lingers(self, now: int) -> None:
         """End the lingers that are due by ``now``, each at its own time, because this call may be late."""
         for ends_at, ticket in self.lingering.pop_until(now):
             if ends_at > self._now:
-                demand = self.seats_in_use - self._queueless_seats
-                self.discipline.advance(ends_at - self._now, demand if self.is_steered else demand + self.seats_waiting)
-                self._now = ends_at
+                self._advance(ends_at)
             if ticket.queue is not None:
                 self.discipline.vacate(ticket.queue, ticket)
             self._vacate(ends_at, ticket)
