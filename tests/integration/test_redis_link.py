@@ -1,9 +1,11 @@
 """Each step of the protocol, in a real Redis."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from redis.asyncio import Redis as Client
+from redis.exceptions import ResponseError
 
 from apf_middleware.runtime.fleet.redis_address import RedisAddress
 from apf_middleware.runtime.fleet.redis_link import AllocatorState, RedisLink
@@ -214,3 +216,39 @@ async def test_all_keys_are_in_one_slot_and_end_some_day(one: RedisLink, client:
     assert {key.partition("}")[0] for key in keys} == {"test:{shop"}
     for key in keys:
         assert await client.pttl(key) > 0
+
+
+async def test_grants_are_stored_although_no_report_has_arrived(one: RedisLink, two: RedisLink) -> None:
+    """They are sent together with the wait for reports."""
+    await one.claim(0, 0)
+    waiting = asyncio.ensure_future(one.exchange(1, {"two": b"grant"}, (), 10, is_sure=True))
+    assert await two.take_grant(5) == b"grant"
+    assert not waiting.done()
+    await two.send(1, b"report")
+    assert await waiting == [b"report"]
+
+
+async def test_an_allocator_takes_no_reports_after_another_epoch_has_begun(one: RedisLink, two: RedisLink) -> None:
+    await one.claim(0, 0)
+    await two.claim(4, 0)
+    assert await one.exchange(1, {"two": b"late"}, (), 10, is_sure=True) is None
+    await one.send(5, b"report")
+    assert await two.take_reports(5) == [b"report"]
+
+
+async def test_a_report_can_be_sent_without_a_wait(one: RedisLink, two: RedisLink, client: Client) -> None:
+    answers: list[AllocatorState | None] = []
+    assert not two.send_now(1, lambda: b"report", answers.append), "there is no connection yet"
+    await two.claim(0, 0)
+    for _ in range(8):
+        assert two.send_now(1, lambda: b"report", answers.append)
+    assert not two.send_now(1, lambda: b"report", answers.append), "Redis may have stopped"
+    assert len(await two.take_reports(5)) == 8
+    assert await two.send(1, b"report") == AllocatorState(1, is_alive=True, owner="two", count=10)
+    assert answers == [AllocatorState(1, is_alive=True, owner="two", count=count) for count in range(2, 10)]
+    await client.script_flush()
+    assert two.send_now(1, lambda: b"report", answers.append)
+    with pytest.raises(ResponseError, match="NOSCRIPT"):
+        await two.send(1, b"report")
+    assert answers[8:] == [None]
+    assert (await two.send(1, b"report")).count == 11, "it has connected again, with its scripts"

@@ -27,7 +27,10 @@ _AT_LEAST_S = 0.001  # Redis takes 0 for no limit
 
 
 class RedisAllocator:
-    """Serve the allocator of the epoch that this process has begun by its ``claim``."""
+    """Serve the allocator of the epoch that this process has begun by its ``claim``.
+
+    The ``link`` is its own: the allocator of an earlier epoch may still wait for reports on another one.
+    """
 
     def __init__(self, claim: Claim, link: RedisLink, participant: Participant) -> None:
         self.allocator: Allocator = participant.allocate(claim.epoch, claim.expected)
@@ -41,25 +44,17 @@ class RedisAllocator:
 
     async def serve(self) -> None:
         """Take reports and answer them, until a later epoch has begun or the store fails."""
+        link = self._link
         try:
-            while True:
-                await self._receive_all()
-                if not await self._divide():
-                    return
-                if rest_s := self._pace.rest_s:
-                    await anyio.sleep(rest_s)
+            reports: list[bytes] | None = await link.take_reports(self._interval_s)
+            while reports is not None:
+                for data in reports:
+                    self._receive(data)
+                is_all = len(reports) < AT_ONCE
+                reports = await (self._divide() if is_all else link.take_reports(_AT_LEAST_S))
         finally:
             with anyio.CancelScope(shield=True):
                 await self._end()
-
-    async def _receive_all(self) -> None:
-        """Take all reports that there are; wait up to an interval for the first one."""
-        wait_s, taken = self._interval_s, AT_ONCE
-        while taken >= AT_ONCE:
-            reports = await self._link.take_reports(wait_s)
-            for data in reports:
-                self._receive(data)
-            wait_s, taken = _AT_LEAST_S, len(reports)
 
     def _receive(self, data: bytes) -> None:
         """Take the message of a member."""
@@ -75,9 +70,9 @@ class RedisAllocator:
             self.allocator.leave(self._now(), message.member)
             self._known.discard(message.member)
 
-    async def _divide(self) -> bool:
-        """Divide the seats, and store the grants; return False if a later epoch has begun."""
-        allocator, now = self.allocator, self._now()
+    async def _divide(self) -> list[bytes] | None:
+        """Divide the seats, store the grants, and return the next reports; None if a later epoch has begun."""
+        allocator, now, link = self.allocator, self._now(), self._link
         self._participant.count_members(allocator)
         asking, self._asking = self._asking, set()
         with self._pace.work():
@@ -87,16 +82,23 @@ class RedisAllocator:
         forgotten = self._known - live if is_sure else set()
         self._known |= live
         written = {name: write(one) for name, one in grants.items()}
-        if not await self._link.grant(allocator.epoch, written, forgotten, is_sure=is_sure):
-            return False
+        if rest_s := self._pace.rest_s:
+            reports = None
+            if await link.grant(allocator.epoch, written, forgotten, is_sure=is_sure):
+                await anyio.sleep(rest_s)
+                reports = await link.take_reports(self._interval_s)
+        else:
+            reports = await link.exchange(allocator.epoch, written, forgotten, self._interval_s, is_sure=is_sure)
         self._known.difference_update(forgotten)
-        return True
+        return reports
 
     async def _end(self) -> None:
         """Let another member begin the next epoch at once."""
         self._participant.stop_allocating(self.allocator)
         with suppress(*STORE_ERRORS):
             await self._link.resign(self.allocator.epoch)
+        with suppress(*STORE_ERRORS):
+            await self._link.aclose()
 
     def __repr__(self) -> str:
         return f"<RedisAllocator {self.allocator!r}>"

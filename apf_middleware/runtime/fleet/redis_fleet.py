@@ -20,6 +20,7 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fleet.membership import Membership
 from apf_middleware.fleet.messages import Grant, Leave, read_message, write
 from apf_middleware.runtime.event_loop import is_asyncio
 from apf_middleware.runtime.fleet.bell import Bell
@@ -27,7 +28,7 @@ from apf_middleware.runtime.fleet.member import FleetMember
 from apf_middleware.runtime.fleet.participant import Participant
 from apf_middleware.runtime.fleet.redis_address import RedisAddress
 from apf_middleware.runtime.fleet.redis_allocator import RedisAllocator
-from apf_middleware.runtime.fleet.redis_link import STORE_ERRORS, RedisLink
+from apf_middleware.runtime.fleet.redis_link import STORE_ERRORS, AllocatorState, RedisLink
 from apf_middleware.runtime.log import log_event
 
 __all__ = ["RedisFleet"]
@@ -48,6 +49,7 @@ class RedisFleet:
         self._bell = Bell()
         self._failures = 0
         self._count = 0  # the latest number of reports that Redis has told
+        self._link: RedisLink | None = None
 
     async def serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Take part until cancelled; while Redis fails, the process goes on with its fallback seats."""
@@ -58,8 +60,8 @@ class RedisFleet:
             task_status.started()
             return
         name = f"{socket.gethostname()}-{getpid()}-{secrets.token_hex(4)}"
-        link = RedisLink(self._address, self._prefix, name, participant.timing)
-        member = participant.join(name, self._bell.ring)
+        link = self._link = self._new_link(name)
+        member = participant.join(name, self._bell.ring, self._send_now)
         task_status.started()
         try:
             async with anyio.create_task_group() as tasks:
@@ -68,6 +70,9 @@ class RedisFleet:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._leave(link, member)
+
+    def _new_link(self, member: str) -> RedisLink:
+        return RedisLink(self._address, self._prefix, member, self.participant.timing)
 
     async def _send(self, link: RedisLink, member: FleetMember, tasks: TaskGroup) -> None:
         while True:
@@ -87,19 +92,41 @@ class RedisFleet:
         membership = member.membership
         known = membership.epoch
         found = await link.send(known, write(member.report()))
-        own = self.participant.allocator
-        is_lost = found.owner == membership.member and (own is None or own.epoch != found.epoch)
-        if found.is_alive and found.epoch >= known and not is_lost:
+        if self._is_served(membership, found):
             membership.join(found.epoch)
             self._count = found.count
         else:
             claim = await link.claim(known, self._count)
             membership.join(claim.epoch)
             if claim.is_mine:
-                allocator = RedisAllocator(claim, link, self.participant)
+                allocator = RedisAllocator(claim, self._new_link(membership.member), self.participant)
                 tasks.start_soon(self._allocate, allocator)
         if membership.epoch != known:
             self._bell.ring()  # the new allocator needs a report
+
+    def _is_served(self, membership: Membership, found: AllocatorState) -> bool:
+        """Return whether there is an allocator: not one of an earlier epoch, and not one that this process has lost."""
+        own = self.participant.allocator
+        is_lost = found.owner == membership.member and (own is None or own.epoch != found.epoch)
+        return found.is_alive and found.epoch >= membership.epoch and not is_lost
+
+    def _send_now(self) -> bool:
+        """Send a report at once, if the connection can take it."""
+        member, link = self.participant.member, self._link
+        if member is None or link is None:
+            return False
+        return link.send_now(member.membership.epoch, lambda: write(member.report()), self._take_state)
+
+    def _take_state(self, found: AllocatorState | None) -> None:
+        """Note the answer to a report; if there is no allocator for it, the next exchange looks for another."""
+        member = self.participant.member
+        if member is None:
+            return
+        membership = member.membership
+        if found is not None and found.epoch == membership.epoch and self._is_served(membership, found):
+            self._count = found.count
+        else:
+            self._bell.ring()
 
     async def _allocate(self, allocator: RedisAllocator) -> None:
         try:

@@ -1,24 +1,26 @@
 """The connections of one member to Redis, and the steps of the protocol as methods.
 
-Redis-py repeats a command that fails, by default for about a minute. Here each command is sent once and has a short
-time-out: the next report is more useful than a repetition of the last one. Commands that wait for a message have a
-connection of their own.
+Each command is sent once and has a short time-out: the next report is more useful than a repetition of the last one.
+Commands that wait for messages have connections of their own. After an error the connection is closed.
 """
 
 import asyncio
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from redis.asyncio import Redis
+from redis.asyncio import Connection, Redis
 from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import InvalidResponse, RedisError
 
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.runtime.fleet.redis_pipe import RedisPipe
 from apf_middleware.runtime.fleet.redis_scripts import CLAIM, GRANT, LEAVE, RESIGN, SEND
+from apf_middleware.runtime.fleet.redis_wire import packed
 from apf_middleware.runtime.fleet.timing import FleetTiming
 
 if TYPE_CHECKING:
@@ -36,6 +38,12 @@ _MS: Final = 10**6
 _SECOND: Final = 10**9
 _KEPT_MS: Final = 30 * 24 * 3600 * 1000  # a fleet that nobody was a member of for this time is forgotten
 _MOST_REPORTS: Final = 100_000
+_MOST_UNANSWERED: Final = 8  # reports that don't wait for the answers to earlier ones
+
+# The uses of connections
+_STEPS: Final = "steps"
+_GRANTS: Final = "grants"
+_REPORTS: Final = "reports"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,10 @@ class Claim:
 
 
 class RedisLink:
-    """The connections to Redis at ``address``, for the member of this name; its keys begin with ``prefix``."""
+    """The connections to Redis at ``address``, for the member of this name, or for an allocator in its process.
+
+    All keys begin with ``prefix``.
+    """
 
     def __init__(self, address: "RedisAddress", prefix: str, member: str, timing: FleetTiming) -> None:
         self._member = member
@@ -73,11 +84,12 @@ class RedisLink:
         self._timeout_s = timing.patience_ns / _SECOND / 2
         self._patience_ms = timing.patience_ns // _MS
         self._lease_ms = timing.lease_ns // _MS
-        self._quick = self._connect(address, self._timeout_s)
-        self._patient = self._connect(address, None)
+        self._client = self._connect(address, self._timeout_s)
+        self._pipes: dict[str, RedisPipe] = {}
         self._state, self._reports = prefix + "state", prefix + "reports"
-        scripts = (self._quick.register_script(source) for source in (SEND, CLAIM, GRANT, LEAVE, RESIGN))
-        self._send, self._claim, self._grant, self._leave, self._resign = scripts
+        scripts = SEND, CLAIM, GRANT, LEAVE, RESIGN
+        self._loads = [packed("SCRIPT", "LOAD", script) for script in scripts]
+        self._send, self._claim, self._grant, self._leave, self._resign = map(_digest, scripts)
 
     @classmethod
     def check(cls, address: "RedisAddress") -> None:
@@ -103,36 +115,51 @@ class RedisLink:
             socket_connect_timeout=timeout_s,
             retry=Retry(NoBackoff(), 0),
             health_check_interval=0,
-            decode_responses=False,
+            protocol=2,
             client_name="apf-fleet",
         )
         return client
-
-    async def _run(self, script: Any, keys: Sequence[str], *arguments: str | int | bytes) -> Any:  # noqa: ANN401
-        async with asyncio.timeout(self._timeout_s):
-            return await script(keys=keys, args=arguments)
 
     # As a member
 
     async def send(self, epoch: int, report: bytes) -> AllocatorState:
         """Send a report to the allocator of this ``epoch``, if it is the latest one and alive."""
+        (found,) = await self._run(self._sending(epoch, report))
+        return _read_state(found)
+
+    def send_now(self, epoch: int, report: Callable[[], bytes], take: Callable[[AllocatorState | None], None]) -> bool:
+        """Send a report in this turn of the event loop; return False if the connection can't take it.
+
+        ``take`` is called with the answer, or with None if there is an error instead.
+        """
+        pipe = self._pipes.get(_STEPS)
+        if pipe is None or not pipe.is_open or pipe.unanswered >= _MOST_UNANSWERED:
+            return False
+
+        def note(asked: "asyncio.Future[list[Any]]") -> None:
+            try:
+                take(_read_state(asked.result()[0]))
+            except InvalidResponse:
+                take(None)
+
+        pipe.ask(self._sending(epoch, report())).add_done_callback(note)
+        return True
+
+    def _sending(self, epoch: int, report: bytes) -> bytes:
         keys = self._state, self._reports
-        known = self._member, report, epoch, self._patience_ms, _MOST_REPORTS, _KEPT_MS
-        found = await self._run(self._send, keys, *known)
-        with _own_answer(found):
-            latest, is_alive, owner, count = found
-            return AllocatorState(int(latest), bool(is_alive), owner.decode(), int(count))
+        return _call(self._send, keys, self._member, report, epoch, self._patience_ms, _MOST_REPORTS, _KEPT_MS)
 
     async def take_grant(self, wait_s: float) -> bytes | None:
         """Return the member's latest grant; None if there is no new one within ``wait_s``."""
         async with asyncio.timeout(wait_s + self._timeout_s):
-            found: Any = await self._patient.blpop([self._inbox(self._member)], wait_s)
+            pipe = await self._pipe(_GRANTS)
+            (found,) = await pipe.run(packed("BLPOP", self._inbox(self._member), wait_s))
         return None if found is None else found[1]
 
     async def leave(self, message: bytes) -> None:
         """Forget the member, and send ``message`` to the allocator."""
         keys = self._state, self._reports, self._inbox(self._member)
-        await self._run(self._leave, keys, self._member, message, _KEPT_MS)
+        await self._run(_call(self._leave, keys, self._member, message, _KEPT_MS))
 
     # As the allocator
 
@@ -142,20 +169,20 @@ class RedisLink:
         ``epoch`` is the latest one that the member knows, and ``count`` the latest number of reports.
         """
         keys = self._state, self._reports
-        found = await self._run(self._claim, keys, self._member, epoch, count, self._patience_ms)
+        (found,) = await self._run(_call(self._claim, keys, self._member, epoch, count, self._patience_ms))
         with _own_answer(found):
             latest, is_mine, is_intact, members = found
             return Claim(int(latest), bool(is_mine), {one.decode() for one in members} if is_intact else None)
 
     async def take_reports(self, wait_s: float) -> list[bytes]:
         """Return the messages that have been sent to the allocator; wait up to ``wait_s`` for the first one."""
-        # both commands are sent together, because seats may be idle until the reports have arrived
-        commands: Any = self._patient.pipeline(transaction=False)
-        commands.blpop([self._reports], wait_s)
-        commands.lpop(self._reports, AT_ONCE)
         async with asyncio.timeout(wait_s + self._timeout_s):
-            first, others = await commands.execute()
-        return [*(() if first is None else first[1:]), *(others or ())]
+            pipe = await self._pipe(_REPORTS)
+            return _read_reports(await pipe.run(*self._taking(wait_s)))
+
+    def _taking(self, wait_s: float) -> tuple[bytes, bytes]:
+        # both commands are sent together, because seats may be idle until the reports have arrived
+        return packed("BLPOP", self._reports, wait_s), packed("LPOP", self._reports, AT_ONCE)
 
     async def grant(
         self, epoch: int, grants: Mapping[str, bytes], forgotten: Collection[str] = (), *, is_sure: bool
@@ -165,32 +192,109 @@ class RedisLink:
         The members that are ``forgotten`` have no leases any more. The allocator ``is_sure`` if it knows all members
         that may have grants.
         """
+        return all(await self._run(*self._granting(epoch, grants, forgotten, is_sure=is_sure), use=_REPORTS))
+
+    async def exchange(
+        self, epoch: int, grants: Mapping[str, bytes], forgotten: Collection[str], wait_s: float, *, is_sure: bool
+    ) -> list[bytes] | None:
+        """Store grants as `grant` does, and return what `take_reports` does; None if a later epoch has begun.
+
+        All commands are sent together: reports that have arrived meanwhile need not wait for an answer.
+        """
+        async with asyncio.timeout(self._timeout_s):
+            pipe = await self._pipe(_REPORTS)
+            granted = pipe.ask(*self._granting(epoch, grants, forgotten, is_sure=is_sure))
+            taken = pipe.ask(*self._taking(wait_s))
+            if not all(await pipe.answer(granted)):
+                await pipe.aclose()  # it must not take the reports for another allocator
+                return None
+        async with asyncio.timeout(wait_s + self._timeout_s):
+            return _read_reports(await pipe.answer(taken))
+
+    def _granting(
+        self, epoch: int, grants: Mapping[str, bytes], forgotten: Collection[str], *, is_sure: bool
+    ) -> Iterator[bytes]:
         names = list(grants)
-        first = self._state, self._reports
         for start in range(0, max(1, len(names)), AT_ONCE):
             part = names[start : start + AT_ONCE]
-            keys = *first, *map(self._inbox, part)
-            known = str(epoch), self._member, self._patience_ms, self._lease_ms, int(is_sure), len(forgotten)
-            if not await self._run(self._grant, keys, *known, *forgotten, *(grants[name] for name in part)):
-                return False
-        return True
+            keys = self._state, self._reports, *map(self._inbox, part)
+            known = epoch, self._member, self._patience_ms, self._lease_ms, int(is_sure), len(forgotten)
+            yield _call(self._grant, keys, *known, *forgotten, *(grants[name] for name in part))
 
     async def resign(self, epoch: int) -> None:
         """Let another member begin an epoch at once."""
-        await self._run(self._resign, (self._state,), str(epoch), self._member)
+        await self._run(_call(self._resign, (self._state,), epoch, self._member))
 
     # Connections
+
+    async def _run(self, *commands: bytes, use: str = _STEPS) -> list[Any]:
+        async with asyncio.timeout(self._timeout_s):
+            pipe = await self._pipe(use)
+            return await pipe.run(*commands)
+
+    async def _pipe(self, use: str) -> RedisPipe:
+        """Return the connection for this ``use``, and open it if needed; each use has one task at a time."""
+        pipe = self._pipes.get(use)
+        if pipe is None or not pipe.is_open:
+            if pipe is not None:
+                await self._close(pipe)
+            self._pipes[use] = pipe = RedisPipe(await self._connection())
+            await pipe.run(*self._loads)
+        return pipe
+
+    async def _connection(self) -> Connection:
+        """Return a new connection to the server that has the keys."""
+        client: Any = self._client
+        if isinstance(client, Redis):
+            connection: Connection = client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+        else:
+            await client.initialize()
+            node = client.get_node_from_key(self._state)
+            connection = node.connection_class(**node.connection_kwargs)
+        try:
+            await connection.connect()  # type: ignore[no-untyped-call]
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        return connection
+
+    async def _close(self, pipe: RedisPipe) -> None:
+        await pipe.aclose()
+        if not isinstance(self._client, Redis):
+            await self._client.aclose()  # the keys may have moved to another node
 
     def _inbox(self, member: str) -> str:
         return f"{self._prefix}to:{member}"
 
     async def aclose(self) -> None:
         """Close all connections."""
-        for client in (self._quick, self._patient):
-            await client.aclose()
+        while self._pipes:
+            await self._close(self._pipes.popitem()[1])
+        await self._client.aclose()
 
     def __repr__(self) -> str:
         return f"<RedisLink of {self._member!r} at {self._prefix!r}>"
+
+
+def _digest(script: str) -> str:
+    """Return the name by which Redis knows a script."""
+    return hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
+
+
+def _call(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> bytes:
+    """Return the command that runs a script that has been loaded."""
+    return packed("EVALSHA", script, len(keys), *keys, *arguments)
+
+
+def _read_state(found: Any) -> AllocatorState:  # noqa: ANN401 - what Redis answers
+    with _own_answer(found):
+        latest, is_alive, owner, count = found
+        return AllocatorState(int(latest), bool(is_alive), owner.decode(), int(count))
+
+
+def _read_reports(found: Sequence[Any]) -> list[bytes]:
+    first, others = found
+    return [*(() if first is None else first[1:]), *(others or ())]
 
 
 @contextmanager
