@@ -168,7 +168,9 @@ class RequestCache(BoundedCache[Key, V]):
             method = scope["method"]
             is_plain = method in self._plain_methods and not (self._user and self._user in scope)
             if is_plain and not scope.get("root_path"):
-                client: tuple[Any, ...] | None = scope["client"]
+                found = scope["client"]
+                # Some servers have lists; the compiled build works faster on tuples.
+                client: tuple[Any, ...] | None = tuple(found) if isinstance(found, list) else found
                 return self.young.get((method, scope["path"], client[0] if client else None))
             return self.young.get(self._keys.of_request(scope))
         except (KeyError, TypeError):

@@ -6,7 +6,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware import APFMiddleware
 from apf_middleware.asgi.identity import Authenticated, build_chain
-from apf_middleware.asgi.request_cache import CacheKeys, length_of
+from apf_middleware.asgi.request_cache import CacheKeys, RequestCache, length_of
 from apf_middleware.classification import Identity
 from apf_middleware.config import load, load_text
 from tests.support.asgi_exchange import http_scope
@@ -94,6 +94,17 @@ def test_nothing_is_remembered_where_a_callable_may_look_at_anything() -> None:
 
 def flow(_digest: object) -> str:
     return "x"
+
+
+@pytest.mark.parametrize("client", [("10.0.0.1", 1), ["10.0.0.1", 1], None])
+def test_a_request_is_found_again_in_whichever_form_the_server_passes_the_client(client: object) -> None:
+    made = keys()
+    cache: RequestCache[str] = RequestCache(made)
+    scope = {**http_scope("/a"), "client": client}
+    cache.put(made.of_request(scope), "found")
+
+    assert "GET" in made.plain_methods
+    assert cache.recall(scope) == "found"
 
 
 def test_clients_that_invent_methods_do_not_fill_the_memory() -> None:
