@@ -285,7 +285,7 @@ def test_a_release_publishes_all_that_was_built_and_tested() -> None:
     assert "workflow_call" in workflows()["wheels.yaml"][True]  # YAML reads the key "on" as a boolean
     assert sorted(release["publish"]["needs"]) == sorted(release.keys() - {"publish"})
     assert download == {"pattern": "dist-*", "merge-multiple": True, "path": "dist/"}
-    assert [upload["name"] for upload in uploads] == ["dist-pure", "dist-${{ matrix.runner }}"]
+    assert [upload["name"] for upload in uploads] == ["dist-pure", "dist-compiled-${{ strategy.job-index }}"]
     assert {upload["path"] for upload in uploads} == {"dist/"}
 
 
