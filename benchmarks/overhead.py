@@ -6,8 +6,9 @@ quartiles: what else happens on the machine happens to both.
 
 alone      one request after the other, so that a seat is always free. ours: one caller, 20 paths that come again;
            -new-path: each path is new; -new-caller: each client's address is; -kubernetes: its 11 schemas instead of
-           the defaults; -token: callers have a bearer token of a file; -post: with a body that has arrived, which the
-           app reads; -on-seats: where bodies are received on seats only
+           the defaults; -token: callers have a bearer token of a file; -fleet: as the only member of a fleet on this
+           host; -post: with a body that has arrived, which the app reads; -on-seats: where bodies are received on seats
+           only
 contended  64 tasks for 10 seats, and an app that yields once: almost all requests wait. 16 flows
 memory     10,000 requests wait for 10 seats: bytes each, beyond what the same tasks take without a middleware
 """
@@ -20,12 +21,13 @@ import statistics
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from benchmarks.load import event_loop_factory
 from benchmarks.measure import print_json, print_table, quartiles
@@ -45,7 +47,10 @@ CROWD: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class OverheadRow:
-    """A wrapper around an app (``config`` is for ours), and the requests that it gets."""
+    """A wrapper around an app (``config`` is for ours), and the requests that it gets.
+
+    If it ``is_started``, the app goes through its lifespan as at a server, with what then runs beside the requests.
+    """
 
     mode: str
     name: str
@@ -53,6 +58,7 @@ class OverheadRow:
     wrapper: str = "bare"
     config: str | None = None
     requests: Mapping[str, bool] = field(default_factory=dict)
+    is_started: bool = False
 
     @property
     def is_bare(self) -> bool:
@@ -78,6 +84,7 @@ ROWS: Final = (
     OverheadRow("alone", "ours-kubernetes", wrapper="ours", config="kubernetes"),
     OverheadRow("alone", "ours-kubernetes-new-path", wrapper="ours", config="kubernetes", requests=_NEW_PATH),
     OverheadRow("alone", "ours-token", wrapper="ours", config="tokens", requests={"token": True}),
+    OverheadRow("alone", "ours-fleet", wrapper="ours", config="fleet", is_started=True),
     OverheadRow("alone", "bare-post", base="reading", requests=_POST),
     OverheadRow("alone", "noop-post", base="reading", wrapper="noop", requests=_POST),
     OverheadRow("alone", "ours-post", base="reading", wrapper="ours", requests=_POST),
@@ -109,6 +116,11 @@ class Served:
         self.yields = yields
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            for event in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{event}.complete"})
+            return
         self.count += 1
         if self.yields:
             await asyncio.sleep(0)
@@ -126,6 +138,30 @@ class MeasuredRow:
         self._app = row.build(self._served, folder)
         self._maker = RequestMaker(**row.requests)
         self.us: list[float] = []
+
+    @asynccontextmanager
+    async def started(self) -> AsyncIterator[None]:
+        """Begin and end the lifespan, if the row asks for it."""
+        if not self.row.is_started:
+            yield
+            return
+        events: asyncio.Queue[Message] = asyncio.Queue()
+        has_begun = asyncio.Event()
+
+        async def send(message: Message) -> None:
+            if message["type"].endswith(".failed"):
+                raise RuntimeError(f"row {self.row.name}: {message}")
+            has_begun.set()
+
+        events.put_nowait({"type": "lifespan.startup"})
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._live(events.get, send))
+            await has_begun.wait()
+            yield
+            events.put_nowait({"type": "lifespan.shutdown"})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await self._app({"type": "lifespan", "asgi": {"version": "3.0"}}, receive, send)
 
     async def run(self, requests: int) -> float:
         """Microseconds per request, of about as many as asked for."""
@@ -168,11 +204,13 @@ class MeasuredRow:
 async def measure_times(rows: Sequence[OverheadRow], folder: Path, rounds: int, requests: int) -> Sequence[Row]:
     """Return the rows of the modes alone and contended; bare ones must be among them."""
     measured = [MeasuredRow(row, folder) for row in rows if row.mode != "memory"]
-    for one in measured:
-        await one.run(requests // 4)  # warm up
-    for _ in range(rounds):
+    async with AsyncExitStack() as stack:
         for one in measured:
-            one.us.append(await one.run(requests))
+            await stack.enter_async_context(one.started())
+            await one.run(requests // 4)  # warm up
+        for _ in range(rounds):
+            for one in measured:
+                one.us.append(await one.run(requests))
     return [_compared(one, measured) for one in measured]
 
 

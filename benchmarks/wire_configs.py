@@ -20,6 +20,13 @@ kind: Server
 spec: {bodies: {holdSeats: true}}
 """
 
+_FLEET: Final = """
+apiVersion: apf/v1
+kind: Server
+spec:
+  fleet: {store: host, directory: "{folder}"}
+"""
+
 # Few requests of one known flow: the cost is that of the authentication by token.
 _TOKENS: Final = """
 apiVersion: apf/v1
@@ -85,6 +92,7 @@ CONFIGS: Final[Mapping[str, str]] = {
     "kubernetes": _KUBERNETES,
     "tokens": _TOKENS,
     "on-seats": _ON_SEATS,
+    "fleet": _FLEET,
     "contended": _SEATS.format(wait_limit="10m", queues=64, hand=8, length=50),
     "rejections": _SEATS.format(wait_limit="10m", queues="exact", hand=6, length=50),
     "unqueued": _UNQUEUED,

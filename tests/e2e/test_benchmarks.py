@@ -129,6 +129,15 @@ def test_classification_is_measured() -> None:
     assert all(row["us_per_request"] > 0 for row in measured)
 
 
+def test_what_a_fleet_computes_is_measured() -> None:
+    few = ("--members", "10", "--flows", "20", "--repetitions", "3")
+    exchange, *intervals = rows("benchmarks.fleet_costs", "--json", *few)
+
+    assert (exchange["flows"], [row["flows"] for row in intervals]) == ("20", ["20 own", "20 shared"])
+    assert exchange["report"] > 0 < exchange["grant"]
+    assert all(row["reports"] > 0 < row["division"] for row in intervals)
+
+
 def test_answers_in_time_are_measured() -> None:
     few = ("--seconds", "1", "--warm-up", "0", "--disciplines", "max-min-serial")
     measured = rows("benchmarks.deadlines", "--json", *few)
