@@ -168,8 +168,8 @@ class MeasuredRow:
         batch, size = (self._contended, TASKS * TURNS) if self.row.mode == "contended" else (self._alone, BATCH)
         number = max(1, requests // size)
         before = self._served.count
-        # A full collection passes over the caches of all other rows, too. One or two of them during a row, by chance,
-        # would add up to 9 µs to each of its requests.
+        # A full collection passes over the caches of all other rows, too. One of them during a round, by chance,
+        # adds 7 to 10 µs to each of its requests.
         gc.unfreeze()
         gc.collect()
         gc.freeze()

@@ -1,11 +1,11 @@
-"""Backends in virtual time: processor sharing, with or without collapse, and a pool of connections."""
+"""Backends in virtual time: processor sharing, with or without collapse, a pool, and fixed durations."""
 
 import heapq
 from collections import deque
 from math import inf
 from typing import Protocol
 
-__all__ = ["Backend", "Pool", "ProcessorSharing"]
+__all__ = ["Backend", "FixedAtStart", "Pool", "ProcessorSharing"]
 
 
 class Backend(Protocol):
@@ -141,3 +141,39 @@ class Pool:
         while self._order and self._order[0][1] not in self._ends:
             heapq.heappop(self._order)  # aborted
         self.next_completion = self._order[0][0] if self._order else inf
+
+
+class FixedAtStart:
+    """Decides how long a request takes when it starts, by how many run then: those that start later don't change it."""
+
+    def __init__(self, capacity: float) -> None:
+        self._capacity = capacity
+        self._running: set[int] = set()
+        self._order: list[tuple[float, int]] = []
+
+    @property
+    def utilisation(self) -> float:
+        return min(1.0, len(self._running) / self._capacity)
+
+    @property
+    def next_completion(self) -> float:
+        order = self._order
+        while order and order[0][1] not in self._running:
+            heapq.heappop(order)  # aborted
+        return order[0][0] if order else inf
+
+    def start(self, now: float, number: int, size: float) -> None:
+        self._running.add(number)
+        slower = max(1.0, len(self._running) / self._capacity)
+        heapq.heappush(self._order, (now + size * slower, number))
+
+    def complete(self, now: float) -> int:  # noqa: ARG002
+        _, number = heapq.heappop(self._order)
+        self._running.remove(number)
+        return number
+
+    def abort(self, now: float, number: int) -> None:  # noqa: ARG002
+        self._running.remove(number)
+
+    def change_capacity(self, now: float, capacity: float) -> None:  # noqa: ARG002
+        self._capacity = capacity

@@ -7,7 +7,7 @@ from math import inf
 from random import Random
 from typing import TypeVar
 
-from benchmarks.adaptive.backends import Backend, Pool, ProcessorSharing
+from benchmarks.adaptive.backends import Backend, FixedAtStart, Pool, ProcessorSharing
 
 __all__ = ["Arrival", "Case", "Outage", "Route"]
 
@@ -47,7 +47,7 @@ class Case:
     ``capacities``, ``loads`` (parts of the capacity as it was at first), ``mixes`` (weights of the routes) and
     ``stretches`` (of the sizes) are pairs of a time and what holds from then on. ``marks`` are the times of the changes
     to which a limit should adapt. At most ``room`` requests are there at a time, waiting or running: a larger limit is
-    not a larger queue.
+    not a larger queue. If there are ``connections``, nothing else sends requests, each one after the other.
     """
 
     name: str
@@ -69,11 +69,14 @@ class Case:
     wait_limit: float = 1.0
     time_limit: float = 5.0
     retry_after: float = 0.0
+    connections: int = 0
     seed: int = 1
 
     def backend(self) -> Backend:
         if self.kind == "pool":
             return Pool(self.capacity)
+        if self.kind == "fixed at start":
+            return FixedAtStart(self.capacity)
         if self.coherence:  # its capacity is where the throughput is highest, not a bound
             return ProcessorSharing(inf, self.contention, self.coherence)
         return ProcessorSharing(self.capacity)
@@ -91,17 +94,21 @@ class Case:
         return self.capacity / self.mean / (1 + others * (self.contention + self.coherence * self.capacity))
 
     def arrivals(self) -> Iterator[Arrival]:
-        """Yield a Poisson process whose rate is piecewise constant."""
+        """Yield a Poisson process whose rate is piecewise constant, or the first request of each connection."""
         random = Random(self.seed)
+        if self.connections:
+            yield from (self.arrival(0.0, random) for _ in range(self.connections))
+            return
         ends = (*(at for at, _ in self.loads[1:]), self.seconds)
         for (begin, load), end in zip(self.loads, ends, strict=True):
             rate = load * self.throughput
             now = begin + random.expovariate(rate)
             while now < min(end, self.seconds):
-                yield self._arrival(now, random)
+                yield self.arrival(now, random)
                 now += random.expovariate(rate)
 
-    def _arrival(self, now: float, random: Random) -> Arrival:
+    def arrival(self, now: float, random: Random) -> Arrival:
+        """Return a request that comes now."""
         route = self.routes[0]
         if len(self.routes) > 1:
             [route] = random.choices(self.routes, _at(self.mixes, now, [1.0] * len(self.routes)))
@@ -113,6 +120,8 @@ class Case:
         weights = _at(self.mixes, now, [1.0] * len(self.routes))
         mean = sum(one.mean * weight for one, weight in zip(self.routes, weights, strict=True)) / sum(weights)
         offered = _at(self.loads, now, 1.0) * self.throughput * mean * _at(self.stretches, now, 1.0)
+        if self.connections:
+            offered = self.connections
         return min(self.throughput * self.mean * part, offered)
 
     def shortened(self, seconds: float) -> "Case":

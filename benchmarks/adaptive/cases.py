@@ -1,6 +1,7 @@
 """The cases of the benchmark. Each takes seconds of processor time, so hours of drift are compressed to minutes."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -9,8 +10,20 @@ from benchmarks.adaptive.case import Case, Outage, Route
 __all__ = ["CASES"]
 
 _STEPS: Final = ((0.0, 40.0), (60.0, 10.0), (120.0, 40.0), (180.0, 80.0))
+_FEWER: Final = ((0.0, 20.0), (60.0, 5.0), (120.0, 20.0))
 _MARKS: Final = (0.0, 60.0, 120.0, 180.0)
 _OVERLOAD: Final = ((0.0, 3.0),)
+_CONNECTIONS: Final = Case(
+    name="connections",
+    about="40 connections, one request each, before a capacity of 20",
+    capacity=20,
+    connections=40,
+    room=40,
+    routes=(Route("all", 0.2),),
+    start=2,
+    wait_limit=15.0,
+    time_limit=30.0,
+)
 
 
 def _steady() -> Iterator[Case]:
@@ -123,5 +136,17 @@ def _starting() -> Iterator[Case]:
     )
 
 
-CASES: Final[Sequence[Case]] = (*_steady(), *_changing(), *_disturbed(), *_starting())
+def _connected() -> Iterator[Case]:
+    """Yield cases in which nobody waits as soon as there are as many seats as connections."""
+    few = _CONNECTIONS
+    yield few
+    yield replace(few, name="connections 45", about=f"{few.about}, 45 seats", start=45)
+    even = replace(few, kind="fixed at start", routes=(Route("all", 0.2, sigma=0.0),))
+    yield replace(even, name="connections even", about=f"{few.about}, equal requests")
+    steps = replace(few, about="40 connections, capacity 20, 5, 20", seconds=180.0, capacities=_FEWER, marks=_MARKS[:3])
+    yield replace(steps, name="connections steps")
+    yield replace(steps, name="connections even steps", kind=even.kind, routes=even.routes)
+
+
+CASES: Final[Sequence[Case]] = (*_steady(), *_changing(), *_disturbed(), *_starting(), *_connected())
 """All of them."""

@@ -13,6 +13,7 @@ __all__ = ["Measured", "World"]
 
 _TICK = 0.05
 _RETRIES = 0.7  # the part of rejected callers who come again
+_PAUSE = 0.002  # of a connection, between two requests
 _END: Arrival = (inf, "", 0.0)
 
 
@@ -123,8 +124,14 @@ class World:
 
     def _reject(self, now: float, arrival: Arrival) -> None:
         self.measured.rejected += 1
+        self._ask_again(now)
         if self._case.retry_after and self._random.random() < _RETRIES:
             self._retries.append((now + self._case.retry_after, *arrival[1:]))
+
+    def _ask_again(self, now: float) -> None:
+        """Let the connection whose request ended send the next one, if there are connections."""
+        if self._case.connections:
+            self._retries.append(self._case.arrival(now + _PAUSE, self._random))
 
     def _dispatch(self, now: float) -> None:
         waiting, running = self._waiting, self._running
@@ -152,6 +159,7 @@ class World:
         ended = self._running.pop(number)
         duration = now - ended.started
         self._limiter.observe(now, ended.route, in_flight, duration, outcome)
+        self._ask_again(now)
         measured = self.measured
         if outcome is not RequestOutcome.SUCCESS:
             measured.failed += 1
