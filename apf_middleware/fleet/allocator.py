@@ -115,7 +115,7 @@ class Allocator:
         if report.epoch != self.epoch:
             return
         lease_until = now + self._lease_ns + self._margin_ns
-        account, floor = self.accounts.get(report.member), self.budget.floor
+        account, floor = self.accounts.get(report.member), self._floor_of(report)
         if account is None:
             account = self.accounts[report.member] = MemberAccount(report, now, lease_until, floor)
             self._first_lapse = min(self._first_lapse, lease_until)
@@ -123,8 +123,6 @@ class Allocator:
             self._reported += max(report.seats, floor)
         else:
             self._owed -= account.debt
-            if report.configuration != self.configuration:  # the member may keep the floor of its configuration
-                floor = max(floor, account.floor)
             account.receive(report, self.epoch, now, lease_until, floor)
             self._owed += account.debt
         if report.budget is not None:
@@ -132,6 +130,15 @@ class Allocator:
         self.board.merge(report.notices)
         if self.total is not None and report.samples is not None:
             self.total.observe(now, report.samples)
+
+    def _floor_of(self, report: Report) -> int:
+        """Return the seats that a member keeps without a lease; by an outdated configuration they may be more."""
+        floor = self.budget.floor
+        if report.configuration == self.configuration:
+            return floor
+        account = self.accounts.get(report.member)
+        outdated = report.budget or self._budgets.get(report.configuration, self.budget)
+        return max(floor, outdated.floor, 0 if account is None else account.floor)
 
     def leave(self, now: int, member: str) -> None:
         """Forget a member that has certainly ended, with all its requests."""

@@ -223,6 +223,17 @@ def test_a_member_keeps_its_floor_as_long_as_it_has_an_older_configuration() -> 
     assert fleet.allocator.accounts["b"].debt == 5, "it may use them when its lease has ended"
 
 
+def test_a_member_that_begins_with_an_older_configuration_has_the_floor_of_that() -> None:
+    fleet = Fleet(8, floor=1, most_members=2)
+    for _ in range(8):
+        fleet.now += 1
+        round_of(fleet, replace(budget_of(8, 1), since=fleet.now), "a")
+    round_of(fleet, budget_of(40, 5), "b")
+    assert fleet.allocator.budget.seats == 8
+    assert fleet.allocator.accounts["b"].floor == 5
+    assert fleet.allocator.accounts["b"].debt >= 5
+
+
 def test_seats_beyond_the_budget_are_measured() -> None:
     fleet = Fleet()
     fleet.exchange(a=30)
