@@ -45,7 +45,7 @@ def test_it_never_grows_on_fast_errors(failing: float, seed: int, seconds: float
     server = ModelledServer(AdaptiveTotal(AdaptiveSettings(1, 400, 20)), sharing(40), seed=seed)
     server.run(seconds)
     server.failing, server.outcome = failing, RequestOutcome.ERROR
-    server.run(2)  # a window that has begun may still show successes
+    server.run(4)  # a window that has begun may still show successes
     begin = len(server.reasons)
     before = server.total.limit
     limits = server.run(20)
