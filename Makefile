@@ -30,7 +30,7 @@ demo: $(DEMO)  ## an elephant and some mice before a real server, with and witho
 	@$(BIN)/python -m examples.demo $(if $(CONSOLE),--console)
 
 test: check  ## everything: lint, types, contracts, tests
-	$(BIN)/python -m pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
 check: $(READY)  ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check .
@@ -53,7 +53,7 @@ test-native: $(NATIVE)/.ready  ## the tests of behaviour, with the compiled buil
 	rm -rf $(NATIVE)/checkout && mkdir $(NATIVE)/checkout
 	git ls-files -z --cached --others --exclude-standard ':!apf_middleware' | tar --null -T - -c | tar -x -C $(NATIVE)/checkout
 	ln -sfn $(abspath ../shared) $(NATIVE)/shared
-	cd $(NATIVE)/checkout && ../bin/python -m pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder $(NATIVE_TESTS)
+	cd $(NATIVE)/checkout && ../bin/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(NATIVE_TESTS)
 
 docs: $(READY)  ## the documentation's site, into site/
 	$(BIN)/python -m docs.generate.reference

@@ -8,7 +8,7 @@ import time
 import httpx
 
 CONNECTIONS = 40
-PATIENCE_S = 110.0
+PATIENCE_S = 160.0
 
 
 async def ask(client: httpx.AsyncClient) -> None:
