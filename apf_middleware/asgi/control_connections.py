@@ -93,9 +93,10 @@ async def serve_connections(listener: socket.socket, app: ASGIApp) -> None:
     try:
         await loop.create_future()
     finally:
-        server.close()
+        loop.remove_reader(listener)  # asyncio can't complete the acceptance of a connection after the server's close
         with CancelScope(shield=True):
             await _let_loop_run()  # a connection that has been accepted is made in one of the next turns
+            server.close()
             for connection in list(state.connections):
                 connection.transport.abort()
             await _let_loop_run()  # the transports close their sockets in the next turn

@@ -1,9 +1,11 @@
 """The connections of a control socket: their number, and the process at the other end."""
 
+import gc
 import logging
 import os
 import socket
 import tempfile
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -118,3 +120,19 @@ async def test_the_access_log_of_the_apps_server_stays(path: Path, monkeypatch: 
     before = list(log.handlers), log.propagate
     async with serving(path, App()), await connect(path):
         assert (log.handlers, log.propagate) == before
+
+
+@pytest.mark.parametrize("turns", range(8))
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": fast}) for fast in (False, True)])
+async def test_connections_that_are_being_accepted_at_the_end_are_closed(path: Path, turns: int) -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", ResourceWarning)
+        async with serving(path, App()):
+            await anyio.lowlevel.checkpoint()
+            with socket.socket(socket.AF_UNIX) as client, socket.socket(socket.AF_UNIX) as other:
+                client.connect(str(path))  # accepted in the next turn of the event loop
+                other.connect(str(path))
+                for _ in range(turns):
+                    await anyio.lowlevel.checkpoint()
+        gc.collect()
+    assert not warned
