@@ -80,11 +80,14 @@ def answer_problem(status: int, headers: Headers, problem: Mapping[str, object])
 async def answer_gone(scope: Scope, send: Send) -> None:
     """Complete the exchange with a client that has disconnected.
 
-    The response is not delivered, but outer middleware such as Starlette's ``BaseHTTPMiddleware`` fails without one.
+    The response is not delivered, but without one outer middleware such as Starlette's ``BaseHTTPMiddleware`` fails,
+    and uvicorn logs an error about the handshake of a WebSocket.
     """
-    if scope["type"] == "http":
-        with suppress(OSError):  # a server may raise it for a closed connection
+    with suppress(OSError):  # a server may raise it for a closed connection
+        if scope["type"] == "http":
             await send_answer(_GONE, scope, send)
+        else:  # no denial response, because servers don't know this status
+            await send(_closing(_GONE))
 
 
 async def send_answer(answer: Answer, scope: Scope, send: Send) -> None:
