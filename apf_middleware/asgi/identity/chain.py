@@ -6,6 +6,7 @@ header. In that case the next authenticators run, and the caller is refused only
 without credentials is anonymous.
 """
 
+import inspect
 import logging
 from collections.abc import Awaitable, Hashable, Iterable
 from dataclasses import replace
@@ -21,6 +22,7 @@ from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authentica
 from apf_middleware.asgi.scope import peer_address
 from apf_middleware.classification import ANONYMOUS, Identity
 from apf_middleware.config.authentication import UserSettings
+from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["NOT_MINE", "Chain", "Facts", "UserAuthenticator", "user_facts"]
 
@@ -154,18 +156,26 @@ class Chain:
         self, scope: Scope, pending: Awaitable[Verdict | None], place: int, refused: Refused | None
     ) -> Verdict:
         """Continue `identify` from the authenticator at ``place``, with the answer ``pending``."""
-        answer = await pending
-        for ask in (*self._asked[place + 1 :], None):
+        answer = await self._settled(pending, place)
+        for following in range(place + 1, len(self._asked) + 1):
             if isinstance(answer, Authenticated):
                 return _with_group(answer)
             if isinstance(answer, Refused):
                 if answer.reason not in NOT_MINE:
                     return answer
                 refused = refused or answer
-            if ask is not None:
-                asked = ask(scope)
-                answer = asked if asked is None or isinstance(asked, Authenticated | Refused) else await asked
+            if following < len(self._asked):
+                answer = await self._settled(self._asked[following](scope), following)
         return refused or _NOBODY
+
+    async def _settled(self, answer: object, place: int) -> Verdict | None:
+        """Await ``answer`` if the authenticator at ``place`` has returned an awaitable, and check it."""
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if answer is None or isinstance(answer, (Authenticated, Refused)):
+            return answer
+        rule = "it must be Authenticated, Refused or None"
+        raise InvalidValueError(f"what {self._authenticators[place]!r} returned", answer, rule)
 
     def caller_facts(self, scope: Scope) -> tuple[Hashable, ...]:
         """Return the facts on which `identify` depends, besides headers and the peer's address; usually none."""

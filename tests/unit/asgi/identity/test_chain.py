@@ -29,6 +29,7 @@ from apf_middleware.config.authentication import (
     TrustedProxySettings,
     UserSettings,
 )
+from apf_middleware.exceptions import InvalidValueError
 from tests.support.authentication import Fixed, group_of, identity_of, known, request, settled, tls, verdict_of
 from tests.support.examples import examples
 
@@ -64,6 +65,17 @@ def test_the_first_final_verdict_decides_also_if_it_is_awaited(
 def test_a_synchronous_verdict_is_not_awaited() -> None:
     assert Chain([Fixed(None), Fixed(A), Fixed(B, later=True)]).identify(request()) == A
     assert Chain([]).identify(request()) == Authenticated(ANONYMOUS)
+
+
+@pytest.mark.parametrize("answer", ["alice", 0, Identity("alice")])
+@pytest.mark.parametrize("laters", [(), (0,), (1,), (0, 1)])
+def test_a_wrong_answer_is_an_error_that_names_the_authenticator(answer: object, laters: tuple[int, ...]) -> None:
+    odd = Fixed(answer, later=1 in laters)  # type: ignore[arg-type]  # that it is wrong is the point
+    chain = Chain([Fixed(None, later=0 in laters), odd])
+    with pytest.raises(InvalidValueError) as caught:
+        settled(chain, request())
+    assert repr(odd) in str(caught.value)
+    assert "it must be Authenticated, Refused or None" in str(caught.value)
 
 
 def test_authenticated_callers_are_in_the_authenticated_group() -> None:
