@@ -53,7 +53,7 @@ def _usage(draw: st.DrawFn) -> LevelUsage:
 
 
 @st.composite
-def _fleet(draw: st.DrawFn, most_members: int = 5) -> Fleet:
+def fleets(draw: st.DrawFn, most_members: int = 5) -> Fleet:
     claims = draw(_claims())
     parents = {claim.parent for claim in claims.values()}
     leaves = [name for name in claims if name not in parents]
@@ -76,11 +76,14 @@ def assert_close(found: int, expected: Fraction) -> None:
     assert -ROUNDING <= difference <= 1, f"{found / SEAT} instead of {float(expected)}"
 
 
-@given(_fleet())
+@given(fleets())
 @examples(300)
 def test_shares_are_those_of_the_twin(fleet: Fleet) -> None:
-    shares, twin = both(fleet)
+    check_shares(fleet)
 
+
+def check_shares(fleet: Fleet) -> None:
+    shares, twin = both(fleet)
     assert shares.levels.keys() == twin.levels.keys()
     for name, amount in twin.levels.items():
         assert_close(shares.levels[name], amount)
@@ -94,7 +97,7 @@ def test_shares_are_those_of_the_twin(fleet: Fleet) -> None:
         assert float(share.spare) == pytest.approx(float(twin.spare[member] * SEAT), abs=ROUNDING)
 
 
-@given(_fleet(most_members=12))
+@given(fleets(most_members=12))
 @examples(200)
 def test_all_parts_together_are_no_more_than_the_budget(fleet: Fleet) -> None:
     budget, usages = fleet
@@ -109,9 +112,13 @@ def test_all_parts_together_are_no_more_than_the_budget(fleet: Fleet) -> None:
         assert all(0 <= part.promised <= part.amount for part in parts)
 
 
-@given(_fleet())
+@given(fleets())
 @examples(200)
 def test_local_queues_with_the_factors_give_each_flow_its_part(fleet: Fleet) -> None:
+    check_factors(fleet)
+
+
+def check_factors(fleet: Fleet) -> None:
     """Weighted max-min among a member's own flows, of its own seats, is the part of each flow in the whole fleet."""
     _, usages = fleet
     shares, twin = both(fleet)
@@ -138,7 +145,7 @@ def _rest_claim(usage: LevelUsage) -> dict[int, tuple[Fraction | int, Fraction |
     return {-1: (usage.rest_flows, 0, usage.rest_seats)} if usage.rest_flows else {}
 
 
-@given(_fleet())
+@given(fleets())
 @examples(100)
 def test_flows_with_a_factor_are_those_that_are_held_back_at_several_members(fleet: Fleet) -> None:
     _, usages = fleet
@@ -188,7 +195,7 @@ def test_a_flow_gets_the_same_on_one_member_as_on_all(
     assert float(alone) == pytest.approx(float(spread), abs=1e-4)
 
 
-@given(_fleet(), st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3), max_size=4))
+@given(fleets(), st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3), max_size=4))
 @examples(200)
 def test_with_priorities_no_level_loses_its_part_and_no_seat_is_lost(fleet: Fleet, priorities: dict[str, int]) -> None:
     budget, usages = fleet
@@ -211,7 +218,7 @@ def test_a_priority_takes_no_seats_that_a_max_keeps_from_it() -> None:
     assert {name: one // SEAT for name, one in shares.levels.items()} == {"high": 12, "low": 18, "idle": 0}
 
 
-@given(_fleet())
+@given(fleets())
 @examples(150)
 def test_the_highest_priority_gets_all_it_can_use_of_what_is_left(fleet: Fleet) -> None:
     """Without mins, maxes and parents: a level above its part means that each higher one has all that it asks for."""
