@@ -61,8 +61,8 @@ class RequestDeadlines:
         if left is None:
             CURRENT_DEADLINE.set(None)
             return True
-        limit_time(admission, arrived, left, self._costs)
         deadline = arrived + left
+        limit_time(admission, now, deadline - now, self._costs)  # the body may have taken a part of the time
         CURRENT_DEADLINE.set(deadline)
         if deadline > now or destination.runtime.shared.exempt:
             return True

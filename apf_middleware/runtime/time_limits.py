@@ -2,8 +2,8 @@
 
 A request that gets its seats just before its deadline is answered too late, and its work is wasted. In a full queue
 that happens to all requests: those that would still be in time wait behind others. So a wait ends earlier than the
-deadline, by the duration that few requests of its route exceed. It may always take half of the time, so that a wrong
-estimate does little harm, and a request that needn't wait is served in any case.
+deadline, by the duration that few requests of its route exceed. It may always take half of the time that is left when
+it begins, so that a wrong estimate does little harm, and a request that needn't wait is served in any case.
 """
 
 from apf_middleware.estimation.learned import LearnedCosts
@@ -12,8 +12,8 @@ from apf_middleware.runtime.admission import Admission
 __all__ = ["limit_time"]
 
 
-def limit_time(admission: Admission, arrived: int, left: int, costs: LearnedCosts) -> None:
-    """Set the deadline of a request that arrived at ``arrived`` with ``left`` nanoseconds; ``costs`` are by route."""
+def limit_time(admission: Admission, now: int, left: int, costs: LearnedCosts) -> None:
+    """Set the deadline of a request that asks for seats with ``left`` nanoseconds; ``costs`` are by route."""
     known = costs.guess(admission.destination.route)
     reserve = 0 if known is None else min(known.long_ns, max(0, left) // 2)
-    admission.set_deadline(arrived + left, arrived + left - reserve)
+    admission.set_deadline(now + left, now + left - reserve)

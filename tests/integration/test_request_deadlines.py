@@ -19,7 +19,7 @@ from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime.waiting import wait_in_scope
 from tests.support.asgi_exchange import Exchange
-from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, problem
+from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, problem, settle
 
 pytestmark = pytest.mark.anyio
 
@@ -139,6 +139,28 @@ async def test_a_request_that_gets_its_seat_too_late_is_not_run() -> None:
         assert service.deadlines is not None
         assert service.deadlines.late == {"crowd": 1}
         assert protected.started == ["/hold"]
+        assert protected.is_idle()
+
+
+async def test_a_request_whose_body_has_taken_most_of_the_time_needn_t_wait() -> None:
+    """The middleware receives the body first, and leaves time for the rest only while the request waits."""
+    async with anyio.create_task_group() as tasks:
+        config = configuration(server=f"{ALL_HEADERS}, bodies: {{holdSeats: false}}, deadlines: {{}}")
+        protected = ProtectedApp(tasks, config)
+        service = protected.middleware.service
+        for _ in range(10):
+            service.controller.costs.observe("POST /up", 10**9, 1)
+        upload = protected.open("/up", "POST")
+        upload.scope["headers"] += [(b"grpc-timeout", b"10S"), (b"content-length", b"3")]
+        upload.start()
+        await settle()
+        clock = service.now
+        service.now = service.controller.now = lambda: clock() + 9_500_000_000
+        await upload.body(b"abc").end()
+
+        assert upload.status == 200
+        assert service.deadlines is not None
+        assert not service.deadlines.late
         assert protected.is_idle()
 
 
