@@ -30,8 +30,14 @@ _JSON: Final = (b"content-type", b"application/json")
 
 
 def rejected_for_load(runtime: "LevelRuntime") -> int:
-    """Return the number of requests of a level that were rejected because the server was too busy."""
-    return sum(counters.rejected[one] for counters in runtime.schema_counters.values() for one in FOR_LOAD)
+    """Return the number of requests of a level that weren't served in time because the server was too busy.
+
+    Requests that have no time left when they arrive say nothing about the server.
+    """
+    return sum(
+        sum(counters.rejected[one] for one in FOR_LOAD) + counters.late - counters.expired
+        for counters in runtime.schema_counters.values()
+    )
 
 
 class LoadReports:

@@ -98,7 +98,7 @@ class RejectionAnswers:
             prepared = self._prepared[key] = _Prepared(now)
         if prepared.until <= now:
             prepared.until = now + _VALID_NS
-            prepared.expected_s = self._expected_s(admission, reason)
+            prepared.expected_s = self._expected_s(now, admission, reason)
             prepared.tells_own_flow = _tells_own_flow(admission, reason)
         seconds = jittered_s(prepared.expected_s, self._bounds.least_s, self._bounds.most_s, self._chance)
         own_flow = _is_own_flow(admission) if prepared.tells_own_flow else None
@@ -115,7 +115,7 @@ class RejectionAnswers:
         if refusal is not None and refusal.retry_after is not None:
             seconds = max(1, ceil(refusal.retry_after))
         else:
-            expected_s = self._expected_s(admission, reason)
+            expected_s = self._expected_s(admission.rejected_at, admission, reason)
             seconds = jittered_s(expected_s, self._bounds.least_s, self._bounds.most_s, self._chance)
         own_flow = _is_own_flow(admission) if _tells_own_flow(admission, reason) else None
         return self._write(admission, reason, seconds, own_flow=own_flow, refusal=refusal)
@@ -125,13 +125,22 @@ class RejectionAnswers:
         seconds = jittered_s(late_by_s, self._bounds.least_s, self._bounds.most_s, self._chance)
         return self._write(admission, _DEADLINE, seconds, own_flow=None, status=self._settings.status)
 
-    def _expected_s(self, admission: Admission, reason: Reason) -> float:
+    def write_late(self, admission: Admission) -> Answer:
+        """Write the answer to a request that got its seats after its deadline, and has given them back."""
+        now = admission.destination.controller.now()
+        expected_s = self._expected_s(now, admission, _DEADLINE)
+        seconds = jittered_s(expected_s, self._bounds.least_s, self._bounds.most_s, self._chance)
+        return self._write(admission, _DEADLINE, seconds, own_flow=None)
+
+    def _expected_s(self, now: int, admission: Admission, reason: Reason) -> float:
         """Return the seconds after which the requests ahead will have been served at the current rate."""
-        runtime, now = admission.destination.runtime, admission.rejected_at
+        runtime = admission.destination.runtime
         if reason is _STREAM_LIMIT:
             ahead, rate = 1, runtime.streams.drain.sample(now, runtime.streams.closed)
         else:
             ahead, rate = runtime.shared.queueset.waiting + 1, runtime.drain.sample(now, runtime.dispatched)
+            if reason is _DEADLINE and ahead == 1:  # nobody waits, so another request has its seats at once
+                return 0
         return expected_wait_s(ahead, rate, self._bounds.least_s, self._bounds.most_s)
 
     def _write(

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity import Chain
-from apf_middleware.asgi.responses import PROBLEM, Answer, answer_problem, describe_problem
 from apf_middleware.asgi.scope import headers_of
 from apf_middleware.config import Configuration
 from apf_middleware.config.deadlines import DeadlineSettings
@@ -30,9 +29,7 @@ class RequestDeadlines:
     """Set the deadlines of requests as ``settings`` say; ``chain`` knows which requests come from trusted proxies.
 
     ``costs`` has the durations of requests by route. ``of_schemas`` are the deadlines of schemas that have their own,
-    which take precedence over that of the level.
-
-    ``late`` counts the requests that got seats after their deadlines, by level, and ``invalid`` is that of the reader.
+    which take precedence over that of the level. ``invalid`` is that of the reader.
     """
 
     def __init__(
@@ -42,11 +39,9 @@ class RequestDeadlines:
         costs: LearnedCosts,
         *,
         of_schemas: Mapping[str, int] | None = None,
-        late: Counter[str] | None = None,
         invalid: Counter[str] | None = None,
         wall: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.late: Counter[str] = Counter() if late is None else late
         self.reader: DeadlineReader = DeadlineReader(settings.headers, settings.started, settings.query, wall, invalid)
         self._settings = settings
         self._groups = frozenset(settings.groups)
@@ -66,6 +61,7 @@ class RequestDeadlines:
         CURRENT_DEADLINE.set(deadline)
         if deadline > now or destination.runtime.shared.exempt:
             return True
+        destination.counters.expired += 1
         destination.controller.refuse(now, admission, Reason.DEADLINE)
         return False
 
@@ -95,14 +91,6 @@ class RequestDeadlines:
             return False
         return destination.controller.now() >= latest
 
-    def end_late(self, admission: Admission) -> Answer:
-        """Free the seats of a request that is late, and return its answer."""
-        admission.destination.controller.release(admission)
-        self.late[admission.level] += 1
-        detail = "The request's deadline had passed when a seat came free."
-        problem = describe_problem(504, Reason.DEADLINE.value, detail) | {"waited": round(admission.waited, 3)}
-        return answer_problem(504, [PROBLEM], problem)
-
     def __repr__(self) -> str:
         return f"<RequestDeadlines {self.reader!r}>"
 
@@ -117,5 +105,4 @@ def build_deadlines(
     of_schemas = configuration.schema_deadlines
     if before is None:
         return RequestDeadlines(settings, chain, costs, of_schemas=of_schemas)
-    late, invalid = before.late, before.reader.invalid
-    return RequestDeadlines(settings, chain, costs, of_schemas=of_schemas, late=late, invalid=invalid)
+    return RequestDeadlines(settings, chain, costs, of_schemas=of_schemas, invalid=before.reader.invalid)

@@ -115,8 +115,11 @@ class RequestHandler:
         """Answer a request that was rejected, or that got its seats too late."""
         service = self._service
         if admission.state is _SEATED:
-            assert service.deadlines is not None, "otherwise no request is late"
-            return send_answer(service.deadlines.end_late(admission), scope, send)
+            admission.destination.counters.late += 1
+            service.controller.release(admission, has_run=False)
+            if service.load_reports is not None:
+                send = service.load_reports.sender(scope, send)
+            return send_answer(service.rejection_answers.write_late(admission), scope, send)
         service.rejections.note(admission)
         if service.tracing is not None:
             service.tracing.note(admission)

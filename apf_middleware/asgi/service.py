@@ -212,7 +212,7 @@ class Service:
         )
         found = replace(found, mode=self.mode, passed=dict(self.passed), shadow=self.shadow.reading())
         if deadlines is not None:
-            found = replace(found, late_seats=dict(deadlines.late), invalid_headers=dict(deadlines.reader.invalid))
+            found = replace(found, invalid_headers=dict(deadlines.reader.invalid))
         if (criticality := self.resolver.criticality) is None:
             return found
         reader = criticality.reader

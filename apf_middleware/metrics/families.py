@@ -372,11 +372,10 @@ FAMILIES: Final[tuple[Family, ...]] = (
         lambda reading: reading.passed,
         "mode",
     ),
-    _server(
+    _schema(
         "late_seats_total",
         "Requests that were not run, because they got their seats after their deadlines.",
-        lambda reading: reading.late_seats,
-        "priority_level",
+        lambda one: one.counters.late,
     ),
     _server(
         "invalid_deadline_headers_total",

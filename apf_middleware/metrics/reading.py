@@ -193,10 +193,9 @@ class ServerReading:
     are by level; a removed level is included as long as it has any. ``receiving`` are the requests without seats that
     wait for their bodies, by level, and ``body_bytes`` is the size of the buffered bodies. ``configuration_loads`` are
     by outcome (``success``, ``failure``), ``request_kinds`` by phase (``executing``, ``waiting``) and kind
-    (``readOnly``, ``mutating``), ``revocations`` by named queue. ``late_seats`` are the requests that got seats after
-    their deadlines, by level, and ``invalid_headers`` the time limits that can't be read, by header.
-    ``invalid_criticality`` are the claims that can't be read, by header, and ``lowered_criticality`` those of callers
-    that may not claim so much, by what they claimed.
+    (``readOnly``, ``mutating``), ``revocations`` by named queue. ``invalid_headers`` are the time limits that can't be
+    read, by header. ``invalid_criticality`` are the claims that can't be read, by header, and ``lowered_criticality``
+    those of callers that may not claim so much, by what they claimed.
     ``predictions`` are by level. ``passed`` are the requests that the ``mode`` has let pass, by mode.
     ``shadow`` is there while a second configuration is tried. ``has_legacy_names`` adds the legacy families.
     """
@@ -217,7 +216,6 @@ class ServerReading:
     revocations: Mapping[str, int] = field(default_factory=dict)
     live_changes: int = 0
     unknown_queues: Mapping[str, int] = field(default_factory=dict)
-    late_seats: Mapping[str, int] = field(default_factory=dict)
     predictions: Mapping[str, PredictionReading] = field(default_factory=dict)
     invalid_headers: Mapping[str, int] = field(default_factory=dict)
     invalid_criticality: Mapping[str, int] = field(default_factory=dict)

@@ -66,7 +66,9 @@ class SchemaCounters:
     ``at_once`` were seated on arrival, ``after_wait`` later; ``waiting`` wait now. ``suspended`` have given their seats
     back and will ask for seats again. ``extra_seats`` are the seats in use beyond one a request. ``cut`` were estimated
     wider than their level allows. ``widths`` counts requests by seats, without those of one seat, which are the rest.
-    Of the seated requests, ``failed`` answered with a status of 500 or more or raised, and ``aborted`` were cancelled.
+    Of the seated requests, ``failed`` answered with a status of 500 or more or raised, ``aborted`` were cancelled, and
+    ``late`` weren't run, because they got their seats after their deadlines. Of the rejected ones, ``expired`` had no
+    time left when they arrived, however busy the server was.
     """
 
     __slots__ = (
@@ -75,9 +77,11 @@ class SchemaCounters:
         "at_once",
         "cut",
         "executions",
+        "expired",
         "extra_seats",
         "extra_seats_waiting",
         "failed",
+        "late",
         "lengths",
         "level",
         "no_accommodation",
@@ -98,8 +102,10 @@ class SchemaCounters:
     after_wait: int
     at_once: int
     cut: int
+    expired: int
     extra_seats: int
     extra_seats_waiting: int
+    late: int
     no_accommodation: int
     suspended: int
     waiting: int
@@ -109,6 +115,7 @@ class SchemaCounters:
         self.schema: str = schema
         self.at_once = self.after_wait = self.waiting = self.suspended = 0
         self.extra_seats = self.extra_seats_waiting = self.no_accommodation = self.cut = 0
+        self.expired = self.late = 0
         self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
         self.waits: Histogram = Histogram(DURATION_BOUNDS_NS)  # of requests that were seated after waiting
         self.unserved_waits: Histogram = Histogram(DURATION_BOUNDS_NS)  # of rejected requests, also if they didn't wait
@@ -168,8 +175,10 @@ _NUMBERS = (
     "after_wait",
     "at_once",
     "cut",
+    "expired",
     "extra_seats",
     "extra_seats_waiting",
+    "late",
     "no_accommodation",
     "suspended",
     "waiting",

@@ -124,7 +124,7 @@ class AdmissionControl(Protocol):
         """Withdraw the request of a cancelled task, or release its seats if it has just been seated."""
         ...
 
-    def release(self, admission: "Admission", *, long_lived: bool = False) -> None:
+    def release(self, admission: "Admission", *, long_lived: bool = False, has_run: bool = True) -> None:
         """Free the seats of a request, at once or after their linger."""
         ...
 

@@ -263,8 +263,11 @@ class Controller:
             self.hang_ups += 1
             self.abandon(admission, Reason.CANCELLED)
 
-    def release(self, admission: Admission, *, long_lived: bool = False) -> None:
-        """Free the seats of a request that has ended or has given them back, at once or after their linger."""
+    def release(self, admission: Admission, *, long_lived: bool = False, has_run: bool = True) -> None:
+        """Free the seats of a request that has ended or has given them back, at once or after their linger.
+
+        If the app was never called, ``has_run`` is False.
+        """
         now = self.now()
         destination = admission.destination
         counters = destination.counters
@@ -275,7 +278,7 @@ class Controller:
         histogram.observed += lasted
         shared = destination.runtime.shared
         if self.running is not None or destination.route is not None:
-            self._learn(now, admission, lasted, long_lived=long_lived)
+            self._learn(now, admission, lasted, long_lived=long_lived, has_run=has_run)
         # A request that was alone when it arrived is alone only until the next arrival in its level.
         if shared.alone is admission:  # then it has one seat, and `extra_seats` doesn't change
             if now < self._gated.alone_until and not shared.exempt:
@@ -294,15 +297,15 @@ class Controller:
         if self.member is not None:
             self.member.note_released()
 
-    def _learn(self, now: int, admission: Admission, lasted: int, *, long_lived: bool) -> None:
-        """Record the end of a request, and learn from it."""
+    def _learn(self, now: int, admission: Admission, lasted: int, *, long_lived: bool, has_run: bool) -> None:
+        """Record the end of a request, and learn from it if it has run."""
         destination, running = admission.destination, self.running
         is_billed = destination.route is not None or (running is not None and running.shown)
         billed = destination.runtime.shared.queueset.charges.billed_ns(admission, lasted) if is_billed else lasted
         if running is not None:
             admission.released_at = now
             running.note_released(admission, billed)
-        if destination.route is not None:
+        if destination.route is not None and has_run:
             self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
             if self.adaptive is not None and not long_lived and not destination.runtime.shared.exempt:
                 self.adaptive.observe(now, destination.route, lasted, admission)
@@ -329,7 +332,7 @@ class Controller:
     def leave(self, admission: Admission) -> None:
         """Withdraw the request of a cancelled task, or release its seats if it has just been seated."""
         if admission.state is _SEATED:
-            self.release(admission)
+            self.release(admission, has_run=False)
         else:
             self.abandon(admission, Reason.CANCELLED)
 

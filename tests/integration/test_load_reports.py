@@ -117,6 +117,45 @@ async def test_a_server_that_rejects_for_some_time_is_not_ready() -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_clients_without_time_do_not_make_a_server_seem_busy() -> None:
+    """Otherwise anybody could take servers away from their balancer."""
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, reporting(TEXT, READY, "deadlines: {}"))
+        app = protected.middleware
+        for _ in range(4):
+            move_clock(app, 1)
+            hopeless = protected.open("/")
+            hopeless.scope["headers"].append((b"grpc-timeout", b"1n"))
+            await hopeless.body().start().end()
+            assert hopeless.status == 504
+            assert hopeless.headers["retry-after"] == "1", "the server is idle"
+            assert (await ask(app, "/readyz")).status_code == 200
+        assert "eps" not in (await ask(app, "/load")).json()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_request_that_gets_its_seats_too_late_is_an_error() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, reporting(TEXT, "deadlines: {}"))
+        held = [await protected.holder(f"/hold{number}") for number in range(2)]
+        late = protected.open("/late")
+        late.scope["headers"].append((b"grpc-timeout", b"10S"))
+        late.body().start()
+        await settle()
+        protected.finish("/hold0")
+        move_clock(protected.middleware, 20)
+        await late.end()
+
+        assert late.status == 504
+        assert "endpoint-load-metrics" in late.headers
+        move_clock(protected.middleware, 1)
+        assert (await ask(protected.middleware, "/load")).json()["eps"] > 0
+        protected.finish("/hold1")
+        for exchange in held:
+            await exchange.end()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_server_that_shuts_down_is_not_ready() -> None:
     async with anyio.create_task_group() as tasks:
         app = ProtectedApp(tasks, reporting(READY)).middleware

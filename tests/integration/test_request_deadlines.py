@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from apf_middleware.adapters.deadlines import DeadlineHeaders
 from apf_middleware.asgi import APFMiddleware, telemetry
+from apf_middleware.asgi.load_reports import rejected_for_load
 from apf_middleware.asgi.request_deadlines import build_deadlines
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Reason
@@ -136,9 +137,51 @@ async def test_a_request_that_gets_its_seat_too_late_is_not_run() -> None:
 
         assert late.status == 504
         assert problem(late)["reason"] == "deadline"
-        assert service.deadlines is not None
-        assert service.deadlines.late == {"crowd": 1}
+        assert late.headers["x-apf-priority-level"] == "crowd"
+        assert late.headers["retry-after"] == "1"
+        runtime = service.controller.levels["crowd"]
+        assert runtime.schema_counters["everybody"].late == 1
+        assert rejected_for_load(runtime) == 1
         assert protected.started == ["/hold"]
+        assert protected.is_idle()
+
+
+async def test_a_request_that_is_late_teaches_no_duration() -> None:
+    """Otherwise the durations of its route would seem short while the event loop is blocked."""
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, with_deadlines())
+        service = protected.middleware.service
+        for _ in range(10):
+            service.controller.costs.observe("GET /late", 10**9, 1)
+        holder = await protected.holder()
+        late = ask(protected, "/late", grpc_timeout="10S")
+        await anyio.sleep(0.01)
+        protected.finish()
+        clock, service.controller.now = service.controller.now, lambda: clock() + 20 * 10**9
+        await late.end()
+        await holder.end()
+
+        assert late.status == 504
+        known = service.controller.costs.guess("GET /late")
+        assert known is not None
+        assert known.duration_ns == pytest.approx(10**9)
+
+
+async def test_deadlines_may_be_removed_while_a_request_becomes_late() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, with_deadlines())
+        service = protected.middleware.service
+        holder = await protected.holder()
+        late = ask(protected, "/late", grpc_timeout="10S")
+        await anyio.sleep(0.01)
+        service.adopt(service.prepare(configuration()))
+        assert service.deadlines is None
+        protected.finish()
+        clock, service.controller.now = service.controller.now, lambda: clock() + 20 * 10**9
+        await late.end()
+        await holder.end()
+
+        assert late.status == 504
         assert protected.is_idle()
 
 
@@ -159,8 +202,6 @@ async def test_a_request_whose_body_has_taken_most_of_the_time_needn_t_wait() ->
         await upload.body(b"abc").end()
 
         assert upload.status == 200
-        assert service.deadlines is not None
-        assert not service.deadlines.late
         assert protected.is_idle()
 
 
@@ -282,7 +323,6 @@ async def test_counters_go_on_after_a_reload() -> None:
     before = app.service.deadlines
     assert before is not None
     before.reader.invalid["grpc-timeout"] += 1
-    before.late["web"] += 2
     after = build_deadlines(app.service.configuration, app.service.chain, app.service.controller.costs, before)
     assert after is not None
-    assert (after.reader.invalid, after.late) == ({"grpc-timeout": 1}, {"web": 2})
+    assert after.reader.invalid == {"grpc-timeout": 1}

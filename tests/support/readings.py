@@ -38,7 +38,7 @@ def busy_counters(level: str = "work", schema: str = "users") -> SchemaCounters:
     counters = SchemaCounters(level, schema)
     counters.at_once, counters.after_wait, counters.waiting = 7, 2, 3
     counters.widths = {3: 1, 5: 1}
-    counters.extra_seats, counters.extra_seats_waiting, counters.no_accommodation = 2, 1, 6
+    counters.extra_seats, counters.extra_seats_waiting, counters.no_accommodation, counters.late = 2, 1, 6, 1
     for wait in (4 * MS, 150 * MS):
         counters.waits.observe(wait)
     counters.rejected[Reason.QUEUE_FULL], counters.rejected[Reason.TIME_OUT], counters.rejected[Reason.CANCELLED] = (
@@ -131,7 +131,6 @@ FULL = reading(
     unknown_queues={"queue-not-found": 1},
     mode="observe",
     passed={"observe": 9, "off": 0},
-    late_seats={"web": 1},
     event_loop=EventLoopReading(
         {"50": 0, "99": 4 * MS}, (ElasticReading("work", 3, "cut-lag", {"cut-lag": 2, "grew": 1}),)
     ),
