@@ -10,7 +10,7 @@ class Readiness:
 
     A level rejects too much if rejections have been seen for ``after_ns``, and until none is seen for ``recover_ns``.
     The counts are looked at when somebody asks, so two looks with new rejections show that they last from one to the
-    other.
+    other, unless looks between them have found none for as long as ``after_ns``.
     """
 
     __slots__ = ("_after_ns", "_began", "_counts", "_last", "_levels", "_recover_ns")
@@ -31,9 +31,15 @@ class Readiness:
             if before is not None and count > before:
                 self._began.setdefault(level, now)
                 self._last[level] = now
-            elif level in self._began and now - self._last[level] >= self._recover_ns:
-                del self._began[level], self._last[level]
-        return {level: began for level, began in self._began.items() if self._last[level] - began >= self._after_ns}
+            elif level in self._began:
+                limit_ns = self._recover_ns if self._has_lasted(level) else min(self._after_ns, self._recover_ns)
+                if now - self._last[level] >= limit_ns:
+                    del self._began[level], self._last[level]
+        return {level: began for level, began in self._began.items() if self._has_lasted(level)}
+
+    def _has_lasted(self, level: str) -> bool:
+        """Return whether the level has rejected requests for long enough."""
+        return self._last[level] - self._began[level] >= self._after_ns
 
     def __repr__(self) -> str:
         return f"<Readiness of {', '.join(self._levels)}: {', '.join(self._began) or 'none'} reject>"

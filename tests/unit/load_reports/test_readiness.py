@@ -62,6 +62,20 @@ def test_a_single_burst_is_forgotten() -> None:
     assert probe.after(1, web=100) == []
 
 
+def test_single_rejections_now_and_then_do_not_last() -> None:
+    probe = Probe()
+    for _ in range(5):
+        assert probe.after(1, web=1) == []
+        assert probe.after(3) == []
+
+
+def test_rejections_that_not_every_look_finds_last() -> None:
+    probe = Probe()
+    assert probe.after(1, web=1) == []
+    assert probe.after(1) == []
+    assert probe.after(1, web=1) == ["web"]
+
+
 @pytest.mark.parametrize("every", [3, 10, 60])
 def test_seldom_looks_see_it_too(every: int) -> None:
     probe = Probe(every)
