@@ -54,7 +54,8 @@ class LoadReports:
         seats: Callable[[], int],
         cpu: Callable[[], int] = time.process_time_ns,
     ) -> None:
-        self._settings = settings
+        self.settings: LoadReportSettings = settings
+        self.chain: Chain = chain
         self._controller = controller
         self._comes_from_proxy = chain.comes_from_proxy
         self._seats = seats
@@ -67,7 +68,7 @@ class LoadReports:
     @property
     def path(self) -> str:
         """The path of the document; empty if there is none."""
-        return self._settings.path
+        return self.settings.path
 
     def answer(self, now: int) -> Answer:
         """Return the document."""
@@ -77,7 +78,7 @@ class LoadReports:
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
         """Wrap ``app`` so that its responses have the header."""
-        if self._settings.header is None:
+        if self.settings.header is None:
             return app
 
         def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
@@ -87,7 +88,7 @@ class LoadReports:
 
     def sender(self, scope: Scope, send: Send) -> Send:
         """Return ``send`` for the response to a request, with the header if its peer may have it."""
-        if self._settings.header is None or not (self._settings.for_everybody or self._comes_from_proxy(scope)):
+        if self.settings.header is None or not (self.settings.for_everybody or self._comes_from_proxy(scope)):
             return send
         return partial(self._send, send)
 
@@ -102,8 +103,8 @@ class LoadReports:
             return
         self._valid_until = now + _VALID_NS
         self._meter.take(now, self._sample())
-        if self._settings.header is not None:
-            self._header = report_header(self._meter.report(), self._settings.header)
+        if self.settings.header is not None:
+            self._header = report_header(self._meter.report(), self.settings.header)
 
     def _sample(self) -> LoadSample:
         wanted = served = errors = 0

@@ -19,7 +19,7 @@ class ReadinessProbe:
     """Answer 503 while levels of ``controller`` reject too much, or while the server shuts down."""
 
     def __init__(self, settings: ReadinessSettings, controller: Controller) -> None:
-        self._settings = settings
+        self.settings: ReadinessSettings = settings
         self._controller = controller
         self._readiness = Readiness(settings.levels, settings.after_ns, settings.recover_ns)
         self._look(controller.now())
@@ -27,7 +27,7 @@ class ReadinessProbe:
     @property
     def path(self) -> str:
         """The path of the probe."""
-        return self._settings.path
+        return self.settings.path
 
     def answer(self, now: int) -> Answer:
         """Return 200 if this server should get requests, and 503 otherwise."""

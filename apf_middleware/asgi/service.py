@@ -71,7 +71,7 @@ class Service:
     own_paths: tuple[str, ...]
     deadlines: "RequestDeadlines | None"
     is_observed: bool = False  # whether there are observers
-    load_reports: LoadReports | None
+    load_reports: LoadReports | None = None
     notices: FleetNotices
     observers: RequestObservers
     passed: Counter[str]
@@ -80,7 +80,7 @@ class Service:
     rejections: RejectionLog
     running: RunningRequests
     shadow: ShadowControl
-    _probe: ReadinessProbe | None
+    _probe: ReadinessProbe | None = None
 
     def __init__(
         self,
@@ -128,9 +128,15 @@ class Service:
         server = configuration.server
         self.deadlines = build_deadlines(configuration, self.chain, self.controller.costs, before)
         reports, readiness = server.load_reports, server.readiness
-        known = self.controller, self.chain, self._seats
-        self.load_reports = None if reports is None else LoadReports(reports, *known)
-        self._probe = None if readiness is None else ReadinessProbe(readiness, self.controller)
+        # Parts with the same settings stay, because they know what the load was.
+        if reports is None:
+            self.load_reports = None
+        elif (found := self.load_reports) is None or (found.settings, found.chain) != (reports, self.chain):
+            self.load_reports = LoadReports(reports, self.controller, self.chain, self._seats)
+        if readiness is None:
+            self._probe = None
+        elif self._probe is None or self._probe.settings != readiness:
+            self._probe = ReadinessProbe(readiness, self.controller)
         self.own_paths = self._own_paths()
 
     def _build_shadow(self, shadow: ShadowControl) -> None:

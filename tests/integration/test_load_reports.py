@@ -117,6 +117,32 @@ async def test_a_server_that_rejects_for_some_time_is_not_ready() -> None:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_reload_does_not_make_a_server_seem_idle() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, reporting(TEXT, READY))
+        app = protected.middleware
+        held = [await protected.holder(f"/hold{number}") for number in range(2)]
+        held.append(protected.request("/waiting"))
+        for _ in range(3):
+            await settle()
+            await protected.request("/rejected").end()
+            await ask(app, "/readyz")
+            move_clock(app, 1)
+        assert (await ask(app, "/readyz")).status_code == 503
+        report = (await ask(app, "/load")).json()
+        app.service.adopt(app.service.prepare(reporting(TEXT, READY, length=2)))
+
+        assert (await ask(app, "/readyz")).status_code == 503
+        assert (await ask(app, "/load")).json() == report
+        for number in range(2):
+            protected.finish(f"/hold{number}")
+        for exchange in held:
+            await exchange.end()
+        app.service.adopt(app.service.prepare(reporting(length=2)))
+        assert (await ask(app, "/readyz")).text == "/readyz"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_clients_without_time_do_not_make_a_server_seem_busy() -> None:
     """Otherwise anybody could take servers away from their balancer."""
     async with anyio.create_task_group() as tasks:
