@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from apf_middleware.config.settings import Settings, Violation
-from apf_middleware.config.values import TextSet
+from apf_middleware.config.values import TextSet, is_header
 from apf_middleware.criticality import CriticalityForm
 
 __all__ = ["CriticalityName", "CriticalityNames", "CriticalitySettings"]
@@ -33,6 +33,6 @@ class CriticalitySettings(Settings):
 
     def rules(self) -> Iterator[Violation]:
         for name, form in self.headers.items():
-            if not name or name != name.lower() or not name.isascii() or " " in name:
+            if not is_header(name):
                 rule, hint = "its name must be a header's, in lower case", "Write it like x-criticality"
                 yield Violation(("headers", name), form, rule, hint)

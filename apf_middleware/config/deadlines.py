@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from apf_middleware.config.settings import Settings, Violation
-from apf_middleware.config.values import LowerCaseSet, Nanoseconds, TextSet
+from apf_middleware.config.values import LowerCaseSet, Nanoseconds, TextSet, is_header
 from apf_middleware.propagation.time_limits import LimitFormat
 
 __all__ = ["DEFAULT_MODE", "USUAL_HEADERS", "DeadlineSettings", "PredictionMode"]
@@ -49,7 +49,7 @@ class DeadlineSettings(Settings):
 
     def rules(self) -> Iterator[Violation]:
         for name, written in self.headers.items():
-            if not name or name != name.lower() or not name.isascii() or " " in name:
+            if not is_header(name):
                 rule, hint = "its name must be a header's, in lower case", "Write it like x-request-timeout"
                 yield Violation(("headers", name), written, rule, hint)
             elif name in self.started:

@@ -128,7 +128,8 @@ def report_conflicts(merged: "MergedObjects", definitions: Sequence["Definition"
         if level is None or level.exempt:
             rule = "it must be a level that isn't exempt" if level else "there is no such level"
             at = document.place(("spec", "readiness", "levels", number))
-            problems.error(at, rule, field=f"spec.readiness.levels[{number}]", value=name)
+            hint = "Name a level that rejects requests"
+            problems.error(at, rule, field=f"spec.readiness.levels[{number}]", value=name, hint=hint)
     trusted = configuration.server.trusted_proxies
     if queues.trusted_proxies and not (trusted.networks or trusted.unix):
         rule, hint = "there are no trusted proxies", "Name them in spec.trustedProxies"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from apf_middleware.classification import FlowSchema
+from apf_middleware.classification import FlowSchema, Rule
 from apf_middleware.config.flow_weights import given_weights
 from apf_middleware.config.formats import Definition
 from apf_middleware.config.formats.kubernetes import ASSURED
@@ -64,6 +64,8 @@ def lint_objects(merged: MergedObjects, problems: Problems) -> None:
         _lint_hand(level, problems)
     for schema in merged.schemas:
         _lint_weights(schema, merged, problems)
+        if merged.server.criticality is None:
+            _lint_criticality(schema, problems)
 
 
 def _warn(problems: Problems, definition: Definition, key: str, value: object, *, rule: str, hint: str) -> None:
@@ -218,6 +220,19 @@ def _lint_weights(known: Sourced[FlowSchema], merged: MergedObjects, problems: P
     if rule:
         key, value = next(iter(given.items()))
         _warn(problems, known.definition, key, value, rule=rule, hint=hint)
+
+
+def _lint_criticality(known: Sourced[FlowSchema], problems: Problems) -> None:
+    """Warn of the first rule for a criticality that no header can say."""
+    for number, rule in enumerate(known.thing.rules if known.definition else ()):
+        for place, http in enumerate(rule.http_rules if isinstance(rule, Rule) else ()):
+            if known.definition and http.criticality:
+                path: Path = ("spec", "rules", number, "httpRules", place, "criticality")
+                document = known.definition.document
+                told = "without criticality in the Server document, no header is read for it"
+                field, hint = dotted((*document.base, *path)), "Add criticality: {} there"
+                problems.warn(document.place(path), told, field=field, value=[*http.criticality], hint=hint)
+                return
 
 
 def _effect_of_weights(level: Level, *, named: bool) -> tuple[str, str]:

@@ -29,6 +29,7 @@ __all__ = [
     "IpNetwork",
     "LowerCase",
     "LowerCaseSet",
+    "MoreThanZero",
     "Nanoseconds",
     "NetworkSet",
     "NonEmpty",
@@ -43,6 +44,7 @@ __all__ = [
     "Verbs",
     "WildcardSet",
     "callable_name",
+    "is_header",
     "is_label",
     "is_subdomain",
     "known_functions_only",
@@ -85,6 +87,11 @@ def rule_error(rule: str, hint: str = "") -> PydanticCustomError:
 
 def is_label(text: str) -> bool:
     return len(text) <= 63 and re.fullmatch(_LABEL, text) is not None
+
+
+def is_header(name: str) -> bool:
+    """Return whether this is the name of a header in lower case."""
+    return re.fullmatch(r"[-!#$%&'*+.^_`|~0-9a-z]+", name) is not None
 
 
 def is_subdomain(text: str) -> bool:
@@ -169,18 +176,24 @@ def _transform(text: str) -> str:
 
 
 def _read_number(text: object, parse: Callable[[str], int], rule: str, hint: str) -> int:
-    if not isinstance(text, str):
-        raise PydanticKnownError("string_type")
     try:
-        return parse(text)
+        if isinstance(text, str):
+            return parse(text)
     except ValueError:
-        raise rule_error(rule, hint) from None
+        pass
+    raise rule_error(rule, hint)
 
 
 def _read_duration(text: object) -> int:
     duration = _read_number(text, duration_ns, "it must be a duration", "Write it like 15s, 1m30s or 250ms")
     if duration > _MAX_DURATION_NS:
         raise rule_error("it must be at most a year")
+    return duration
+
+
+def _more_than_zero(duration: int) -> int:
+    if not duration:
+        raise rule_error("it must be more than zero", "Write it like 15s, or remove it")
     return duration
 
 
@@ -315,6 +328,7 @@ Duration = Annotated[
 Nanoseconds = Annotated[
     int, Ge(0), PlainValidator(_read_duration), PlainSerializer(written_duration), WithJsonSchema(_DURATION_SCHEMA)
 ]
+MoreThanZero = Annotated[Nanoseconds, AfterValidator(_more_than_zero)]
 Seconds = Annotated[
     int, PlainValidator(_read_seconds), PlainSerializer(_written_seconds), WithJsonSchema(_DURATION_SCHEMA)
 ]

@@ -44,6 +44,7 @@ from apf_middleware.config.values import (
     Amount,
     DnsSubdomain,
     Function,
+    MoreThanZero,
     Nanoseconds,
     NonEmpty,
     Part,
@@ -110,7 +111,7 @@ class _LevelSpec(Settings):
     response: Literal["Queue", "Reject"] = "Queue"
     queuing: LevelQueuingModel | None = None
     wait_limit_ns: Nanoseconds | None = None
-    deadline_ns: Nanoseconds | None = None
+    deadline_ns: MoreThanZero | None = None
     gates: Annotated[tuple[NonEmpty, ...], Field(strict=False)] = ()
     streams: StreamSettings | None = None
     weight: Annotated[Annotated[int, Field(ge=1, le=MAX_INT32)] | None, Field(description="The same as shares.")] = None
@@ -350,7 +351,7 @@ class _SchemaSpec(Settings):
     group_weights: WeightsByName = field(default_factory=dict)
     weight_function: Function | None = None
     criticality: CriticalityName | None = None
-    deadline_ns: Nanoseconds | None = None
+    deadline_ns: MoreThanZero | None = None
     estimate: AnyEstimate | None = None
     gates: Annotated[
         tuple[NonEmpty, ...],

@@ -179,7 +179,7 @@ def test_trusted_proxies(text: str, expected: TrustedProxySettings) -> None:
         ("{type: jwt, algorithms: [RS256], jwksUrl: 'http://a/', issuer: i}", ".jwksUrl", "must be https"),
         ("{type: jwt, algorithms: [RS256], jwksUrl: 'file:///a', issuer: i}", ".jwksUrl", "begins with https"),
         ("{type: jwt, algorithms: [RS256], jwksUrl: 'https://[', issuer: i}", ".jwksUrl", "begins with https"),
-        ("{type: jwt, algorithms: [RS256], keyFile: k, leeway: 5}", ".leeway", "must be text"),
+        ("{type: jwt, algorithms: [RS256], keyFile: k, leeway: 5}", ".leeway", "must be a duration"),
         ("{type: jwt, algorithms: [RS256], keyFile: k, jwksInterval: 0s}", ".jwksInterval", "at least a second"),
         ("{type: jwt, algorithms: [RS256], keyFile: k, usernameClaim: ''}", ".usernameClaim", "not be empty"),
         ("{type: proxy}", ".networks", "must name the trusted peers"),

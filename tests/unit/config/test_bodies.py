@@ -51,7 +51,7 @@ def test_what_is_written_is_read_again(defaults: str, bodies: str) -> None:
     [
         ("{buffer: 0B}", "buffer.*must be more than zero"),
         ("{buffer: 64MiB}", "must not exceed maxBuffered, which is 32MiB"),
-        ("{buffer: 64}", "must be text"),
+        ("{buffer: 64}", "must be a number of bytes. Write it like 512B"),
         ("{buffer: 64 KiB}", "must be a number of bytes. Write it like 512B, 64KiB or 32MiB"),
         ("{buffer: 64Ki}", "must be a number of bytes"),
         ("{maxBuffered: 999999GiB}", "must be at most 1024GiB"),

@@ -34,6 +34,7 @@ def test_headers_replace_the_usual_ones() -> None:
         ("{extendTo: soon}", "extendTo is 'soon', but it must be a duration"),
         ("{headers: {X-Left: seconds}}", "headers.X-Left is 'seconds', but its name must be a header's, in lower case"),
         ("{headers: {'x left': seconds}}", "its name must be a header's, in lower case"),
+        ("{headers: {'x:left': seconds}}", "its name must be a header's, in lower case"),
         ("{headers: {x-left: hours}}", "x-left"),
         ("{headers: {x-queue-start: seconds}}", "but it is in started, too"),
         ("{query: 'a b'}", "query is 'a b', but it must be the name of a query parameter"),
@@ -54,6 +55,13 @@ def test_wrong_settings_are_reported(spec: str, said: str) -> None:
 def test_what_is_written_is_read_again(spec: str) -> None:
     configuration = load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {{deadlines: {spec}}}\n")
     assert load_text(emit(configuration)) == configuration
+
+
+@pytest.mark.parametrize("kind", ["PriorityLevel", "FlowSchema"])
+def test_a_deadline_in_which_nothing_can_be_served_is_reported(kind: str) -> None:
+    spec = "{shares: 10, deadline: 0s}" if kind == "PriorityLevel" else "{level: exempt, deadline: 0s}"
+    with pytest.raises(ConfigurationError, match="is '0s', but it must be more than zero"):
+        load_text(f"apiVersion: apf/v1\nkind: {kind}\nmetadata: {{name: one}}\nspec: {spec}\n")
 
 
 def test_a_schema_has_a_deadline() -> None:

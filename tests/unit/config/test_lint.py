@@ -23,6 +23,16 @@ def test_a_dangling_reference_and_an_unused_level_are_reported() -> None:
     ]
 
 
+def test_a_rule_for_a_criticality_that_no_header_says_is_reported() -> None:
+    rules = "{httpRules: [{paths: [/a]}, {criticality: [sheddable]}]}"
+    text = level("batch") + schema("s", 10, rules, "batch")
+
+    [warning] = read_source(SERVER % 10 + text).warnings
+    assert warning.field == "spec.rules[0].httpRules[1].criticality"
+    assert warning.rule == "without criticality in the Server document, no header is read for it"
+    assert read_source(SERVER.replace("defaults", "criticality: {}, defaults") % 10 + text).warnings == ()
+
+
 def test_less_than_a_seat_is_reported_where_seats_are_rounded_up_beyond_what_the_server_has() -> None:
     """When seats are lent at each dispatch, levels take turns, and together never have more seats than the server."""
     text = level("small", "{shares: 1}") + level("big", "{shares: 94}")

@@ -27,7 +27,7 @@ def test_defaults() -> None:
 
 
 def test_what_is_written_is_read_again() -> None:
-    spec = "{loadReports: {header: null, path: /load}, readiness: {levels: [web], after: 0s}}"
+    spec = "{loadReports: {header: null, path: /load}, readiness: {levels: [web], after: 0s}, admin: {path: /load}}"
     configuration = load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {spec}\n{LEVEL}")
 
     assert load_text(emit(configuration)) == configuration
@@ -43,6 +43,9 @@ def test_what_is_written_is_read_again() -> None:
         ("{readiness: {levels: [web], path: 'a?b'}}", "spec.readiness.path is 'a?b', but it must be one path"),
         ("{readiness: {levels: [web, none]}}", "spec.readiness.levels[1] is 'none', but there is no such level"),
         ("{readiness: {levels: [exempt]}}", "but it must be a level that isn't exempt"),
+        ("{loadReports: {path: /metrics}}", "spec.loadReports.path is '/metrics', but it is metrics.path, too"),
+        ("{loadReports: {path: /readyz}, readiness: {levels: [web]}}", "path is '/readyz', but it is loadReports.path"),
+        ("{readiness: {levels: [web], path: /apf}, admin: {groups: [staff], path: /apf}}", "it is admin.path, too"),
     ],
 )
 def test_wrong_settings_are_reported(spec: str, said: str) -> None:

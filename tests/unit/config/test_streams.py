@@ -65,7 +65,7 @@ def test_what_is_written_is_read_again(streams: str) -> None:
     [
         (f"{LEVEL}  streams: {{maxOpen: 2, maxOpenPerFlow: 3}}", "it must not exceed maxOpen, which is 2"),
         (f"{LEVEL}  streams: {{maxOpen: -1}}", "maxOpen"),
-        (f"{LEVEL}  streams: {{releaseWhenBlocked: 5}}", "it must be text"),
+        (f"{LEVEL}  streams: {{releaseWhenBlocked: 5}}", "it must be a duration. Write it like 15s"),
         (f"{LEVEL}  streams: {{limit: 5}}", "maxOpen"),
         (f"{SERVER}  streams: {{maxOpen: 5}}", "streams of a PriorityLevel"),
         (

@@ -21,9 +21,7 @@ def test_other_texts_are_no_sizes(text: str) -> None:
         size_bytes(text)
 
 
-@pytest.mark.parametrize(
-    ("timeout", "rule"), [("5", "must be text"), ("5 s", "a duration"), ("9000h", "at most a year")]
-)
+@pytest.mark.parametrize(("timeout", "rule"), [("5", "a duration"), ("5 s", "a duration"), ("9000h", "at most a year")])
 def test_durations_of_documents(timeout: str, rule: str) -> None:
     with pytest.raises(ConfigurationError, match=rule):
         load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {{requestTimeout: {timeout}}}\n")

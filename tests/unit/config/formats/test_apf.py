@@ -143,7 +143,7 @@ def test_what_is_wrong_with_a_schema_is_reported(old: str, new: str, line: int, 
 @pytest.mark.parametrize(
     ("old", "new", "line", "field", "rule"),
     [
-        ("waitLimit: 5s", "waitLimit: 5", 8, "spec.waitLimit", "must be text"),
+        ("waitLimit: 5s", "waitLimit: 5", 8, "spec.waitLimit", "must be a duration"),
         ("waitLimit: 5s", "waitLimit: 5 s", 8, "spec.waitLimit", "must be a duration"),
         ("waitLimit: 5s", "waitLimit: 99999999h", 8, "spec.waitLimit", "at most a year"),
         ("minSeats: 2", "minSeats: 6", 6, "spec.minSeats", "not exceed maxSeats"),
