@@ -52,7 +52,7 @@ class RequestDeadlines:
     def begin(self, arrived: int, now: int, admission: Admission, scope: Scope) -> bool:
         """Set the deadline of a request that arrived at ``arrived``; reject it and return False if that has passed."""
         destination = admission.destination
-        left = self.find(destination, scope)
+        left = self.find(destination, scope, now - arrived)
         if left is None:
             CURRENT_DEADLINE.set(None)
             return True
@@ -65,17 +65,18 @@ class RequestDeadlines:
         destination.controller.refuse(now, admission, Reason.DEADLINE)
         return False
 
-    def find(self, destination: Destination, scope: Scope) -> int | None:
-        """Return the time between the arrival of a request and its deadline; None if it has no deadline."""
+    def find(self, destination: Destination, scope: Scope, age_ns: int = 0) -> int | None:
+        """Return the time between the arrival of a request, ``age_ns`` ago, and its deadline; None if it has none."""
         query, from_proxy = scope.get("query_string", b""), self._comes_from_proxy(scope)
-        left = self.reader.read(headers_of(scope), query, from_proxy=from_proxy)
+        limit, elapsed = self.reader.read(headers_of(scope), query, from_proxy=from_proxy, age_ns=age_ns)
         own = self._of_schemas.get(destination.classification.schema, destination.runtime.deadline_ns)
-        if left is None:
-            return own
-        left -= self._settings.margin_ns
-        if own is not None and left > own:
-            return min(left, max(own, self._longest_of(destination, from_proxy=from_proxy)))
-        return left
+        if limit is not None:
+            limit -= self._settings.margin_ns
+        if limit is None or (own is not None and limit > own):
+            if own is None:
+                return None
+            limit = own if limit is None else min(limit, max(own, self._longest_of(destination, from_proxy=from_proxy)))
+        return limit - elapsed
 
     def _longest_of(self, destination: Destination, *, from_proxy: bool) -> int:
         """Return the longest time that a header may set; 0 if it may not extend the deadline."""

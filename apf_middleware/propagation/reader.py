@@ -35,34 +35,39 @@ class DeadlineReader:
         self._wall = wall
         self.invalid: Counter[str] = Counter() if invalid is None else invalid
 
-    def read(self, headers: Iterable[Sequence[bytes]], query: bytes, *, from_proxy: bool) -> int | None:
-        """Return the time that is left, which may be negative; None if the request has no limit.
+    def read(
+        self, headers: Iterable[Sequence[bytes]], query: bytes, *, from_proxy: bool, age_ns: int = 0
+    ) -> tuple[int | None, int]:
+        """Return the limit of a request, None if it has none, and how much of it had passed when the request arrived.
 
-        The shortest of several limits counts. What front ends tell counts if the request comes ``from_proxy``.
+        The request arrived ``age_ns`` ago. The shortest of several limits counts; one that is a time stamp may be
+        negative. What front ends tell counts if the request comes ``from_proxy``.
         """
-        left = self._in_query(query) if self._query and query else None
-        elapsed = 0
+        arrived, elapsed = self._wall() - age_ns, 0
+        for name, value in headers if from_proxy else ():
+            if name in self._starts:
+                elapsed = max(elapsed, self._read(name, value, None, arrived) or 0)
+        began = arrived - elapsed
+        limit = self._in_query(query, began) if self._query and query else None
         for name, value in headers:
             if (written := self._limits.get(name)) is not None:
-                limit = self._read(name, value, written)
-                if limit is not None and (left is None or limit < left):
-                    left = limit
-            elif from_proxy and name in self._starts:
-                elapsed = max(elapsed, self._read(name, value, None) or 0)
-        return None if left is None else left - elapsed
+                found = self._read(name, value, written, began)
+                if found is not None and (limit is None or found < limit):
+                    limit = found
+        return limit, elapsed
 
-    def _read(self, name: bytes, value: bytes, written: LimitFormat | None) -> int | None:
+    def _read(self, name: bytes, value: bytes, written: LimitFormat | None, wall_ns: int) -> int | None:
         """Return a limit, or the time elapsed if nothing is ``written``; count a value that can't be read."""
         try:
             if written is None:
-                return elapsed_ns(value, self._wall())
-            limit = read_limit(written, value, self._wall())
+                return elapsed_ns(value, wall_ns)
+            limit = read_limit(written, value, wall_ns)
         except ValueError:
             self.invalid[name.decode("latin-1")] += 1
             return None
         return limit if limit < NO_LIMIT else None
 
-    def _in_query(self, query: bytes) -> int | None:
+    def _in_query(self, query: bytes, wall_ns: int) -> int | None:
         if self._query.encode() not in query:
             return None
         if query.count(b"&") >= _MOST_PARAMETERS:
@@ -70,7 +75,7 @@ class DeadlineReader:
         values = parse_qs(query.decode("latin-1")).get(self._query)
         if not values or not values[0]:
             return None
-        limit = self._read(self._query.encode(), values[0].encode("latin-1", "replace"), "duration")
+        limit = self._read(self._query.encode(), values[0].encode("latin-1", "replace"), "duration", wall_ns)
         return limit or None  # 0s means the server's own limit, as in Kubernetes
 
     def __repr__(self) -> str:

@@ -279,6 +279,20 @@ async def test_what_passed_in_front_ends_counts_if_they_are_trusted() -> None:
     assert found[1] > 8
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("started", ["x-request-start", "x-queue-start"])
+async def test_what_passed_in_front_ends_counts_for_the_deadline_of_a_level(started: str) -> None:
+    settings = "deadlines: {}, trustedProxies: {networks: [127.0.0.1/32]}, defaults"
+    app = APFMiddleware(
+        Starlette(routes=[Route("/", remaining)]), load_text(LEVEL_DEADLINE.replace("defaults", settings))
+    )
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        found = (await client.get("/", headers={started: f"{time.time() - 5}"})).json()["left"]
+        late = await client.get("/", headers={started: f"{time.time() - 15}"})
+    assert 4 < found <= 5
+    assert late.status_code == 504
+
+
 OWN = LEVEL_DEADLINE.replace("level: web", "level: web, deadline: 2s")
 EXTENDED = OWN.replace(
     "defaults",

@@ -9,7 +9,7 @@ from apf_middleware.propagation.reader import DeadlineReader
 MS = 10**6
 SECOND = 10**9
 NOW = 1_800_000_000 * SECOND
-LIMITS = {"grpc-timeout": "grpc", "x-limit": "milliseconds"}
+LIMITS = {"grpc-timeout": "grpc", "x-limit": "milliseconds", "x-until": "timestamp"}
 
 
 def reader(query: str = "") -> DeadlineReader:
@@ -17,7 +17,8 @@ def reader(query: str = "") -> DeadlineReader:
 
 
 def left(*headers: tuple[bytes, bytes], query: bytes = b"", from_proxy: bool = True) -> int | None:
-    return reader("timeout").read(headers, query, from_proxy=from_proxy)
+    limit, elapsed = reader("timeout").read(headers, query, from_proxy=from_proxy)
+    return None if limit is None else limit - elapsed
 
 
 @pytest.mark.parametrize(
@@ -37,10 +38,21 @@ def left(*headers: tuple[bytes, bytes], query: bytes = b"", from_proxy: bool = T
             -2 * SECOND,
         ),
         ([(b"grpc-timeout", b"99999999H")], None),
+        ([(b"x-until", b"1800000003")], 3 * SECOND),
+        ([(b"x-until", b"1800000003"), (b"x-request-start", b"1799999998")], 3 * SECOND),
+        ([(b"grpc-timeout", b"4S"), (b"x-until", b"1800000003"), (b"x-request-start", b"1799999998")], 2 * SECOND),
+        ([(b"grpc-timeout", b"8S"), (b"x-until", b"1800000003"), (b"x-request-start", b"1799999998")], 3 * SECOND),
     ],
 )
 def test_what_is_left(headers: Sequence[tuple[bytes, bytes]], expected: int | None) -> None:
     assert left(*headers) == expected
+
+
+def test_time_stamps_count_from_the_arrival_of_a_request_that_has_waited_for_its_body() -> None:
+    headers = [(b"x-until", b"1800000003"), (b"x-request-start", b"1799999997")]
+
+    assert reader().read(headers, b"", from_proxy=True, age_ns=2 * SECOND) == (6 * SECOND, SECOND)
+    assert reader().read(headers, b"", from_proxy=False, age_ns=2 * SECOND) == (5 * SECOND, 0)
 
 
 def test_only_proxies_are_believed_when_they_have_received_a_request() -> None:
@@ -68,13 +80,13 @@ def test_a_limit_in_the_query(query: bytes, expected: int | None) -> None:
 
 
 def test_the_query_is_only_read_if_a_parameter_has_been_named() -> None:
-    assert reader().read([], b"timeout=1s&=2s", from_proxy=False) is None
+    assert reader().read([], b"timeout=1s&=2s", from_proxy=False) == (None, 0)
 
 
 def test_values_that_can_t_be_read_are_ignored_and_counted() -> None:
     one = reader("timeout")
     headers = [(b"grpc-timeout", b"soon"), (b"x-limit", b"100"), (b"x-request-start", b"noon")]
 
-    assert one.read(headers, b"timeout=late", from_proxy=True) == 100 * MS
-    assert one.read(headers, b"", from_proxy=True) == 100 * MS
+    assert one.read(headers, b"timeout=late", from_proxy=True) == (100 * MS, 0)
+    assert one.read(headers, b"", from_proxy=True) == (100 * MS, 0)
     assert one.invalid == {"grpc-timeout": 2, "x-request-start": 2, "timeout": 1}
