@@ -15,7 +15,7 @@ from typing import Final
 from apf_middleware.exceptions import DeadlineError, InvalidValueError, require_amount
 from apf_middleware.propagation.current import CURRENT_DEADLINE
 from apf_middleware.propagation.outgoing import OutgoingRequest
-from apf_middleware.propagation.time_limits import FORMATS, LimitFormat, write_limit
+from apf_middleware.propagation.time_limits import FORMATS, LimitFormat, read_limit, write_limit
 
 __all__ = ["DeadlineHeaders"]
 
@@ -55,7 +55,8 @@ class DeadlineHeaders:
     def headers(self, present: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the headers of a call that is made now, which has those ``present`` already.
 
-        There are none if the current request has no deadline. Baggage that is present gets another member.
+        There are none if the current request has no deadline. A header that sets a shorter limit for this call stays as
+        it is. Baggage that is present gets another member.
 
         Raises:
             DeadlineError: less than ``least`` seconds are left.
@@ -68,7 +69,11 @@ class DeadlineHeaders:
             raise DeadlineError(left / _SECOND, self._least_ns / _SECOND)
         wall = self._wall()
         before = present or {}
-        return {name: write_limit(one, left, wall, before.get(name, "")) for name, one in self._written.items()}
+        found: dict[str, str] = {}
+        for name, one in self._written.items():
+            own = before.get(name, "")
+            found[name] = own if _is_shorter(one, own, left, wall) else write_limit(one, left, wall, own)
+        return found
 
     def tell(self, request: OutgoingRequest) -> None:
         """Tell the deadline with a request: a hook of `httpx.Client`."""
@@ -80,3 +85,16 @@ class DeadlineHeaders:
 
     def __repr__(self) -> str:
         return f"<DeadlineHeaders {', '.join(self._written)}>"
+
+
+def _is_shorter(written: LimitFormat, value: str, left: int, wall_ns: int) -> bool:
+    """Return whether a header that the caller has set itself leaves less time than ``left``.
+
+    A member of baggage may be older than the current request, so it never counts.
+    """
+    if not value or written == "baggage":
+        return False
+    try:
+        return read_limit(written, value.encode("latin-1", "replace"), wall_ns) < left
+    except ValueError:
+        return False

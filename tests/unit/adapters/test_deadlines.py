@@ -41,6 +41,20 @@ def test_each_header_has_its_format() -> None:
     assert headers().headers() == found
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"grpc-timeout": "800m"}, {"grpc-timeout": "800m"}),
+        ({"x-left": "1"}, {"x-left": "1"}),
+        ({"x-until": "1800000001"}, {"x-until": "1800000001"}),
+        ({"grpc-timeout": "3S", "x-left": "9", "x-until": "1800000003"}, {}),
+        ({"grpc-timeout": "soon", "x-left": "\u20ac"}, {}),
+    ],
+)
+def test_a_call_may_have_less_time(given: dict[str, str], told: dict[str, str]) -> None:
+    assert headers().headers(given) == headers().headers() | told
+
+
 def test_a_request_without_a_deadline_has_no_headers() -> None:
     assert contextvars.Context().run(headers().headers) == {}
 
