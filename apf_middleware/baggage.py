@@ -3,25 +3,25 @@
 from typing import Final
 from urllib.parse import unquote
 
-__all__ = ["add_member", "find_member"]
+__all__ = ["add_member", "find_members"]
 
 _MOST_BYTES: Final = 8192
 
 
-def find_member(value: bytes, key: str) -> bytes | None:
-    """Return the value of the member ``key`` without its properties; None if there is no such member.
+def find_members(value: bytes, key: str) -> list[bytes]:
+    """Return the values of all members ``key``, without their properties.
 
     Raises:
         ValueError: the header is longer than the specification lets anybody pass on.
     """
     if len(value) > _MOST_BYTES:
         raise ValueError("too long")
-    wanted = key.encode()
+    wanted, found = key.encode(), []
     for member in value.split(b","):
         name, _, text = member.partition(b"=")
         if name.strip() == wanted:
-            return unquote(text.partition(b";")[0].decode("latin-1")).encode("latin-1", "replace").strip()
-    return None
+            found.append(unquote(text.partition(b";")[0].decode("latin-1")).encode("latin-1", "replace").strip())
+    return found
 
 
 def add_member(before: str, key: str, value: str) -> str:

@@ -8,7 +8,7 @@ import re
 from enum import IntEnum
 from typing import Final, Literal, get_args
 
-from apf_middleware.baggage import add_member, find_member
+from apf_middleware.baggage import add_member, find_members
 
 __all__ = [
     "BAGGAGE_KEY",
@@ -74,17 +74,16 @@ _URGENCIES: Final = {one: max(place for place in range(8) if _BY_URGENCY[place] 
 def read_criticality(form: CriticalityForm, value: bytes) -> Criticality | None:
     """Return what a header says; None if it says nothing about that. Raise ValueError if it can't be read.
 
-    Names may be written with underscores, hyphens and in capitals: ``SHEDDABLE_PLUS``, ``critical-plus``.
+    If it says several things, the least counts: a service on the way may have added to what the client had sent. Names
+    may be written with underscores, hyphens and in capitals: ``SHEDDABLE_PLUS``, ``critical-plus``.
     """
     if form == "name":
         return _named(value)
     if form == "urgency":
         if len(value) > _MOST_BYTES:
             raise ValueError("too long")
-        found = _URGENCY.search(value)
-        return _BY_URGENCY[int(found[1])] if found is not None else None
-    member = find_member(value, BAGGAGE_KEY)
-    return None if member is None else _named(member)
+        return min((_BY_URGENCY[int(one)] for one in _URGENCY.findall(value)), default=None)
+    return min(map(_named, find_members(value, BAGGAGE_KEY)), default=None)
 
 
 def _named(text: bytes) -> Criticality:

@@ -7,7 +7,7 @@ and receiver need not agree. All times here are integers, in nanoseconds.
 import re
 from typing import Final, Literal, get_args
 
-from apf_middleware.baggage import add_member, find_member
+from apf_middleware.baggage import add_member, find_members
 from apf_middleware.durations import duration_ns
 
 __all__ = ["BAGGAGE_KEY", "FORMATS", "NO_LIMIT", "LimitFormat", "elapsed_ns", "read_limit", "write_limit"]
@@ -67,10 +67,7 @@ def read_limit(written: LimitFormat, value: bytes, wall_ns: int) -> int:
             raise ValueError("too long")
         return duration_ns(value.decode("latin-1"))
     if written == "baggage":
-        member = find_member(value, BAGGAGE_KEY)
-        if member is None:
-            return NO_LIMIT
-        value = member
+        return min(map(_decimal_ns, find_members(value, BAGGAGE_KEY)), default=NO_LIMIT + wall_ns) - wall_ns
     number = _decimal_ns(value)
     return number if written == "seconds" else number - wall_ns
 

@@ -4,30 +4,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apf_middleware.baggage import add_member, find_member
+from apf_middleware.baggage import add_member, find_members
 from tests.support.examples import examples
 
 
 @pytest.mark.parametrize(
     ("value", "found"),
     [
-        (b"k=1", b"1"),
-        (b" k = 1 ;property;p=2,z=3", b"1"),
-        (b"z=3,k=a%20b", b"a b"),
-        (b"k=", b""),
-        (b"k", b""),
-        (b"kk=1,z=k=2", None),
-        (b"", None),
-        (b",,", None),
+        (b"k=1", [b"1"]),
+        (b" k = 1 ;property;p=2,z=3", [b"1"]),
+        (b"z=3,k=a%20b", [b"a b"]),
+        (b"k=", [b""]),
+        (b"k", [b""]),
+        (b"k=1,z=3,k=2", [b"1", b"2"]),
+        (b"kk=1,z=k=2", []),
+        (b"", []),
+        (b",,", []),
     ],
 )
-def test_a_member_is_found(value: bytes, found: bytes | None) -> None:
-    assert find_member(value, "k") == found
+def test_members_are_found(value: bytes, found: list[bytes]) -> None:
+    assert find_members(value, "k") == found
 
 
 def test_a_header_that_is_too_long_is_refused() -> None:
     with pytest.raises(ValueError, match="too long"):
-        find_member(b"k=1," + b"z" * 8192, "k")
+        find_members(b"k=1," + b"z" * 8192, "k")
 
 
 def test_other_members_stay_as_they_are() -> None:
@@ -40,5 +41,5 @@ def test_other_members_stay_as_they_are() -> None:
 def test_an_added_member_is_found_behind_any_others(before: str) -> None:
     after = add_member(before, "k", "7")
 
-    assert find_member(after.encode(), "k") == b"7"
+    assert find_members(after.encode(), "k") == [b"7"]
     assert add_member(after, "k", "7") == after

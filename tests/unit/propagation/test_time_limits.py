@@ -30,6 +30,7 @@ NOW = 1_800_000_000 * SECOND
         ("timestamp", b"1800000003.25", 3250 * MS),
         ("timestamp", b"1799999999", -SECOND),
         ("baggage", b"user=7, apf.deadline=1800000003.25;p,z=1", 3250 * MS),
+        ("baggage", b"apf.deadline=1800000004,apf.deadline=1800000002,user=7", 2000 * MS),
         ("baggage", b"user=7", NO_LIMIT),
     ],
 )
