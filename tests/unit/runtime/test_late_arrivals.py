@@ -3,6 +3,7 @@
 import pytest
 
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.runtime.wait_errors import WaitErrors
 from tests.support.deadline_arrivals import MS, DeadlineArrivals
 
 
@@ -112,8 +113,12 @@ def test_bad_predictions_reject_none() -> None:
     server.fill(waiting=10)
     assert server.arrive(left_ms=500).reason is Reason.DEADLINE
 
-    wait_for(server, 100)
-    assert server.arrive(left_ms=500).is_waiting
+    errors = server.late._errors["web"] = WaitErrors()
+    for _ in range(30):
+        errors.learn(1100 * MS, 500 * MS)
+    hurried = server.arrive(left_ms=500)
+    assert hurried.predicted_wait_ns == 1100 * MS
+    assert hurried.is_waiting
 
 
 def test_a_wait_that_the_deadline_ends_is_no_error_if_it_was_predicted_to_be_longer() -> None:
