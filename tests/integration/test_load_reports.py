@@ -2,13 +2,19 @@
 
 import base64
 import json
+from types import SimpleNamespace
 
 import anyio
 import httpx
 import pytest
+from starlette.applications import Starlette
 
 from apf_middleware.asgi import APFMiddleware
-from apf_middleware.config import Configuration
+from apf_middleware.asgi.load_reports import rejected_for_load
+from apf_middleware.classification import Classification
+from apf_middleware.config import Configuration, load_text
+from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.runtime import Admission
 from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, settle
 
 pytestmark = pytest.mark.anyio
@@ -179,6 +185,58 @@ async def test_a_request_that_gets_its_seats_too_late_is_an_error() -> None:
         protected.finish("/hold1")
         for exchange in held:
             await exchange.end()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_counts_as_served_and_as_an_error() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, reporting("loadReports: {header: null, path: /load}"))
+        app = protected.middleware
+        for path in ("/health", "/boom", "/"):
+            await protected.request(path).end()
+        move_clock(app, 1)
+        report = (await ask(app, "/load")).json()
+
+    assert report["rps_fractional"] == pytest.approx(2, abs=0.1), "exempt requests don't count"
+    assert report["eps"] == pytest.approx(1, abs=0.1), "the app has failed"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("reason", Reason)
+async def test_which_rejections_are_for_load(reason: Reason) -> None:
+    async with anyio.create_task_group() as tasks:
+        controller = ProtectedApp(tasks, reporting(TEXT)).middleware.service.controller
+        place = Classification("everybody", "crowd", "alice", 7)
+        controller.refuse(controller.now(), Admission(controller.destination(place, Work())), reason)
+
+        for_load = {Reason.QUEUE_FULL, Reason.CONCURRENCY_LIMIT, Reason.TIME_OUT, Reason.DEADLINE}
+        assert rejected_for_load(controller.levels["crowd"]) == (reason in for_load)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_at_most_eight_levels_are_reported() -> None:
+    level = "---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: level-{}}}\nspec: {{shares: 10}}\n"
+    server = f"apiVersion: apf/v1\nkind: Server\nspec: {{defaults: none, {TEXT}}}\n"
+    app = APFMiddleware(Starlette(), load_text(server + "".join(map(level.format, range(10)))))
+
+    assert len((await ask(app, "/load")).json()["named_metrics"]) == 8
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_member_of_a_fleet_divides_by_the_seats_that_it_was_granted(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, reporting(TEXT))
+        service = protected.middleware.service
+        holder = await protected.holder()
+        move_clock(protected.middleware, 10)
+        service.keep_house(service.now())
+        member = SimpleNamespace(participant=SimpleNamespace(reading=lambda: SimpleNamespace(granted=4)))
+        monkeypatch.setattr(service, "fleet", member)
+        report = (await ask(protected.middleware, "/load")).json()
+        protected.finish()
+        await holder.end()
+
+    assert report["application_utilization"] == pytest.approx(0.25, abs=0.01)
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -10,6 +10,8 @@ import anyio
 import pytest
 from starlette.types import Receive, Scope, Send
 
+from apf_middleware.adapters.criticality import CriticalityHeaders
+from apf_middleware.adapters.deadlines import DeadlineHeaders
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.service import Service
 from apf_middleware.config import Configuration
@@ -45,6 +47,26 @@ def counted(service: Service) -> Mapping[str, float]:
 async def serving(config: Configuration) -> AsyncIterator[ProtectedApp]:
     async with anyio.create_task_group() as tasks:
         yield ProtectedApp(tasks, config)
+
+
+async def test_an_observed_request_passes_on_what_it_would_if_it_were_limited() -> None:
+    told: list[dict[str, str]] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        admission = scope["apf"]
+        told.append(DeadlineHeaders().headers() | CriticalityHeaders().headers())
+        assert 0 < admission.remaining < 10
+        assert admission.criticality == "sheddable"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with anyio.create_task_group() as tasks:
+        middleware = APFMiddleware(app, in_mode("observe", ", deadlines: {}, criticality: {}"))
+        scope = http_scope("/", headers={"grpc-timeout": "10S", "x-criticality": "sheddable"})
+        exchange = await Exchange(middleware, scope, tasks).body().start().end()
+
+    assert exchange.status == 200
+    assert told[0].keys() == {"grpc-timeout", "x-criticality"}
 
 
 async def test_observed_requests_run_at_once_and_are_counted_as_if_they_were_limited() -> None:

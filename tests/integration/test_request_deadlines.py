@@ -20,6 +20,8 @@ from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime.waiting import wait_in_scope
 from tests.support.asgi_exchange import Exchange
+from tests.support.gated_app import DB, GatedApp
+from tests.support.gated_app import configuration as gated
 from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, problem, settle
 
 pytestmark = pytest.mark.anyio
@@ -118,6 +120,26 @@ async def test_a_request_that_can_t_be_in_time(mode: str, status: int) -> None:
         for exchange in (holder, *waiting):
             await exchange.end()
         assert protected.is_idle()
+
+
+async def test_requests_that_need_a_gate_are_not_judged() -> None:
+    async with anyio.create_task_group() as tasks:
+        server = f'{DB.replace("capacity: 1", "capacity: 100")}, deadlines: {{prediction: "on"}}'
+        protected = GatedApp(tasks, gated(seats=1, server=server))
+        service = protected.middleware.service
+        for _ in range(10):
+            service.controller.costs.observe("GET /db/wait", 10**9, 1)
+        holder = await protected.holder("/db/wait")
+        waiting = [protected.request("/db/wait") for _ in range(10)]
+        await settle()
+        hurried = ask(protected, "/db/wait", grpc_timeout="5S")
+        await settle()
+
+        assert hurried.status is None
+        assert protected.waiting == 11
+        protected.finish("/db/wait")
+        for exchange in (holder, *waiting, hurried):
+            await exchange.end()
 
 
 async def test_a_request_that_gets_its_seat_too_late_is_not_run() -> None:
