@@ -18,6 +18,7 @@ from apf_middleware.asgi.load_reports import rejected_for_load
 from apf_middleware.asgi.request_deadlines import build_deadlines
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.propagation.current import CURRENT_DEADLINE
 from apf_middleware.runtime.waiting import wait_in_scope
 from tests.support.asgi_exchange import Exchange
 from tests.support.gated_app import DB, GatedApp
@@ -282,6 +283,18 @@ async def test_without_deadlines_there_is_none() -> None:
     assert app.service.deadlines is None
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
         found = (await client.get("/", headers={"grpc-timeout": "1S"})).json()
+    assert found == {"left": None, "until": None, "headers": {}}
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_request_without_a_deadline_has_not_that_of_its_caller() -> None:
+    """A call within the process has the context of the request that makes it."""
+    text = LEVEL_DEADLINE.replace(", deadline: 10s", "").replace("defaults", "deadlines: {}, defaults")
+    app = APFMiddleware(Starlette(routes=[Route("/", remaining)]), load_text(text))
+    token = CURRENT_DEADLINE.set(time.monotonic_ns() + 10**10)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        found = (await client.get("/")).json()
+    CURRENT_DEADLINE.reset(token)
     assert found == {"left": None, "until": None, "headers": {}}
 
 
