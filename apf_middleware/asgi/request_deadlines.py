@@ -70,13 +70,13 @@ class RequestDeadlines:
         query, from_proxy = scope.get("query_string", b""), self._comes_from_proxy(scope)
         limit, elapsed = self.reader.read(headers_of(scope), query, from_proxy=from_proxy, age_ns=age_ns)
         own = self._of_schemas.get(destination.classification.schema, destination.runtime.deadline_ns)
-        if limit is not None:
+        if limit is None:
+            limit = own
+        else:
             limit -= self._settings.margin_ns
-        if limit is None or (own is not None and limit > own):
-            if own is None:
-                return None
-            limit = own if limit is None else min(limit, max(own, self._longest_of(destination, from_proxy=from_proxy)))
-        return limit - elapsed
+            if own is not None and limit > own:
+                limit = min(limit, max(own, self._longest_of(destination, from_proxy=from_proxy)))
+        return None if limit is None else limit - elapsed
 
     def _longest_of(self, destination: Destination, *, from_proxy: bool) -> int:
         """Return the longest time that a header may set; 0 if it may not extend the deadline."""
