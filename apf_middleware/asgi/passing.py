@@ -97,9 +97,16 @@ class Passing:
         exchange: tuple[Scope, Send],
         deadlines: "RequestDeadlines | None",
     ) -> "tuple[VirtualRequest | _UnlimitedRequest, Send]":
-        """Begin a request, in the mode ``observe`` a virtual one, too; return the ``send`` that observers listen to."""
+        """Begin a request, in the mode ``observe`` a virtual one, too; return the ``send`` that observers listen to.
+
+        What services further on are told is as in the mode ``on``.
+        """
         scope, send = exchange
+        if resolved.criticality is not None:
+            CURRENT_CRITICALITY.set(resolved.criticality)
         if self.mode != "observe":
+            if deadlines is not None:
+                deadlines.set(*times, admission, scope)
             send = self._observers.attach(scope, resolved, admission, send)
             return _UnlimitedRequest(admission, self._now), send
         virtual = Admission(resolved)
@@ -114,7 +121,7 @@ class Passing:
         scope: Scope,
         deadlines: "RequestDeadlines | None",
     ) -> VirtualRequest:
-        """Begin a virtual request; what services further on are told is as in the mode ``on``.
+        """Begin a virtual request.
 
         ``times`` are those of its arrival, and now; ``passing`` is the app's admission, ``admission`` the virtual one.
         """
@@ -125,8 +132,6 @@ class Passing:
             deadlines.begin(arrived, now, admission, scope)
             if (deadline := admission.deadline_ns) is not None:
                 passing.set_deadline(deadline, admission.latest_start_ns or deadline)
-        if resolved.criticality is not None:
-            CURRENT_CRITICALITY.set(resolved.criticality)
         if resolved.digest is not None:
             admission.show(complete_digest(resolved.digest, scope), scope)
         if policy is not None and admission.reason is None:

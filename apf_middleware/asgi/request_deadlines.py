@@ -51,19 +51,21 @@ class RequestDeadlines:
 
     def begin(self, arrived: int, now: int, admission: Admission, scope: Scope) -> bool:
         """Set the deadline of a request that arrived at ``arrived``; reject it and return False if that has passed."""
-        destination = admission.destination
-        left = self.find(destination, scope, now - arrived)
-        if left is None:
-            CURRENT_DEADLINE.set(None)
-            return True
-        deadline = arrived + left
-        limit_time(admission, now, deadline - now, self._costs)  # the body may have taken a part of the time
-        CURRENT_DEADLINE.set(deadline)
-        if deadline > now or destination.runtime.shared.exempt:
+        destination, deadline = admission.destination, self.set(arrived, now, admission, scope)
+        if deadline is None or deadline > now or destination.runtime.shared.exempt:
             return True
         destination.counters.expired += 1
         destination.controller.refuse(now, admission, Reason.DEADLINE)
         return False
+
+    def set(self, arrived: int, now: int, admission: Admission, scope: Scope) -> int | None:
+        """Set and return the deadline of a request that arrived at ``arrived``; None if it has none."""
+        left = self.find(admission.destination, scope, now - arrived)
+        deadline = None if left is None else arrived + left
+        if deadline is not None:
+            limit_time(admission, now, deadline - now, self._costs)  # the body may have taken a part of the time
+        CURRENT_DEADLINE.set(deadline)
+        return deadline
 
     def find(self, destination: Destination, scope: Scope, age_ns: int = 0) -> int | None:
         """Return the time between the arrival of a request, ``age_ns`` ago, and its deadline; None if it has none."""

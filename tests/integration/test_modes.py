@@ -49,7 +49,8 @@ async def serving(config: Configuration) -> AsyncIterator[ProtectedApp]:
         yield ProtectedApp(tasks, config)
 
 
-async def test_an_observed_request_passes_on_what_it_would_if_it_were_limited() -> None:
+@pytest.mark.parametrize("mode", ["observe", "off"])
+async def test_a_request_that_passes_tells_services_further_on_what_it_would_if_it_were_limited(mode: Mode) -> None:
     told: list[dict[str, str]] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -61,7 +62,7 @@ async def test_an_observed_request_passes_on_what_it_would_if_it_were_limited() 
         await send({"type": "http.response.body", "body": b""})
 
     async with anyio.create_task_group() as tasks:
-        middleware = APFMiddleware(app, in_mode("observe", ", deadlines: {}, criticality: {}"))
+        middleware = APFMiddleware(app, in_mode(mode, ", deadlines: {}, criticality: {}"))
         scope = http_scope("/", headers={"grpc-timeout": "10S", "x-criticality": "sheddable"})
         exchange = await Exchange(middleware, scope, tasks).body().start().end()
 
