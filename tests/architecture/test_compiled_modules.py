@@ -4,6 +4,7 @@ import ast
 import importlib
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ NEVER_COPIED: Final = {"FleetTotal", "RequestHandler", "Simulation", "TypicalDur
 SUBCLASSED: Final = "mypyc_attr(allow_interpreted_subclasses=True)"
 
 
+@cache
 def patterns(setting: str = "include") -> list[str]:
     """Return the paths of modules and packages in the settings of the build hook."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())

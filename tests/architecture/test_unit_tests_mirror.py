@@ -1,6 +1,7 @@
 """Each module has a unit test file of its name, and each unit test file has a module of its name."""
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -88,6 +89,7 @@ def has_code(module: Path) -> bool:
     )
 
 
+@cache
 def wanted() -> dict[Path, str]:
     """Return the test files that there must be, with the module or package that each is for."""
     found = {}
@@ -101,6 +103,7 @@ def wanted() -> dict[Path, str]:
     return found
 
 
+@cache
 def unit_tests() -> set[Path]:
     return {path.relative_to(UNIT) for path in UNIT.rglob("test_*.py")}
 

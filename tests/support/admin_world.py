@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -242,13 +243,20 @@ class DescribedAdmin(AdminWorld):
     @staticmethod
     def described(method: str, page: str, status: int, answer: object) -> None:
         """Check that the answer matches the description of this operation."""
-        description = json.loads(json.dumps(describe("", "")))
+        description = described_api()
         first, *rest = page.partition("?")[0].split("/")
         item = description["paths"].get("/".join(("", first, "{name}", *rest[1:])) if rest else f"/{first}")
         if item is None or status == 405:
             return
         [schema] = [one["schema"] for one in item[method.lower()]["responses"][str(status)]["content"].values()]
         assert list(wrong(answer, schema, description)) == []
+
+
+@cache
+def described_api() -> dict[str, Any]:
+    """Return the OpenAPI description as clients read it; it takes 20 ms."""
+    found: dict[str, Any] = json.loads(json.dumps(describe("", "")))
+    return found
 
 
 def wrong(value: object, schema: dict[str, Any], whole: dict[str, Any], place: str = "$") -> Iterator[str]:

@@ -1,13 +1,14 @@
 """The runner looks while requests run, tells what the seats are used for, and applies decisions; idle, it sleeps."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pytest
 
 from apf_middleware.adaptive import LimitReason
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration, load_text
-from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.fairqueuing import Reason, TicketState, Work
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.adaptive_runner import AdaptiveRunner
 from apf_middleware.runtime.event_queue import EventQueue, VirtualTimer
@@ -85,26 +86,38 @@ class World:
 
     def _ask(self, until: int) -> None:
         if self.events.now < until:
-            self._begin((self.arrive(), until))
+            call = Call(self, self.arrive(), until)
+            if call.admission.state is TicketState.WAITING:
+                call.admission.waiter = call
+            else:
+                self.begin(call)
 
-    def _begin(self, client: tuple[Admission, int]) -> None:
-        admission, until = client
-        if admission.seats:
+    def begin(self, call: "Call") -> None:
+        if call.admission.seats:
             self.running += 1
             lasts = round(20 * MS * max(1.0, self.running / self.capacity))
-            self.events.at(self.events.now + lasts, self._end, client)
-        elif admission.reason is None:
-            self.events.at(self.events.now + MS, self._begin, client)
+            self.events.at(self.events.now + lasts, self._end, call)
         else:
-            self.events.at(self.events.now + 20 * MS, self._ask, until)
+            self.events.at(self.events.now + 20 * MS, self._ask, call.until)
 
-    def _end(self, client: tuple[Admission, int]) -> None:
-        admission, until = client
+    def _end(self, call: "Call") -> None:
         self.running -= 1
         if self.status >= 500:
-            admission.fail(self.status)
-        self.controller.release(admission)
-        self._ask(until)
+            call.admission.fail(self.status)
+        self.controller.release(call.admission)
+        self._ask(call.until)
+
+
+@dataclass
+class Call:
+    """A request of a client that makes requests ``until`` some time."""
+
+    world: World
+    admission: Admission
+    until: int
+
+    def wake(self) -> None:
+        self.world.events.at(self.world.events.now, self.world.begin, self)
 
 
 def test_it_finds_what_the_server_can_do() -> None:
@@ -218,6 +231,6 @@ def test_a_runner_that_a_reload_has_ended_changes_nothing_more(reloaded_ms: int)
     """Its timer is still set, and it may be in the middle of a try."""
     world = World(configuration())
     world.events.at(reloaded_ms * MS, world.controller.reconfigure, configuration("25"))
-    world.demand(50, 20)
+    world.demand(50, 8)
 
     assert set(world.totals[reloaded_ms // 100 + 1 :]) == {25}

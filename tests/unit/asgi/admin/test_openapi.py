@@ -31,7 +31,7 @@ PAGES = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def description() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(json.dumps(describe(PATH, "/api")))
     return found
