@@ -13,6 +13,7 @@ where they round: the meters of all queues that get less than they demand, to wh
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, floor, inf
 
 from apf_middleware.fairqueuing import Discipline, Ticket
@@ -85,7 +86,11 @@ class PlainQueue(Queue):
 
 def max_min_shares(capacity: int, demands: Sequence[int], weights: Sequence[int] = ()) -> list[Fraction]:
     """min(rho, weight * theta) for each: the least for their weight are met in full while what is left allows it."""
-    weighed = weights or [1] * len(demands)
+    return [*_divide(capacity, tuple(demands), tuple(weights or [1] * len(demands)))]
+
+
+@lru_cache(maxsize=4096)  # in nine of ten cases, the twins ask again for what they know
+def _divide(capacity: int, demands: tuple[int, ...], weighed: tuple[int, ...]) -> Sequence[Fraction]:
     shares = [Fraction(0)] * len(demands)
     left, others = Fraction(capacity), sum(weighed)
     for place in sorted(range(len(demands)), key=lambda place: Fraction(demands[place], weighed[place])):

@@ -2,6 +2,7 @@
 
 import json
 import time
+from functools import cache
 from typing import Any
 
 import pytest
@@ -242,6 +243,7 @@ FEW = {"apiVersion": "apf/v1", "kind": "FlowSchema", "metadata": {"name": "s"}}
 MANY = 9_000
 
 
+@cache
 def floods() -> dict[str, Any]:
     rule = {"subjects": [{"user": "a"}], "httpRules": [{"methods": ["GET"]}]}
     kubernetes = {**FEW, "apiVersion": "flowcontrol.apiserver.k8s.io/v1"}

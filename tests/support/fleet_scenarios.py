@@ -30,7 +30,7 @@ def fleet_scenario(
 ) -> tuple[Scenario, Configuration]:
     """Return a scenario of ten seconds in front of a fleet with one level."""
     head = "apiVersion: apf/v1\nkind: Scenario\nmetadata: {name: shared}\nspec:\n"
-    if "duration" not in spec:
+    if "\n  duration:" not in f"\n{spec}":  # events have a duration, too
         head += "  duration: 10s\n  warmUp: 2s\n"
     server = f"---\napiVersion: apf/v1\nkind: Server\nspec:\n  seats: {seats}\n  defaults: none\n"
     server += "  requestTimeout: 1h\n" + (f"  fleet: {{{fleet}}}\n" if fleet else "")

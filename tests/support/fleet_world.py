@@ -26,6 +26,9 @@ __all__ = ["MS", "SECOND", "FleetWorld", "LocalClock", "Network", "SimulatedAllo
 MS: Final = 10**6
 SECOND: Final = 10**9
 
+HeldCall = tuple[int, Callable[..., None], tuple[object, ...]]
+"""The time, the method and the arguments of a call that has to wait."""
+
 ONE_LEVEL: Final = {"web": SeatDemand(1, 0)}
 
 
@@ -71,6 +74,7 @@ class SimulatedMember:
         self.level_finish: dict[str, float] = {}
         self.level_time = 0.0
         self.is_paused = self.has_crashed = self.is_cut_off = False
+        self.held: list[HeldCall] = []
         self.asked_at = -SECOND
         self.told = 0
 
@@ -212,7 +216,7 @@ class SimulatedMember:
 
     def receive(self, grant: Grant) -> None:
         if self.is_paused:
-            self.world.at(10 * MS, self.receive, grant)  # it is in the socket's buffer
+            self.world.hold(self, self.receive, grant)
         elif not (self.has_crashed or self.is_cut_off):
             self.note_lapse()
             if self.membership.receive(self.now, grant):
@@ -246,12 +250,13 @@ class SimulatedAllocator:
         )
         self.asking: set[str] = set()
         self.is_due = self.is_paused = self.has_ended = False
+        self.held: list[HeldCall] = []
 
     def receive(self, report: Report) -> None:
         if self.has_ended:
             return
         if self.is_paused:
-            self.world.at(10 * MS, self.receive, report)
+            self.world.hold(self, self.receive, report)
             return
         self.pure.receive(self.clock.at(self.world.now), report)
         self.asking.add(report.member)
@@ -261,7 +266,7 @@ class SimulatedAllocator:
 
     def divide(self) -> None:
         if self.is_paused:
-            self.world.at(10 * MS, self.divide)
+            self.world.hold(self, self.divide)
             return
         self.is_due = False
         world, now = self.world, self.clock.at(self.world.now)
@@ -360,6 +365,16 @@ class FleetWorld:
             self.check()
         self.now = until
 
+    def hold(self, process: "SimulatedMember | SimulatedAllocator", call: Callable[..., None], *args: object) -> None:
+        """Keep a call for a process that is paused: a message is in its socket's buffer."""
+        process.held.append((self.now, call, args))
+
+    def let_go(self, process: "SimulatedMember | SimulatedAllocator") -> None:
+        """Let a process go on with what came meanwhile, each message within 10 ms, as if it looked that often."""
+        held, process.held = process.held, []
+        for came_at, call, args in held:
+            self.at((came_at - self.now) % (10 * MS), call, *args)
+
     def draw_duration(self) -> int:
         if self.long and self.random.random() < self.long:
             return self.random.randint(0, self.lease_ns)
@@ -393,7 +408,7 @@ class FleetWorld:
 
     def join(self, member: SimulatedMember, epoch: int) -> None:
         if epoch == self.epoch and member.is_paused:
-            self.at(10 * MS, self.join, member, epoch)
+            self.hold(member, self.join, member, epoch)
         elif epoch == self.epoch:
             member.membership.join(epoch)
 
@@ -408,6 +423,7 @@ class FleetWorld:
 
     def resume_allocator(self, allocator: SimulatedAllocator) -> None:
         allocator.is_paused = False
+        self.let_go(allocator)
 
     def deliver_report(self, report: Report) -> None:
         allocator = self.allocators.get(report.epoch)
@@ -440,6 +456,7 @@ class FleetWorld:
 
     def resume(self, member: SimulatedMember) -> None:
         member.is_paused = False
+        self.let_go(member)
         member.begin()
 
     def cut_off(self, member: SimulatedMember, duration: int) -> None:

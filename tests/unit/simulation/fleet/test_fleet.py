@@ -33,11 +33,11 @@ def test_members_share_the_seats() -> None:
 
 
 def test_without_a_fleet_each_member_has_all_seats() -> None:
-    simulation = Simulation(*fleet_scenario("  members: 5\n", fleet=""))
+    simulation = Simulation(*fleet_scenario("  duration: 4s\n  warmUp: 1s\n  members: 5\n", fleet=""))
     simulation.run("own")
 
     assert simulation.fleet is None
-    assert simulation.measurements.levels["all"].total_ns > 25 * 8 * SECOND
+    assert simulation.measurements.levels["all"].total_ns > 25 * 3 * SECOND
     assert len({server.backend for server in simulation.servers}) == 1
 
 
