@@ -38,18 +38,31 @@ _UNKNOWN: Final = -1
 class Histogram:
     """Observations by bucket, and their sum; the last bucket is for observations above all ``bounds``.
 
-    ``observed`` is the sum of the integers that were observed one by one.
+    ``observed`` is the sum of the integers that were observed one by one. Most of these belong to the second bucket,
+    which is found without a search; ``usual`` is their number.
     """
 
-    __slots__ = ("_above", "_more", "_up_to", "bounds", "counts", "observed")
+    __slots__ = ("_above", "_counts", "_more", "_up_to", "bounds", "observed", "usual")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds: Sequence[float] = bounds
-        self.counts: list[int] = [0] * (len(bounds) + 1)
-        # Most integers belong to the second bucket, which is found without a search.
+        self._counts: list[int] = [0] * (len(bounds) + 1)  # without the usual ones
         self._above, self._up_to = (int(bounds[0]), int(bounds[1])) if len(bounds) > 1 else (0, 0)
+        self.usual: int = 0  # apart, because the compiled build counts in a list with objects
         self.observed: int = 0
         self._more: int | float = 0  # apart, because the compiled build adds integers without making objects
+
+    @property
+    def counts(self) -> list[int]:
+        """The number of observations in each bucket."""
+        counts = self._counts.copy()
+        if self.usual:
+            counts[1] += self.usual
+        return counts
+
+    @counts.setter
+    def counts(self, counts: list[int]) -> None:
+        self._counts, self.usual = counts, 0
 
     @property
     def total(self) -> int | float:
@@ -63,16 +76,19 @@ class Histogram:
     @property
     def count(self) -> int:
         """Return the number of observations."""
-        return sum(self.counts)
+        return sum(self._counts) + self.usual
 
     def observe(self, value: int) -> None:
         """Count one observation."""
-        self.counts[1 if self._above < value <= self._up_to else bisect_left(self.bounds, value)] += 1
+        if self._above < value <= self._up_to:
+            self.usual += 1
+        else:
+            self._counts[bisect_left(self.bounds, value)] += 1
         self.observed += value
 
     def observe_many(self, value: float, number: int) -> None:
         """Count ``number`` observations of the same value."""
-        self.counts[bisect_left(self.bounds, value)] += number
+        self._counts[bisect_left(self.bounds, value)] += number
         self._more += value * number
 
     def quantile(self, part: float) -> float | None:
@@ -94,7 +110,7 @@ class Histogram:
     def copy(self) -> "Histogram":
         """Return a histogram of the same observations, which does not change with this one."""
         copy = Histogram(self.bounds)
-        copy.counts, copy.total = self.counts.copy(), self.total
+        copy.counts, copy.total = self.counts, self.total
         return copy
 
     def plus(self, other: "Histogram") -> "Histogram":
