@@ -60,7 +60,7 @@ from apf_middleware.fairqueuing.sharing.ledger import SeatLedger
 from apf_middleware.fairqueuing.sharing.level import NO_CAP, SharedLevel
 from apf_middleware.fairqueuing.sharing.levels import SharedLevels
 from apf_middleware.fairqueuing.sharing.scheduling import Decision, LevelScheduler
-from apf_middleware.fairqueuing.ticket import Reason, Ticket, TicketState
+from apf_middleware.fairqueuing.ticket import IS_PURE, Reason, Ticket, TicketState
 from apf_middleware.snapshots import SharingSnapshot
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class Lending(Sharing):
         # If ``ticket`` is alone in its level, it has one seat. In a limited level that seat is within the level's min,
         # so no other level may use it. Other levels may use the seat of an exempt level; if any of them waits,
         # `_release_apart` gives the seat to the next one.
-        is_early = now.__class__ is int and now < self.alone_until
+        is_early = (not IS_PURE or now.__class__ is int) and now < self.alone_until
         if is_early and level.alone is ticket and not (level.exempt and self.waiting):
             level.release_alone(now, ticket)
             if level.exempt:
