@@ -8,7 +8,7 @@ only if an authenticator, rule or distinguisher reads them. If a header is read 
 of the keys for GET.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, TypeVar
 
 from starlette.types import Scope
@@ -75,7 +75,7 @@ class CacheKeys:
         self.is_memorable: bool = chain.memorable and facts.are_known
         self._always = frozenset(facts.always | chain.headers)
         self._by_rule = facts.by_methods
-        self._by_method: dict[str, frozenset[bytes]] = {}
+        self._by_method: dict[str, Collection[bytes]] = {}
         # A dictionary, because its code is in the processor's cache already when a request comes; that of a set isn't.
         self.plain_methods: dict[str, None] = {}
 
@@ -96,9 +96,8 @@ class CacheKeys:
         if wanted is None:
             wanted = self._headers_for(method)
         if wanted:
-            headers = scope.get("headers")
-            if not isinstance(headers, list):
-                headers = headers_of(scope)
+            found = scope.get("headers")
+            headers: list[Any] = found if isinstance(found, list) else [*headers_of(scope)]
             key += tuple([pair if isinstance(pair, tuple) else tuple(pair) for pair in headers if pair[0] in wanted])
         if root:
             key += (root,)
@@ -119,13 +118,15 @@ class CacheKeys:
             key += self._chain.caller_facts(scope)
         return key
 
-    def _headers_for(self, method: str) -> frozenset[bytes]:
+    def _headers_for(self, method: str) -> Collection[bytes]:
         """Return the names of the headers that are in the keys of this method.
 
         They are remembered for the first `_MOST_METHODS` methods.
         """
         by_rule = [names for methods, names in self._by_rule if not methods or method.upper() in methods]
-        wanted = self._always.union(*by_rule)
+        names = self._always.union(*by_rule)
+        # A comparison takes less time than the hash of a name that the server has just parsed.
+        wanted: Collection[bytes] = tuple(names) if len(names) == 1 else names
         if len(self._by_method) < _MOST_METHODS:
             self._by_method[method] = wanted
             if not (wanted or self._query or self._certificate or self._asks_always):
