@@ -346,9 +346,9 @@ class HttpReply:
         status: int = event["status"]
         if status >= 500:
             admission.fail(status)
-        headers = event.get("headers", ())
-        if not isinstance(headers, list) and not isinstance(headers, tuple):
-            headers = [*headers]  # an app may pass an iterator, which can only be read once
+        found = event.get("headers")
+        headers: list[Any] = found if isinstance(found, list) else [*(found or ())]
+        if found and headers is not found:  # an app may pass an iterator, which can only be read once
             event = {**event, "headers": headers}  # the app may send the same dict again
         for header in headers:
             pair: tuple[Any, ...] = header if isinstance(header, tuple) else tuple(header)
@@ -363,7 +363,7 @@ class HttpReply:
                 begin_response(admission, is_stream=False)
         if self._headers:
             event = event.copy()  # the app may send the same dict again
-            event["headers"] = [*headers, *self._headers]
+            event["headers"] = headers + self._headers
         return self._send(event)
 
 
