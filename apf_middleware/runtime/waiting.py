@@ -52,8 +52,6 @@ WATCHING: Final = "apf: watch the client of a waiting request"
 """The name of the tasks that watch clients."""
 
 _SECOND: Final = 10**9
-# the public function raises if no loop runs
-_running_loop: Final[Callable[[], asyncio.AbstractEventLoop | None]] = asyncio._get_running_loop  # noqa: SLF001
 
 
 class Waiter(Wakeable, Protocol):
@@ -95,13 +93,12 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
 
     Return the watch of its ``client``, or None if the wait was too short for one.
     """
-    loop = _running_loop()
-    if loop is None:
+    controller = admission.destination.controller
+    monitor = controller.wait_monitors.here()
+    if monitor is None:
         return await wait_in_scope(admission, limit_ns, begin_to_watch, client)
     # Nothing has been awaited since `Controller.arrive`, so no wake was missed.
-    admission.waiter = waiting = WaitingTask(admission, limit_ns, begin_to_watch, client, loop)
-    controller = admission.destination.controller
-    monitor = controller.wait_monitors.of(loop)
+    admission.waiter = waiting = WaitingTask(admission, limit_ns, begin_to_watch, client, monitor)
     limit_ns = waiting.limit_ns
     # The monitor sets the deadline when the wait becomes long. This can be as late as 2 * WATCH_AFTER_NS after the
     # start of the wait: too late for a limit that isn't longer. So a wait with such a limit gets its deadline at once,
@@ -109,7 +106,7 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
     if limit_ns > 2 * WATCH_AFTER_NS:
         monitor.watch(waiting)
     else:
-        waiting.set_deadline(monitor)
+        waiting.set_deadline()
     try:
         await waiting.woken
     except BaseException:
@@ -219,7 +216,7 @@ class WaitingTask(Generic[C, L]):
         "_begin_to_watch",
         "_client",
         "_context",
-        "_loop",
+        "_monitor",
         "_reason",
         "_timer",
         "client_watch",
@@ -235,7 +232,7 @@ class WaitingTask(Generic[C, L]):
         limit_ns: int,
         begin_to_watch: Callable[[C], L],
         client: C,
-        loop: asyncio.AbstractEventLoop,
+        monitor: WaitMonitor,
     ) -> None:
         self._admission = admission
         self.limit_ns: int
@@ -243,18 +240,18 @@ class WaitingTask(Generic[C, L]):
         self._timer: asyncio.TimerHandle | None = None  # of a deadline
         self._begin_to_watch = begin_to_watch
         self._client: C | None = client
-        self._loop = loop
+        self._monitor = monitor
         self._context = copy_context()  # the context of the request, for the task that watches its client
         self.client_watch: L | None = None
         self.deadlines: Deadlines[Wait] | None = None
         self.is_over: bool = False
-        self.woken: asyncio.Future[None] = loop.create_future()
+        self.woken: asyncio.Future[None] = monitor.loop.create_future()
 
     def wake(self) -> None:
         # Seats may also be freed on another loop or in another thread, which must not touch this loop's future.
-        if _running_loop() is not self._loop:
+        if not self._monitor.is_here:
             try:
-                self._loop.call_soon_threadsafe(self.wake)
+                self._monitor.loop.call_soon_threadsafe(self.wake)
             except RuntimeError:
                 _leave_later(self._admission)
             return
@@ -266,14 +263,14 @@ class WaitingTask(Generic[C, L]):
     def hang_up(self) -> None:
         self._admission.destination.controller.hang_up(self._admission)
 
-    def set_deadline(self, monitor: WaitMonitor) -> None:
+    def set_deadline(self) -> None:
         """Schedule the rejection of the request for the end of its wait limit, or for its deadline."""
         admission = self._admission
         if self._reason is Reason.DEADLINE:  # waits with different limits can't share a timer
             rest = admission.arrived_at + self.limit_ns - admission.destination.controller.now()
-            self._timer = self._loop.call_later(max(0, rest) / _SECOND, self.time_out)
+            self._timer = self._monitor.loop.call_later(max(0, rest) / _SECOND, self.time_out)
         else:
-            self.deadlines = monitor.deadlines(self.limit_ns)
+            self.deadlines = self._monitor.deadlines(self.limit_ns)
             self.deadlines.begin(self, admission.arrived_at)
 
     def end(self) -> None:
@@ -289,14 +286,14 @@ class WaitingTask(Generic[C, L]):
         """Reject the request, because its wait limit is over or its deadline has come."""
         self._admission.destination.controller.abandon(self._admission, self._reason)
 
-    def become_long(self, monitor: WaitMonitor) -> None:
+    def become_long(self) -> None:
         """Set the deadline and watch the client, unless the wait is over."""
         if self.is_over or self.woken.done():
             return
-        self.set_deadline(monitor)
+        self.set_deadline()
         client = cast("C", self._client)  # it is there until the wait is over
         self.client_watch = client_watch = self._begin_to_watch(client)
         client_watch.watch(self, self._start)
 
     def _start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> Cancellable:
-        return self._loop.create_task(run(), name=WATCHING, context=self._context)
+        return self._monitor.loop.create_task(run(), name=WATCHING, context=self._context)

@@ -20,7 +20,7 @@ async def test_a_client_that_cannot_be_watched_does_not_keep_other_waits_from_be
             self.number = number
             self.is_over = False
 
-        def become_long(self, _: object) -> None:
+        def become_long(self) -> None:
             settled.append(self.number)
             if len(settled) == 3:
                 have_settled.set()
