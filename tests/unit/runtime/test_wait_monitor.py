@@ -1,10 +1,11 @@
 """The monitors of waits on event loops."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from apf_middleware.runtime.wait_monitor import WaitMonitors
+from apf_middleware.runtime.wait_monitor import WaitMonitor, WaitMonitors
 
 
 @pytest.mark.anyio
@@ -48,3 +49,25 @@ def test_a_loop_that_is_closed_is_forgotten_when_another_one_comes() -> None:
     assert monitors.of(loops[1]) is second
     for one in loops:
         one.close()
+
+
+def test_the_monitor_of_the_loop_that_runs_in_this_thread_is_found() -> None:
+    monitors, first, second = WaitMonitors(lambda: 0), asyncio.new_event_loop(), asyncio.new_event_loop()
+
+    async def look() -> WaitMonitor | None:
+        found = monitors.here()
+        assert found is None or found.is_here
+        return found
+
+    assert monitors.here() is None
+    one = first.run_until_complete(look())
+    assert one is not None
+    assert one is monitors.of(first) is first.run_until_complete(look())
+    assert not one.is_here
+    assert monitors.here() is None
+    assert second.run_until_complete(look()) is monitors.of(second)
+    with ThreadPoolExecutor(1) as thread:  # a loop may run in another thread later
+        assert thread.submit(first.run_until_complete, look()).result() is one
+        assert thread.submit(first.run_until_complete, look()).result() is one
+    for loop in (first, second):
+        loop.close()
