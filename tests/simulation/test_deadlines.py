@@ -6,7 +6,7 @@ from apf_middleware.config.scenario import read_scenario_text
 from apf_middleware.simulation.run import Simulation
 from benchmarks.deadlines import DISCIPLINES, measure
 
-SECONDS = 8
+SECONDS = 6
 
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)

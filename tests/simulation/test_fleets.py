@@ -31,7 +31,7 @@ SECOND = 10**9
 )
 def test_a_fleet_is_nearly_one_big_server(members: int, balancing: Balancing, most: float) -> None:
     """Ten members with two seats each are the hardest: each of their shares is a fraction of a seat."""
-    row = measure(members, balancing, seconds=10)
+    row = measure(members, balancing, seconds=6)
 
     assert row["most_in_use"] == row["seats"]
     assert row["utilisation"] >= 0.95
@@ -155,7 +155,7 @@ def totals(result: Result, begin: float, end: float) -> list[int]:
 
 def test_a_fleet_finds_the_capacity_of_the_backend_that_it_shares() -> None:
     """Ten controllers would each see the effects of the others' tries."""
-    found = adaptive_fleet(seconds=18)
+    found = adaptive_fleet(seconds=12)
     late = totals(found, 0.4, 1.0)
 
     assert found.tenant("customers").served > 0.98 * found.tenant("customers").requests
@@ -167,8 +167,8 @@ def test_a_fleet_finds_the_capacity_of_the_backend_that_it_shares() -> None:
 
 
 def test_the_next_allocator_goes_on_with_the_total_that_the_members_know() -> None:
-    crash = ("  members: 10\n", "  members: {count: 10, events: [{at: 15s, type: allocator-crash}]}\n")
-    found = adaptive_fleet(crash, seconds=25)
+    crash = ("  members: 10\n", "  members: {count: 10, events: [{at: 12s, type: allocator-crash}]}\n")
+    found = adaptive_fleet(crash, seconds=20)
     before, after = totals(found, 0.4, 0.58), totals(found, 0.62, 1.0)
 
     assert found.fleet is not None

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.predict import DISCIPLINES, measure
 
-SECONDS = 9
+SECONDS = 6
 
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
