@@ -2,7 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
+from functools import cache
+from typing import Any, Literal
+
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from apf_middleware.asgi.identity import (
     Authenticated,
@@ -23,12 +26,19 @@ __all__ = [
     "known",
     "reason_of",
     "request",
+    "rsa_key",
     "settled",
     "tls",
     "verdict_of",
 ]
 
 Header = tuple[str | bytes, str | bytes]
+
+
+@cache
+def rsa_key(name: Literal["one", "other"]) -> rsa.RSAPrivateKey:
+    """Return one of the keys that all tests of a process share, because it takes 0.1 s to generate one."""
+    return rsa.generate_private_key(65537, 2048)
 
 
 def _bytes(text: str | bytes) -> bytes:

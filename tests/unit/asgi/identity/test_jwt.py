@@ -31,11 +31,10 @@ from apf_middleware.asgi.identity.watched import BrokenLineError
 from apf_middleware.classification import Identity
 from apf_middleware.config.authentication import JwtSettings
 from apf_middleware.exceptions import InvalidValueError
-from tests.support.authentication import group_of, identity_of, reason_of, request, verdict_of
+from tests.support.authentication import group_of, identity_of, reason_of, request, rsa_key, verdict_of
 
 NOW = 1_000_000.0
-RSA = rsa.generate_private_key(65537, 2048)
-OTHER_RSA = rsa.generate_private_key(65537, 2048)
+RSA, OTHER_RSA = rsa_key("one"), rsa_key("other")
 EC = ec.generate_private_key(ec.SECP256R1())
 ED = ed25519.Ed25519PrivateKey.generate()
 SECRET = "s" * 64

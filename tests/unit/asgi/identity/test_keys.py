@@ -8,15 +8,14 @@ from typing import Any
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
 
 from apf_middleware.asgi.identity.jwt import JwtAuthenticator
 from apf_middleware.asgi.identity.keys import MAX_BYTES, RETRY_SECONDS, FetchedKeys
 from apf_middleware.config.authentication import JwtSettings
-from tests.support.authentication import identity_of, reason_of, request
+from tests.support.authentication import identity_of, reason_of, request, rsa_key
 
 NOW = 1_000_000.0
-OLD, NEW = (rsa.generate_private_key(65537, 2048) for _ in range(2))
+OLD, NEW = rsa_key("one"), rsa_key("other")
 PUBLIC = [
     json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key())) | {"kid": kid}
     for key, kid in ((OLD, "old"), (NEW, "new"))
