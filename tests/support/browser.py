@@ -180,16 +180,25 @@ class Page:
         self.wait("document.readyState === 'complete'")
 
     def click(self, selector: str) -> None:
-        """Click with the mouse into the middle of the first element that matches, where it must be visible."""
+        """Click with the mouse into the middle of the first element that matches, where it must be visible.
+
+        If the element has moved away before the click, as rows of a live table do, it is clicked again.
+        """
         find = f"document.querySelector({json.dumps(selector)})"
-        self.wait(f"{find} !== null && {find}.getClientRects().length > 0")
-        place = self.value(
-            f"(() => {{ const one = {find}; one.scrollIntoView({{block: 'center'}});"
-            " const r = one.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
-        )
-        where = {"x": place[0], "y": place[1], "button": "left", "clickCount": 1}
-        self.call("Input.dispatchMouseEvent", type="mousePressed", **where)
-        self.call("Input.dispatchMouseEvent", type="mouseReleased", **where)
+        deadline = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline:
+            self.wait(f"{find} !== null && {find}.getClientRects().length > 0")
+            place = self.value(
+                f"(() => {{ const one = {find}; one.scrollIntoView({{block: 'center'}}); window.clicked = false;"
+                " one.addEventListener('click', () => { window.clicked = true; }, {once: true});"
+                " const r = one.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+            )
+            where = {"x": place[0], "y": place[1], "button": "left", "clickCount": 1}
+            self.call("Input.dispatchMouseEvent", type="mousePressed", **where)
+            self.call("Input.dispatchMouseEvent", type="mouseReleased", **where)
+            if self.value("window.clicked !== false"):  # of another page, it is undefined
+                return
+        raise PageError(f"{selector} never gets the click")
 
     def press(self, key: str) -> None:
         """Press a key."""
