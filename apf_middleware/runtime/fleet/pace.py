@@ -1,4 +1,8 @@
-"""The pace of an allocator: its divisions take at most a fifth of one core, so that its process can serve requests."""
+"""The pace of an allocator: its divisions take at most a fifth of one core, so that its process can serve requests.
+
+A single long division isn't followed by a rest. Something else has made it long, for example a garbage collection, and
+seats would be idle for four times as long as that took.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,22 +18,25 @@ _FREE_NS: Final = 2_000_000  # divisions of small fleets never have to wait
 class Pace:
     """Tells how long to rest after work, by the processor time that it took.
 
-    ``now`` is the clock, and ``spent`` that of the processor time of this thread, both in nanoseconds.
+    What counts is the shorter one of the last two times. ``now`` is the clock, and ``spent`` that of the processor time
+    of this thread, both in nanoseconds.
     """
 
-    __slots__ = ("_next_at", "_now", "_spent")
+    __slots__ = ("_last", "_next_at", "_now", "_spent")
 
     def __init__(self, now: Callable[[], int], spent: Callable[[], int] = time.thread_time_ns) -> None:
         self._now = now
         self._spent = spent
         self._next_at = now()
+        self._last = 0
 
     @contextmanager
     def work(self) -> Iterator[None]:
         """Measure the work in this context."""
         before = self._spent()
         yield
-        took = self._spent() - before
+        last, self._last = self._last, self._spent() - before
+        took = min(last, self._last)
         if took > _FREE_NS:
             self._next_at = self._now() + _REST * took
 

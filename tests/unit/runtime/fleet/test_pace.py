@@ -24,7 +24,8 @@ class Clocks:
 def test_after_work_it_rests_four_times_as_long_as_the_work_took_of_the_processor() -> None:
     clocks = Clocks()
     pace = clocks.pace()
-    assert pace.rest_s == 0
+    clocks.work(pace, 60 * MS)
+    assert pace.rest_s == 0, "it is only known for work that takes as long again"
     clocks.work(pace, 50 * MS)
     assert pace.rest_s == pytest.approx(0.2)
     clocks.now += 150 * MS
@@ -41,10 +42,21 @@ def test_short_work_needs_no_rest() -> None:
     assert pace.rest_s == 0
 
 
+def test_a_garbage_collection_during_short_work_needs_no_rest() -> None:
+    clocks = Clocks()
+    pace = clocks.pace()
+    for took in (MS, 60 * MS, MS, 60 * MS):
+        clocks.work(pace, took)
+        assert pace.rest_s == 0
+    clocks.work(pace, 3 * MS)
+    assert pace.rest_s == pytest.approx(0.012), "the shorter one of the last two times counts"
+
+
 def test_work_without_end_takes_a_fifth_of_the_time() -> None:
     clocks = Clocks()
     pace = clocks.pace()
-    begun = clocks.now
+    clocks.work(pace, 60 * MS)
+    clocks.spent, begun = 0, clocks.now
     for _ in range(10):
         with pace.work():
             clocks.spent += 60 * MS
