@@ -16,7 +16,9 @@ from redis.exceptions import RedisError
 
 from apf_middleware.config.fleet import FleetSettings
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.runtime.fleet.member import FleetMember
 from apf_middleware.runtime.fleet.redis_address import resolve_labels
+from apf_middleware.runtime.fleet.redis_link import RedisLink
 from tests.support import databases
 from tests.support.databases import Redis
 from tests.support.examples import seeds
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from apf_middleware.runtime import Admission
+    from apf_middleware.runtime.fleet.redis_link import AllocatorState
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
@@ -209,6 +212,70 @@ async def test_members_of_a_redis_that_doesn_t_answer_keep_their_seats_for_a_lea
     # Each member logs an outage once; on a busy machine there may be more than the one of this test.
     assert events.count("apf.fleet-store-failed") <= events.count("apf.fleet-store-answers") + 2
     assert "apf.fleet-store-answers" in events
+
+
+class RegularReports:
+    """Counts the reports of ``process`` that aren't sent at once, and measures the time from one of the others."""
+
+    def __init__(self, process: FleetProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._process = process
+        self._clock = asyncio.get_running_loop().time
+        self._sent_at_once = 0.0
+        self.waits: list[float] = []
+        send = RedisLink.send
+
+        def send_and_note(link: RedisLink, epoch: int, report: bytes) -> "Awaitable[AllocatorState]":
+            self.waits.append(self._clock() - self._sent_at_once)
+            return send(link, epoch, report)
+
+        monkeypatch.setattr(RedisLink, "send", send_and_note)
+
+    @property
+    def _member(self) -> FleetMember:
+        member = self._process.fleet.participant.member
+        assert member is not None
+        return member
+
+    @property
+    def has_answer(self) -> bool:
+        return self._member.exchanges.count > 0
+
+    def send_at_once(self) -> None:
+        if self._member.send_now():
+            self._sent_at_once = self._clock()
+
+
+async def test_a_report_that_is_sent_at_once_counts_as_a_regular_one(
+    server: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = FleetProcess(f"store: '{server.url}', interval: 300ms, lease: 5s")
+    async with running(one):
+        regular = RegularReports(one, monkeypatch)
+        await until(lambda: regular.has_answer, one)
+        regular.waits.clear()
+        await until(lambda: bool(regular.waits), one)
+        await asyncio.sleep(0.2)
+        regular.send_at_once()
+        regular.waits.clear()
+        await until(lambda: bool(regular.waits), one)
+        assert regular.waits[0] >= 0.29
+
+
+async def test_reports_without_answers_replace_no_regular_one(server: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the regular ones notice that Redis has stopped."""
+    one = FleetProcess(f"store: '{server.url}', interval: 300ms, lease: 5s")
+    async with running(one):
+        regular = RegularReports(one, monkeypatch)
+        await until(lambda: regular.has_answer, one)
+        server.pause()
+        try:
+            regular.waits.clear()
+            for _ in range(5):
+                regular.send_at_once()
+                await asyncio.sleep(0.2)
+            assert regular.waits
+        finally:
+            server.resume()
 
 
 async def test_members_bear_a_redis_that_is_restarted_empty(server: Redis) -> None:

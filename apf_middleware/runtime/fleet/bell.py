@@ -24,14 +24,18 @@ class Bell:
         """Forget rings since the last wait."""
         self._is_rung = False
 
-    async def wait(self, timeout_s: float) -> None:
-        """Wait until the bell has been rung since the last wait, but no longer than ``timeout_s``."""
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait until the bell has been rung since the last wait, but no longer than ``timeout_s``.
+
+        Return whether it was rung.
+        """
         if not self._is_rung:
             self._event = anyio.Event()
             with anyio.move_on_after(timeout_s):
                 await self._event.wait()
             self._event = None
-        self._is_rung = False
+        is_rung, self._is_rung = self._is_rung, False
+        return is_rung
 
     def __repr__(self) -> str:
         return f"<Bell{', rung' if self._is_rung else ''}>"

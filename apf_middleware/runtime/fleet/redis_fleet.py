@@ -83,9 +83,18 @@ class RedisFleet:
                 await anyio.sleep(self._pause_s())
                 continue
             self._note_success()
-            await self._bell.wait(member.pause_s())
+            await self._await_turn(link, member)
             if gap_s := member.gap_s():
                 await anyio.sleep(gap_s)
+
+    async def _await_turn(self, link: RedisLink, member: FleetMember) -> None:
+        """Wait for a ring, or until the next regular report is due.
+
+        A report that has been sent at once meanwhile counts as a regular one, if it has been answered.
+        """
+        while pause_s := member.pause_s():
+            if await self._bell.wait(pause_s) or link.unanswered:
+                return
 
     async def _exchange(self, link: RedisLink, member: FleetMember, tasks: TaskGroup) -> None:
         """Send a report; begin an epoch if there is no allocator."""

@@ -145,6 +145,12 @@ class RedisLink:
         pipe.ask(self._sending(epoch, report())).add_done_callback(note)
         return True
 
+    @property
+    def unanswered(self) -> int:
+        """The number of steps, such as reports, without an answer."""
+        pipe = self._pipes.get(_STEPS)
+        return 0 if pipe is None else pipe.unanswered
+
     def _sending(self, epoch: int, report: bytes) -> bytes:
         keys = self._state, self._reports
         return _call(self._send, keys, self._member, report, epoch, self._patience_ms, _MOST_REPORTS, _KEPT_MS)

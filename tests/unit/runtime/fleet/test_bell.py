@@ -16,13 +16,18 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 
 async def test_a_ring_ends_the_wait() -> None:
-    bell = Bell()
+    bell, ends = Bell(), list[bool]()
+
+    async def wait() -> None:
+        ends.append(await bell.wait(_LONG))
+
     with anyio.fail_after(_LONG):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(bell.wait, _LONG)
+            tasks.start_soon(wait)
             await anyio.lowlevel.checkpoint()
             bell.ring()
     assert repr(bell) == "<Bell>"
+    assert ends == [True]
 
 
 async def test_a_ring_before_the_wait_ends_it_at_once_and_only_once() -> None:
@@ -31,8 +36,8 @@ async def test_a_ring_before_the_wait_ends_it_at_once_and_only_once() -> None:
     bell.ring()
     assert repr(bell) == "<Bell, rung>"
     with anyio.fail_after(_LONG):
-        await bell.wait(_LONG)
-    await bell.wait(0.001)
+        assert await bell.wait(_LONG)
+    assert not await bell.wait(0.001)
 
 
 async def test_rings_can_be_forgotten() -> None:
@@ -43,4 +48,4 @@ async def test_rings_can_be_forgotten() -> None:
 
 
 async def test_the_wait_ends_without_a_ring() -> None:
-    await Bell().wait(0.001)
+    assert not await Bell().wait(0.001)
