@@ -6,12 +6,14 @@ d log T ÷ d log n, is 0 on one side and 1 on the other. Its value doesn't depen
 has to be remembered about an idle server: the durations just before are the baseline, whatever they are.
 
 The controller measures the durations with the total as it is, then with a few more seats, and takes these if the
-elasticity is small. Sometimes it measures with a few less, and takes those if the elasticity is large. A result makes
-the next step larger, a failure undoes it. When durations jump although the total is the same, either the capacity is
-less, or the requests are longer: fewer seats are tried, and kept only if that makes requests faster.
+elasticity is small. Sometimes it measures with a few less, and takes those if the elasticity is large; seldom once
+such tries have shown that all are needed. A result makes the next step larger, a failure undoes it. The larger a step
+is, the fewer samples show its effect, so the search begins with large ones. While nobody waits, the seats in use count
+as the present total. When durations jump although the total is the same, either the capacity is less, or the requests
+are longer: fewer seats are tried, and kept only if that makes requests faster.
 """
 
-from math import exp, log, sqrt
+from math import exp, inf, log, sqrt
 from typing import Final
 
 from apf_middleware.adaptive.limit_reason import LimitReason
@@ -25,16 +27,21 @@ __all__ = ["AdaptiveTotal"]
 _ELASTICITY: Final = 0.85  # more seats are worth it below
 _RELIEF: Final = 0.75  # fewer are worth it above
 _STEEP: Final = 0.45  # beyond this elasticity a large step went too far
+_EXCESS: Final = 0.25  # or if so much of its logarithm was of no use
 _UNSURE: Final = 0.5  # beyond it a failed try downwards is soon repeated
 _CLEAR: Final = 0.9
 _STEP: Final = 0.1  # of the logarithm of the total
 _MOST_BASE: Final = 0.2
 _SOON_NS: Final = 2_000_000_000
-_UP: Final = 0.4
-_DOUBLE: Final = 0.7  # until a try fails for the first time, or after a cut
-_DOWN: Final = 0.4
+_MODERATE: Final = 0.4  # the largest step downwards, and the second one upwards where there is room
+_DOUBLE: Final = 0.7  # the largest step upwards; at first, or after a refusal, also downwards
+_QUADRUPLE: Final = 1.4  # at first, from few seats on
+_FEW: Final = 10
 _ERROR: Final = 0.2  # the standard error of an elasticity on which a decision rests
-_LEAST_SAMPLES: Final = 30
+_ODDS: Final = 0.6  # elasticities that differ by more aren't of the same server
+_DOUBT: Final = 1.5  # so much of an error that is larger counts against more seats
+_LEAST_SAMPLES: Final = 12  # enough for the large steps at first
+_OBVIOUS_SAMPLES: Final = 30
 _SLOWER: Final = 0.4  # by so much more, fewer seats are tried next
 _CHANGED: Final = 0.15
 _JUMP: Final = 0.5  # by so much more, many fewer are tried at once
@@ -42,14 +49,16 @@ _MOST_CUT: Final = 0.7
 _MOST_LATER_CUT: Final = 1.2  # once a cut has helped
 _PRESSED: Final = 0.5
 _OCCUPIED: Final = 0.8
-_FULL: Final = 0.95
 _BACK_OFF: Final = 0.8
 _TROUBLE: Final = 0.05
 _TROUBLES: Final = 10
 _MOST_FAILURES: Final = 0.25
 _MOST_PAUSES: Final = 2
 _TRIES_UP: Final = 3  # for each one downwards
+_TRIES_PROVEN: Final = 9  # instead, while durations are as they were when the total was found to be needed
 _LENGTHS: Final = 5  # of requests, in a window
+_LARGE_LENGTHS: Final = 3.5  # in one of a large step, whose effect is larger than that of the few long requests missed
+_LARGE: Final = 0.35
 
 
 class AdaptiveTotal:
@@ -65,20 +74,22 @@ class AdaptiveTotal:
         self.elasticity: float | None = None
         self.window: SampleWindow = SampleWindow(now)
         self._center = self.limit  # what holds unless a try succeeds
-        self._level = 0.0
-        self._is_measured = False
+        self._used = self.limit  # the seats in use with it
+        self._level = 0.0  # of durations with it
+        self._weight = 0  # the samples that the level rests on
         self._usual = 0.0  # the level before a jump
         self._recovers = False  # from a jump
         self._spread = 0.5
-        self._most_up = _DOUBLE
-        self._step = _DOUBLE
+        self._step = _QUADRUPLE
+        self._is_far = True  # from the capacity, as far as is known
         self._base = _STEP
         self._falls = False  # the direction of the next try
         self._slope = -1.0  # of recent tries upwards from here; negative if there was none
         self._fall = -1.0  # of recent tries downwards from here
+        self._proven = -inf  # the level at which this total was found to be needed
         self._pauses = 0  # windows to wait before the next try
         self._pause = 0
-        self._tries_up = 0
+        self._turns = 0  # windows since then in which a try downwards was possible
 
     def observe(self, now: int, route: str, width: int, duration: int, outcome: RequestOutcome) -> None:  # noqa: ARG002
         """Learn from a request for ``route`` that ends now, after ``duration`` in service.
@@ -103,38 +114,49 @@ class AdaptiveTotal:
         elapsed = now - window.begin
         if elapsed < settings.least_window_ns:
             return False
-        if elapsed >= settings.most_window_ns or window.troubles >= max(_TROUBLES, window.samples):
+        if elapsed >= settings.most_window_ns or window.troubles >= max(_TROUBLES, window.succeeded):
             return True
         if self._is_obvious():
             return True
-        if elapsed < _LENGTHS * window.duration_ns:
+        step = self._tried() or self._step
+        if elapsed < (_LARGE_LENGTHS if abs(step) > _LARGE else _LENGTHS) * window.duration_ns:
             return False
-        return window.samples >= self._needed() or window.unknown > window.samples or self._is_flat()
+        votes = self._votes(step)
+        if self.limit == self._center:
+            return window.samples + window.unknown >= max(_LEAST_SAMPLES, votes / 2, votes - self._weight)
+        return window.samples >= votes or window.unknown > window.samples or self._is_flat()
+
+    def _tried(self) -> float:
+        """Return the logarithm by which the present total differs from the seats that were in use before the try."""
+        return log(self.limit / self._used) if self.limit != self._center else 0.0
 
     def _is_obvious(self) -> bool:
         """Return whether durations changed by more than any try explains."""
         window = self.window
-        if window.samples < _LEAST_SAMPLES:
+        if window.samples < _OBVIOUS_SAMPLES:
             return False
-        return window.mean - self._level > _JUMP + max(0.0, log(self.limit / self._center))
+        return window.mean - self._level > _JUMP + max(0.0, self._tried())
 
     def _is_flat(self) -> bool:
         """Return whether it is certain already that the try doesn't change durations: most are, where there is room."""
         samples = self.window.samples
-        if self.limit == self._center or samples < _LEAST_SAMPLES:
+        if samples < _LEAST_SAMPLES:
             return False
-        step = log(self.limit / self._center)
-        error = 1.2 * self._spread / (sqrt(samples) * abs(step))
+        step = self._tried()
+        error = self._error(samples, abs(step))
         return (self.window.mean - self._level) / step + 2 * error < _RELIEF
 
-    def _needed(self) -> float:
-        """Return how many samples make the elasticity of the present try sure enough."""
-        if self.limit == self._center and self._is_measured:
-            return max(_LEAST_SAMPLES, (self._spread / (_ERROR * max(_STEP, self._step))) ** 2)  # averaged later
-        step = abs(log(self.limit / self._center)) or self._step
-        return max(_LEAST_SAMPLES, 2 * (self._spread / (_ERROR * max(_STEP, step))) ** 2)
+    def _error(self, samples: int, step: float) -> float:
+        """Return the standard error of an elasticity: of so many samples against those of the center."""
+        return self._spread * sqrt(1 / samples + 1 / max(_LEAST_SAMPLES, self._weight)) / step
+
+    def _votes(self, step: float) -> float:
+        """Return how many samples of each of two totals make the elasticity between them sure enough."""
+        return max(_LEAST_SAMPLES, 2 * (self._spread / (_ERROR * max(_STEP, abs(step)))) ** 2)
 
     def _close(self, now: int) -> None:
+        if self.limit == self._center and self.window.unknown > self.window.samples:
+            self.window.adopt()
         seen = self.window.summary(now)
         if seen.samples >= _LEAST_SAMPLES:
             self._spread += 0.2 * (seen.spread - self._spread)
@@ -175,18 +197,19 @@ class AdaptiveTotal:
         if seen.in_use >= _PRESSED * self._center:
             self._move(int(_BACK_OFF * self._center))
             self._falls = False
-            self._step = self._most_up = _DOUBLE
+            self._step, self._is_far = _QUADRUPLE, True
         self._return(reason)
         return True
 
     def _move(self, limit: int) -> None:
         """Take another center."""
-        self._center = max(self.settings.floor, min(self.settings.ceiling, limit))
+        self._center = self._used = max(self.settings.floor, min(self.settings.ceiling, limit))
         self._slope = -1.0
         self._fall = -1.0
+        self._proven = -inf
         self._pause = 0
         self._pauses = 0
-        self._tries_up = 0
+        self._turns = 0
 
     def _hold(self, seen: WindowSummary) -> bool:
         """Learn the level of the present total and choose what to try; return whether routes may learn from it."""
@@ -195,52 +218,72 @@ class AdaptiveTotal:
             return self._jump(seen, change)
         if abs(change) > max(_CHANGED, 3 * seen.error):
             self._slope = self._fall = -1.0  # earlier tries don't compare
+            self._proven = -inf
+            self._turns = 0
         if change > max(_SLOWER, 3 * seen.error):
             self._falls, self._pause, self._step = True, 0, 2 * self._base
-        self._level += change / 2 if self._is_measured else change
-        self._is_measured = True
+        weight = min(self._weight, seen.samples)
+        self._weight = weight + seen.samples
+        self._level += change * seen.samples / self._weight
         self.reason = LimitReason.MEASURED
-        if seen.in_use < _OCCUPIED * self._center:
+        is_pressed = seen.pressed >= _PRESSED
+        self._used = self._center if is_pressed else min(self._center, max(1, round(seen.in_use)))
+        if self._used < _OCCUPIED * self._center:
             self.reason = LimitReason.UNUSED
         elif self._pause > 0:
             self._pause -= 1
-        elif seen.pressed >= _PRESSED:
-            self._try(_DOWN if self._falls else self._most_up)
-        elif seen.in_use >= _FULL * self._center:
-            self._falls = True  # nobody waits, so nobody needs more, but these may be too many
-            self._try(_DOWN)
+        elif is_pressed:
+            self._try(self._most_down if self._falls else self._most_up)
+        elif not self._is_proven():
+            self._falls = True  # nobody waits, so nobody needs more, but these may be too many, perhaps far too many
+            self._step = max(self._step, 2 * self._base)
+            self._try(self._most_down)
         else:
             self.reason = LimitReason.UNUSED
         return True
 
+    def _is_turn(self) -> bool:
+        """Return whether the next try should be one downwards: seldom if the last one found that all are needed."""
+        self._turns += 1
+        return self._turns % (_TRIES_PROVEN if self._is_proven() else _TRIES_UP) == 1
+
+    def _is_proven(self) -> bool:
+        """Return whether requests take as long as when all of the total was found to be needed."""
+        return self._level < self._proven + self._base / 2
+
     def _jump(self, seen: WindowSummary, change: float) -> bool:
         """Try a smaller total if requests take much longer than just now, whatever the reason."""
         if change > 0 and seen.in_use >= _OCCUPIED * self._center:
-            self._usual, self._recovers = self._level, True
-            self._level = seen.level
+            self._remember()
+            self._level, self._weight = seen.level, seen.samples
             self._falls = True
             self._step = min(change, _MOST_CUT)
             self._try(self._step)
             if self.limit != self._center:
                 self.reason = LimitReason.SLOWER
             return False
-        self._level = seen.level
+        self._level, self._weight = seen.level, seen.samples
         self._falls = False
-        self._step = _UP
+        self._step = _MODERATE
         self.reason = LimitReason.MEASURED
         return True
+
+    def _remember(self) -> None:
+        """Remember the level before a jump; one that goes on has begun before."""
+        if not self._recovers:
+            self._usual, self._recovers = self._level, True
 
     def _try(self, most: float) -> None:
         """Try another total, a step away."""
         step = min(self._step, most)
-        settings, center = self.settings, self._center
+        settings, used = self.settings, self._used
         if self._falls:
-            wanted = max(settings.floor, min(center - 1, round(center * exp(-step))))
+            wanted = max(settings.floor, min(used - 1, round(used * exp(-step))))
             self.reason = LimitReason.TRY_DOWN
         else:
-            wanted = min(settings.ceiling, max(center + 1, round(center * exp(step))))
+            wanted = min(settings.ceiling, max(used + 1, round(used * exp(step))))
             self.reason = LimitReason.TRY_UP
-        if wanted == center:
+        if wanted == self._center:
             self.reason = LimitReason.BOUND
             self._falls = not self._falls
         self.limit = wanted
@@ -248,78 +291,103 @@ class AdaptiveTotal:
     def _judge_growth(self, seen: WindowSummary) -> None:
         """Take the larger total unless it only made requests slower."""
         self._recovers = False
-        step = log(self.limit / self._center)
-        slope = self.elasticity = (seen.level - self._level) / step
-        pooled = slope if self._slope < 0 or step > 1.5 * self._base else (slope + self._slope) / 2
-        if pooled >= _ELASTICITY:
-            self._fail(slope, step)
-            return
-        if seen.in_use < self._center * (1 - _STEP / 2):
+        reached = self.limit if seen.in_use >= _OCCUPIED * self.limit else round(seen.in_use)
+        if reached < self._center * (1 + _STEP / 2):
             self._return(LimitReason.UNUSED)
             return
-        self.reason = LimitReason.GREW
-        if slope > _STEEP and step > 1.5 * self._base:
-            self._most_up = _UP
+        step = log(reached / self._center)
+        slope = self.elasticity = (seen.level - self._level) / step
+        is_large = step > 1.5 * self._base
+        pooled = slope if is_large else _pooled(slope, self._slope)
+        error = self._error(seen.samples, step)
+        if pooled >= _ELASTICITY - _DOUBT * max(0.0, error - _ERROR):
+            self._fail(slope, step)
+            return
+        if is_large and (slope > _STEEP or slope * step > _EXCESS):
+            self._is_far = False
             # The step passed the capacity. Throughput grew by the difference of the logarithms; so much was of use.
             self._move(max(self._center + 1, round(self._center * exp(step * (1 - slope)))))
-            self._is_measured = False
+            self._weight = 0
             self._step = self._base
-            self.limit = self._center
+            self._return(LimitReason.GREW)
             return
-        self._move(self.limit)
-        self._level = seen.level
-        self._step = self._most_up if slope < _STEEP else self._base
-        if seen.pressed >= _PRESSED:
+        self._move(reached)
+        self._level, self._weight = seen.level, seen.samples
+        self._return(LimitReason.GREW)
+        has_room = slope < _STEEP and slope * step < _STEP + error * step
+        self._step = min(self._most_up, max(_MODERATE, 2 * step)) if has_room else self._base
+        if seen.pressed >= _PRESSED and self._weight >= self._votes(self._step) / 2:
             self._try(self._most_up)
             self.reason = LimitReason.GREW
 
     def _fail(self, slope: float, step: float) -> None:
         """Go back, and try the other direction next."""
-        self._slope = max(0.0, slope if self._slope < 0 else (slope + self._slope) / 2)
+        self._slope = max(0.0, _pooled(slope, self._slope))
         self._return(LimitReason.NO_GAIN)
-        self._most_up = _UP
-        self._step = 2 * self._base if step > 1.5 * self._base else self._base
-        self._tries_up += 1
-        self._falls = self._tries_up % _TRIES_UP == 1 or self._fall > _STEEP
+        self._is_far = False
+        self._step = max(self._base, min(_MODERATE, step / 2))
+        self._falls = self._is_turn()
         self._pauses = min(_MOST_PAUSES, self._pauses + 1)
         self._pause = self._pauses - 1
 
     def _judge_cut(self, seen: WindowSummary) -> None:
         """Take the smaller total if it made requests faster."""
-        step = log(self._center / self.limit)
+        step = log(self._used / self.limit)
+        is_coarse = self._recovers or self.elasticity is None  # the level is that of a change, or of a start
         slope = self.elasticity = (self._level - seen.level) / step
         if seen.level - self._level > max(_SLOWER / 2, 4 * seen.error):
             # The server became slower meanwhile, so the two levels don't compare.
-            self._usual, self._recovers = self._level, True
+            self._remember()
             self._move(self.limit)
-            self._level = seen.level
+            self._level, self._weight = seen.level, seen.samples
             self._falls, self._step, self.reason = True, _MOST_CUT, LimitReason.SLOWER
             return
-        is_large = step > 1.5 * self._base and self._center > self.limit + 1  # one seat can't be taken in part
-        pooled = slope if self._fall < 0 or is_large else (slope + self._fall) / 2
-        if seen.in_use < _OCCUPIED * self.limit or slope <= _UNSURE or (pooled <= _RELIEF and not is_large):
+        is_large = step > 1.5 * self._base and self._used > self.limit + 1  # one seat can't be taken in part
+        pooled = slope if is_large else _pooled(slope, self._fall)
+        if is_large and (self._is_far or self._recovers):
+            is_needed = slope * step <= max(_STEP, 2 * seen.error)
+        else:
+            is_needed = slope <= _UNSURE or (pooled <= _RELIEF and not is_large)
+        if is_needed or seen.in_use < _OCCUPIED * self.limit:
             self._return(LimitReason.NEEDED)
-            self._recovers = self._falls = False
-            self._step = self._base
+            self._falls = is_large and self._is_far  # a smaller step may succeed
+            self._step = max(self._base, min(_MODERATE, step / 2)) if self._falls else self._base
+            self._recovers = self._recovers and slope < -_UNSURE  # it may still become slower
+            self._is_far = False
+            is_repeated = self._fall >= 0
             self._fall = max(0.0, pooled)
+            if is_repeated and pooled + self._error(seen.samples, step) <= _RELIEF:
+                self._proven = self._level
+            else:
+                self._turns = 0
             return
-        self.reason = LimitReason.SHRANK
-        if pooled <= _RELIEF:
+        self._shrink(seen, step, pooled, is_large=is_large, is_coarse=is_coarse)
+
+    def _shrink(self, seen: WindowSummary, step: float, slope: float, *, is_large: bool, is_coarse: bool) -> None:
+        """Take the smaller total, or a part of the step, and try an even smaller one."""
+        if slope <= _RELIEF and not is_coarse:
             # The step passed the capacity. So much of it made requests faster.
-            self._move(min(self._center - 1, round(self._center * exp(-step * slope))))
-            self._level = seen.level
-            self._is_measured = False
-            self._step = max(self._base, min(_DOWN, step / 2))
-            self.limit = self._center
-        elif is_large or self._step > self._base:
+            self._move(min(self._used - 1, round(self._used * exp(-step * slope))))
+            self._level, self._weight = seen.level, 0
+            self._step, self._falls, self._is_far = self._base, False, False
+            self._return(LimitReason.SHRANK)
+            return
+        if is_large or is_coarse or self._step > self._base:
             self._move(self.limit)
-            self._level = seen.level
-            self._fall_further(min(_DOWN, 2 * self._step) if slope > _CLEAR else self._base)
+            self._level, self._weight = seen.level, seen.samples
         else:
             # Half of a small step leaves the total a little above the capacity: later tries downwards cost nothing.
-            self._move(min(self._center - 1, round(self._center * exp(-step / 2))))
+            self._move(min(self._used - 1, round(self._used * exp(-step / 2))))
             self._level -= slope * step / 2
-            self._fall_further(min(_DOWN, 2 * self._step) if slope > _CLEAR else self._base)
+        self._fall_further(min(self._most_down, 2 * self._step) if slope > _CLEAR or is_coarse else self._base)
+
+    @property
+    def _most_up(self) -> float:
+        return _QUADRUPLE if self._is_far and self._center < _FEW else _DOUBLE
+
+    @property
+    def _most_down(self) -> float:
+        return _DOUBLE if self._is_far else _MODERATE
 
     def _fall_further(self, step: float) -> None:
         """Try an even smaller total; after a jump, one at which requests should take as long as before it."""
@@ -338,3 +406,8 @@ class AdaptiveTotal:
 
     def __repr__(self) -> str:
         return f"<AdaptiveTotal: {self.limit} seats, {self.reason}>"
+
+
+def _pooled(elasticity: float, earlier: float) -> float:
+    """Return the mean with that of earlier tries, unless there were none or the server has changed."""
+    return elasticity if earlier < 0 or abs(elasticity - earlier) > _ODDS else (elasticity + earlier) / 2

@@ -16,7 +16,7 @@ class RouteReference:
     ``total`` are those of a window, which knows by ``window`` whether they are its own.
     """
 
-    __slots__ = ("count", "is_known", "total", "value", "window")
+    __slots__ = ("count", "is_known", "squares", "total", "value", "window")
 
     def __init__(self) -> None:
         self.value: float = 0.0
@@ -24,18 +24,20 @@ class RouteReference:
         self.window: int = -1
         self.count: int = 0
         self.total: float = 0.0
+        self.squares: float = 0.0
 
-    def learn(self, level: float) -> None:
+    def learn(self, level: float) -> bool:
         """Move towards the samples of the window, of which all routes together were ``level`` above their references.
 
         The difference of the route from all routes is learnt, not their common slowness. As long as the mix of routes
-        stays the same, this doesn't move the level.
+        stays the same, this doesn't move the level. Return whether the route is known now.
         """
         if self.is_known:
             self.value += _GAIN * (self.total / self.count - level)
         elif self.count >= _LEARNED:
             self.value = self.total / self.count - level
             self.is_known = True
+        return self.is_known
 
     @property
     def seconds(self) -> float:

@@ -33,6 +33,7 @@ class SampleWindow:
         self._seen: list[RouteReference] = []
         self._level = 0.0
         self._duration = 0.0
+        self._gain = 1.0
         self._clear()
         self._noted_at = begin
         self._in_use = 0
@@ -51,6 +52,7 @@ class SampleWindow:
         self._failed = 0
         self._timed_out = 0
         self._refused = 0
+        self._span = 0
         self._seat_time = 0
         self._waiting_time = 0
         self._lag_time = 0
@@ -59,6 +61,16 @@ class SampleWindow:
     def duration_ns(self) -> float:
         """How long a request takes, on average over the recent ones."""
         return self._duration
+
+    @property
+    def succeeded(self) -> int:
+        """The requests that succeeded, whether their durations count or not."""
+        return self._succeeded
+
+    @property
+    def settling_ns(self) -> float:
+        """How long a window lasts before requests count."""
+        return _SETTLING * self._duration
 
     @property
     def mean(self) -> float:
@@ -75,10 +87,10 @@ class SampleWindow:
             self._succeeded += 1
         elif not self._has_duration(outcome):
             return
-        mean = self._duration
-        self._duration = mean + _GAIN * (duration - mean) if mean else float(duration)
+        self._duration += self._gain * (duration - self._duration)
+        self._gain = max(_GAIN, self._gain / (1 + self._gain))
         elapsed = now - self.begin
-        if duration > elapsed or elapsed < _SETTLING * mean:
+        if duration > elapsed or elapsed < self.settling_ns:
             return
         reference = self._routes.get(route)
         if reference is None or reference.window != self._number:
@@ -88,6 +100,7 @@ class SampleWindow:
             above = self._add(above)
         else:
             self.unknown += 1
+            reference.squares += above * above
         reference.count += 1
         reference.total += above
 
@@ -132,10 +145,27 @@ class SampleWindow:
         self._squares += above * above
         return above
 
+    def adopt(self) -> None:
+        """Count the samples of routes that are new: learn these now, as if all requests had the same level."""
+        level = self._sum / self.samples if self.samples else self._level
+        for reference in self._seen:
+            count, total = reference.count, reference.total
+            if reference.is_known or not reference.learn(level):
+                continue
+            value = reference.value
+            self.samples += count
+            self._all += count * level
+            self._sum += count * level
+            self._squares += reference.squares - 2 * value * total + count * value * value
+            reference.total = count * level
+
     def note(self, now: int, in_use: int, waiting: int, *, is_late: bool = False) -> None:
-        """Take the state from now on; before, it was what was noted last."""
+        """Take the state from now on; before, it was what was noted last. Forget it until requests count."""
         elapsed = now - self._noted_at
         if elapsed > 0:
+            if self._noted_at - self.begin < self.settling_ns:
+                self._span = self._seat_time = self._waiting_time = self._lag_time = 0
+            self._span += elapsed
             self._seat_time += elapsed * self._in_use
             if self._waiting:
                 self._waiting_time += elapsed
@@ -149,8 +179,7 @@ class SampleWindow:
     def summary(self, now: int) -> WindowSummary:
         """Return the means until now."""
         self.note(now, self._in_use, self._waiting, is_late=self._lag)
-        elapsed = max(1, now - self.begin)
-        samples = self.samples
+        span, samples = max(1, self._span), self.samples
         mean = self._sum / samples if samples else self._level
         variance = self._squares / samples - mean * mean if samples else 0.0
         # So many are no outliers: everything changed.
@@ -159,9 +188,9 @@ class SampleWindow:
             samples,
             level,
             sqrt(max(0.0, variance)),
-            self._seat_time / elapsed,
-            self._waiting_time / elapsed,
-            self._lag_time / elapsed,
+            self._seat_time / span,
+            self._waiting_time / span,
+            self._lag_time / span,
             self._succeeded,
             self._failed,
             self._timed_out,

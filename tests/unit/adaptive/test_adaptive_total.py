@@ -35,6 +35,43 @@ def test_it_follows_the_capacity(before: int, after: int, seconds: int) -> None:
     assert 0.85 * after <= fmean(found.run(20)) <= 1.25 * after
 
 
+def test_a_start_that_is_far_too_large_is_left_within_seconds() -> None:
+    found = server(start=200)
+    found.demand = 200  # all of them run, nobody waits
+
+    assert found.run(4)[-1] <= 60
+
+
+def test_the_way_up_from_one_seat_takes_seconds() -> None:
+    assert server(start=1).run(5)[-1] >= 30
+
+
+def test_of_a_larger_total_only_what_is_used_is_taken() -> None:
+    found = server(capacity=1000, start=50)
+    found.demand = 60
+    found.run(20)
+
+    assert found.total.limit == 60
+
+
+@pytest.mark.parametrize("start", [42, 45, 49])
+def test_seats_that_nobody_waits_for_may_be_too_many(start: int) -> None:
+    """Each of 40 connections sends one request after the other, and the server serves 20 of them well."""
+    found = server(20, start)
+    found.demand = 40
+    found.run(20)
+
+    assert 17 <= fmean(found.run(60)) <= 27
+
+
+def test_seats_that_nobody_waits_for_stay_if_all_are_of_use() -> None:
+    found = server(1000, 45)
+    found.demand = 40
+    found.run(10)
+
+    assert set(found.run(60)) == {45}
+
+
 def test_longer_requests_are_no_congestion() -> None:
     found = server()
     found.run(30)

@@ -33,6 +33,36 @@ def test_routes_that_are_not_known_have_no_vote() -> None:
     assert window.summary(500 * MS).succeeded == 20
 
 
+def test_routes_that_are_adopted_vote_for_no_change() -> None:
+    window = SampleWindow(0)
+    observe(window, 500 * MS, [10 * MS, 20 * MS] * 10)
+    observe(window, 500 * MS, [100 * MS] * 9, "seldom")
+    window.adopt()
+    seen = window.summary(500 * MS)
+
+    assert (seen.samples, seen.level) == (20, 0)
+    assert seen.spread == pytest.approx(log(2) / 2)
+
+
+def test_adopted_routes_take_the_level_of_those_that_are_known(learnt: SampleWindow) -> None:
+    observe(learnt, 1500 * MS, [20 * MS] * 10)
+    observe(learnt, 1500 * MS, [7 * MS] * 10, "new")
+    learnt.adopt()
+
+    assert learnt.summary(1500 * MS).level == pytest.approx(log(2))
+    assert learnt.routes["new"].seconds == pytest.approx(0.0035)
+
+
+def test_seats_count_once_the_window_has_settled(learnt: SampleWindow) -> None:
+    learnt.note(1000 * MS, 1, 0)
+    learnt.note(1050 * MS, 5, 0)
+    learnt.note(1000 * MS + round(learnt.settling_ns) + 1, 9, 1)
+    learnt.note(3000 * MS, 9, 1)
+
+    assert learnt.summary(4000 * MS).in_use == pytest.approx(9, abs=0.2)
+    assert learnt.summary(4000 * MS).pressed == pytest.approx(1, abs=0.05)
+
+
 def test_the_mix_of_routes_does_not_move_the_level(learnt: SampleWindow) -> None:
     observe(learnt, 1500 * MS, [20 * MS] * 10)
     fast = learnt.summary(1500 * MS).level
