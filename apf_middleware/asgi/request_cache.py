@@ -161,8 +161,8 @@ class RequestCache(BoundedCache[Key, V]):
         `RequestResolver.resolve` then looks in both generations. The result is None also if the scope lacks a part of
         the key, or isn't a dict, as the specification says; the compiled build works faster on dicts.
 
-        Most keys are method, path and peer. Those are built here: a call of `CacheKeys.of_request` would take 4 % of the
-        time of a request that is alone in the pure build, and 2 % in the compiled one.
+        Most keys are method, path and peer. Those are built here: a call of `CacheKeys.of_request` would take 4 % of
+        the time of a request that is alone in the pure build, and 2 % in the compiled one.
         """
         if not isinstance(scope, dict):
             return None
