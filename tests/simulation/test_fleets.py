@@ -173,7 +173,9 @@ def test_the_next_allocator_goes_on_with_the_total_that_the_members_know() -> No
 
     assert found.fleet is not None
     assert found.fleet.epochs == 2
-    assert min(after) >= 0.6 * sum(before) / len(before)
+    assert min(after) >= 0.5 * sum(before) / len(before), (
+        "a new controller tries smaller totals, but begins with this one"
+    )
     assert found.tenant("customers").served > 0.97 * found.tenant("customers").requests
 
 
