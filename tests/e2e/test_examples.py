@@ -172,7 +172,7 @@ def test_there_are_pages_to_be_tested() -> None:
         assert sum("curl" in one.command for one in shown) >= 3
 
 
-@pytest.mark.timeout(500)  # one of them waits for an outcome, however busy the machine is
+@pytest.mark.timeout(900)  # one of them waits for an outcome, however busy the machine is
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name)
 def test_an_example_answers_what_its_page_says(page: Path, place: Path) -> None:
     require_curl()
