@@ -172,7 +172,9 @@ class Allocator:
         live = self.accounts
         self._choose_configuration()
         self._adapt(now)
-        budget = replace(self.budget, seats=max(0, self.budget.seats - self._set_aside))
+        budget = self.budget
+        if set_aside := self._set_aside:
+            budget = replace(budget, seats=max(0, budget.seats - set_aside))
         usages = {name: account.report.levels for name, account in live.items()}
         self.shares = divide_budget(budget, usages, self._levels)
         granted = self._grantable(now, self._targets(now))

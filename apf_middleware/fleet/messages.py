@@ -40,6 +40,8 @@ VERSION: Final = 1
 MOST_FLOWS: Final = 100
 """The number of flows of one level that a report lists."""
 
+_ENCODER: Final = json.JSONEncoder(check_circular=False, separators=(",", ":"))
+_DECODER: Final = json.JSONDecoder()
 _MOST: Final = 2**53
 _MOST_HASH: Final = 2**64 - 1
 
@@ -200,7 +202,7 @@ def write(message: Report | Grant | Leave) -> bytes:
         data = _written_grant(message)
     else:
         data = {"v": VERSION, "end": message.member}
-    return json.dumps(data, separators=(",", ":")).encode()
+    return _ENCODER.encode(data).encode()
 
 
 def _written_report(report: Report) -> dict[str, Any]:
@@ -268,7 +270,7 @@ def _written_grant(grant: Grant) -> dict[str, Any]:
 def read_message(data: bytes) -> Report | Grant | Leave:
     """Return the message in ``data``; raise InvalidValueError if it isn't one of this version."""
     try:
-        found = json.loads(data)
+        found = _DECODER.decode(data.decode())
         if found["v"] != VERSION:
             raise InvalidValueError("version of a message", found["v"], f"it must be {VERSION}", "Upgrade all members")
         if "end" in found:

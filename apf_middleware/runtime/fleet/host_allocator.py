@@ -189,7 +189,7 @@ class HostAllocator:
             allocator.expect(self._directory.live_members())
         self._participant.count_members(allocator)
         asking, self._asking = self._asking, set()
-        with self._pace.work():
+        with self._pace:
             grants = allocator.divide(now, asking)
         for name, grant in grants.items():
             connection = self._connections.get(name)

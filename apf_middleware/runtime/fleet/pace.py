@@ -5,8 +5,7 @@ seats would be idle for four times as long as that took.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 __all__ = ["Pace"]
@@ -16,26 +15,25 @@ _FREE_NS: Final = 2_000_000  # divisions of small fleets never have to wait
 
 
 class Pace:
-    """Tells how long to rest after work, by the processor time that it took.
+    """A context manager for work, which tells how long to rest afterwards, by the processor time that it took.
 
     What counts is the shorter one of the last two times. ``now`` is the clock, and ``spent`` that of the processor time
     of this thread, both in nanoseconds.
     """
 
-    __slots__ = ("_last", "_next_at", "_now", "_spent")
+    __slots__ = ("_before", "_last", "_next_at", "_now", "_spent")
 
     def __init__(self, now: Callable[[], int], spent: Callable[[], int] = time.thread_time_ns) -> None:
         self._now = now
         self._spent = spent
         self._next_at = now()
-        self._last = 0
+        self._before = self._last = 0
 
-    @contextmanager
-    def work(self) -> Iterator[None]:
-        """Measure the work in this context."""
-        before = self._spent()
-        yield
-        last, self._last = self._last, self._spent() - before
+    def __enter__(self) -> None:
+        self._before = self._spent()
+
+    def __exit__(self, *error: object) -> None:
+        last, self._last = self._last, self._spent() - self._before
         took = min(last, self._last)
         if took > _FREE_NS:
             self._next_at = self._now() + _REST * took

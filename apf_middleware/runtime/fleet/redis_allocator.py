@@ -75,7 +75,7 @@ class RedisAllocator:
         allocator, now, link = self.allocator, self._now(), self._link
         self._participant.count_members(allocator)
         asking, self._asking = self._asking, set()
-        with self._pace.work():
+        with self._pace:
             grants = allocator.divide(now, asking)
         live = allocator.accounts.keys()
         is_sure = not allocator.is_learning(now)

@@ -6,7 +6,7 @@ Commands that wait for messages have connections of their own. After an error th
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -15,11 +15,11 @@ from redis.asyncio import Connection, Redis
 from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import InvalidResponse, RedisError
+from redis.exceptions import InvalidResponse, RedisError, ResponseError
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime.fleet.redis_pipe import RedisPipe
-from apf_middleware.runtime.fleet.redis_scripts import CLAIM, GRANT, LEAVE, RESIGN, SEND
+from apf_middleware.runtime.fleet.redis_scripts import CLAIM, GRANT, LEAVE, OUTDATED, RESIGN, SEND
 from apf_middleware.runtime.fleet.redis_wire import packed
 from apf_middleware.runtime.fleet.timing import FleetTiming
 
@@ -157,9 +157,7 @@ class RedisLink:
 
     async def take_grant(self, wait_s: float) -> bytes | None:
         """Return the member's latest grant; None if there is no new one within ``wait_s``."""
-        async with asyncio.timeout(wait_s + self._timeout_s):
-            pipe = await self._pipe(_GRANTS)
-            (found,) = await pipe.run(packed("BLPOP", self._inbox(self._member), wait_s))
+        (found,) = await self._run(packed("BLPOP", self._inbox(self._member), wait_s), use=_GRANTS, wait_s=wait_s)
         return None if found is None else found[1]
 
     async def leave(self, message: bytes) -> None:
@@ -182,9 +180,7 @@ class RedisLink:
 
     async def take_reports(self, wait_s: float) -> list[bytes]:
         """Return the messages that have been sent to the allocator; wait up to ``wait_s`` for the first one."""
-        async with asyncio.timeout(wait_s + self._timeout_s):
-            pipe = await self._pipe(_REPORTS)
-            return _read_reports(await pipe.run(*self._taking(wait_s)))
+        return _read_reports(await self._run(*self._taking(wait_s), use=_REPORTS, wait_s=wait_s))
 
     def _taking(self, wait_s: float) -> tuple[bytes, bytes]:
         # both commands are sent together, because seats may be idle until the reports have arrived
@@ -198,24 +194,21 @@ class RedisLink:
         The members that are ``forgotten`` have no leases any more. The allocator ``is_sure`` if it knows all members
         that may have grants.
         """
-        return all(await self._run(*self._granting(epoch, grants, forgotten, is_sure=is_sure), use=_REPORTS))
+        granting = self._granting(epoch, grants, forgotten, is_sure=is_sure)
+        return await _unless_outdated(self._run(*granting, use=_REPORTS)) is not None
 
     async def exchange(
         self, epoch: int, grants: Mapping[str, bytes], forgotten: Collection[str], wait_s: float, *, is_sure: bool
     ) -> list[bytes] | None:
         """Store grants as `grant` does, and return what `take_reports` does; None if a later epoch has begun.
 
-        All commands are sent together: reports that have arrived meanwhile need not wait for an answer.
+        All commands are sent together: reports that have arrived meanwhile need not wait for an answer. If a later
+        epoch has begun, the connection is closed at once: it must not take the reports for another allocator.
         """
-        async with asyncio.timeout(self._timeout_s):
-            pipe = await self._pipe(_REPORTS)
-            granted = pipe.ask(*self._granting(epoch, grants, forgotten, is_sure=is_sure))
-            taken = pipe.ask(*self._taking(wait_s))
-            if not all(await pipe.answer(granted)):
-                await pipe.aclose()  # it must not take the reports for another allocator
-                return None
-        async with asyncio.timeout(wait_s + self._timeout_s):
-            return _read_reports(await pipe.answer(taken))
+        granting = self._granting(epoch, grants, forgotten, is_sure=is_sure)
+        running = self._run(*granting, *self._taking(wait_s), use=_REPORTS, wait_s=wait_s)
+        replies = await _unless_outdated(running)
+        return None if replies is None else _read_reports(replies[-2:])
 
     def _granting(
         self, epoch: int, grants: Mapping[str, bytes], forgotten: Collection[str], *, is_sure: bool
@@ -233,8 +226,9 @@ class RedisLink:
 
     # Connections
 
-    async def _run(self, *commands: bytes, use: str = _STEPS) -> list[Any]:
-        async with asyncio.timeout(self._timeout_s):
+    async def _run(self, *commands: bytes, use: str = _STEPS, wait_s: float = 0) -> list[Any]:
+        """Return the replies to these commands, which may wait for messages for up to ``wait_s``."""
+        async with asyncio.timeout(wait_s + self._timeout_s):
             pipe = await self._pipe(use)
             return await pipe.run(*commands)
 
@@ -290,6 +284,16 @@ def _digest(script: str) -> str:
 def _call(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> bytes:
     """Return the command that runs a script that has been loaded."""
     return packed("EVALSHA", script, len(keys), *keys, *arguments)
+
+
+async def _unless_outdated(running: Awaitable[list[Any]]) -> list[Any] | None:
+    """Return the replies to grants; None if a later epoch has begun."""
+    try:
+        return await running
+    except ResponseError as error:
+        if str(error).startswith(OUTDATED):
+            return None
+        raise
 
 
 def _read_state(found: Any) -> AllocatorState:  # noqa: ANN401 - what Redis answers

@@ -97,6 +97,8 @@ class RedisPipe(asyncio.Protocol):
     def _take(self, reply: object) -> None:
         if not self._asked:
             raise InvalidResponse(f"unexpected reply {reply!r}")
+        if isinstance(reply, Exception):
+            self.close()  # what has been asked afterwards must not be done
         asked, replies, number = self._asked[0]
         replies.append(reply)
         if len(replies) == number:

@@ -15,7 +15,10 @@ does, no seats depend on it: an allocator's grants are stored only as long as it
 
 from typing import Final
 
-__all__ = ["CLAIM", "GRANT", "LEAVE", "RESIGN", "SEND"]
+__all__ = ["CLAIM", "GRANT", "LEAVE", "OUTDATED", "RESIGN", "SEND"]
+
+OUTDATED: Final = "OUTDATED"
+"""The first word of the error that answers the grants of an earlier epoch."""
 
 _NOW: Final = """
 local time = redis.call('TIME')
@@ -80,13 +83,15 @@ return {epoch, 1, intact and 1 or 0, members}
 
 # Store grants, if the epoch is the latest one, and forget members whose leases have ended, if no reports wait.
 # KEYS: state, reports, and a list for each grant. ARGV: epoch, owner, patience, how long to keep a grant, whether all
-# members that may have grants are known now, the number of members to forget, these members, the grants. Returns
-# whether the epoch is the latest one.
+# members that may have grants are known now, the number of members to forget, these members, the grants. The answer is
+# an error if the epoch isn't the latest one, so that the connection is closed at once.
 GRANT: Final = (
     _NOW
-    + """
+    + f"""
 local kept = redis.call('HMGET', KEYS[1], 'epoch', 'owner')
-if kept[1] ~= ARGV[1] or kept[2] ~= ARGV[2] then return 0 end
+if kept[1] ~= ARGV[1] or kept[2] ~= ARGV[2] then
+  return redis.error_reply('{OUTDATED} a later epoch has begun')
+end
 redis.call('HSET', KEYS[1], 'until', now + ARGV[3])
 if ARGV[5] == '1' then redis.call('HDEL', KEYS[1], 'unsure') end
 local forgotten = tonumber(ARGV[6])
@@ -98,7 +103,6 @@ for i = 3, #KEYS do
   redis.call('RPUSH', KEYS[i], ARGV[forgotten + 4 + i])
   redis.call('PEXPIRE', KEYS[i], ARGV[4])
 end
-return 1
 """
 )
 
