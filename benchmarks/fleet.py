@@ -15,11 +15,11 @@ fleet-redis      the same over Redis: ``fleet: {store: redis://…}``
 Scenarios: one elephant with connections to all workers, one elephant at one worker (not the allocator's), five
 elephants at all workers.
 
-A fresh server for each row and round, on one core; load, backend and Redis are on the other one, for they stand for
-other machines. Figures are medians of the rounds, except ``most_in_flight``: the largest. The columns ``*_ratio``
-compare with the row ``one`` of the same round. ``jain`` is over all flows' goodput relative to their max-min fair
-shares of the backend's 500 calls a second; a mouse's share is what it asks for. ``exchanges`` are the answers that the
-allocator gives in a second, to all members together.
+A fresh server for each row and round. Its workers may run on every core, for that is why there are several; load,
+backend and Redis are on the last core, for they stand for other machines. Figures are medians of the rounds, except
+``most_in_flight``: the largest. The columns ``*_ratio`` compare with the row ``one`` of the same round. ``jain`` is of
+all flows' goodput relative to their max-min fair shares of the backend's 500 calls a second; a mouse's share is what it
+asks for. ``exchanges`` are the answers that the allocator gives in a second, to all members together.
 """
 
 import argparse
@@ -153,7 +153,7 @@ def _measure_once(scenario: Scenario, row: FleetRow, plan: Mapping[str, Any]) ->
 @contextlib.contextmanager
 def workers(row: FleetRow) -> Iterator[tuple[BackendProcess, Sequence[Server]]]:
     """Run the workers of a row, and their backend."""
-    server_core, other_core = cores() or (None, None)
+    _, other_core = cores() or (None, None)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="apf-fleet-")))
         backend = stack.enter_context(running_backend(folder, other_core))
@@ -167,9 +167,7 @@ def workers(row: FleetRow) -> Iterator[tuple[BackendProcess, Sequence[Server]]]:
         yield (
             backend,
             [
-                stack.enter_context(
-                    serve("benchmarks.fleet_app:make_app", *options, environment=environment, core=server_core)
-                )
+                stack.enter_context(serve("benchmarks.fleet_app:make_app", *options, environment=environment))
                 for _ in range(row.workers)
             ],
         )
