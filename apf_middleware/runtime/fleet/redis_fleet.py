@@ -144,18 +144,21 @@ class RedisFleet:
             self._note_failure(error)
 
     async def _receive(self, link: RedisLink, member: FleetMember) -> None:
+        def take(data: bytes) -> None:
+            try:
+                grant = read_message(data)
+            except InvalidValueError as error:
+                log_event(logging.WARNING, "apf.fleet-message-refused", error=str(error))
+                return
+            if isinstance(grant, Grant):
+                member.receive(grant)
+
         while True:
             try:
-                data = await link.take_grant(_WAIT_S)
-                if data is not None:
-                    grant = read_message(data)
-                    if isinstance(grant, Grant):
-                        member.receive(grant)
+                await link.await_grant(_WAIT_S, take)
             except STORE_ERRORS as error:
                 self._note_failure(error)
                 await anyio.sleep(self._pause_s())
-            except InvalidValueError as error:
-                log_event(logging.WARNING, "apf.fleet-message-refused", error=str(error))
 
     async def _leave(self, link: RedisLink, member: FleetMember) -> None:
         if self.participant.leave():

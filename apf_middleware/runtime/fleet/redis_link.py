@@ -18,7 +18,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import InvalidResponse, RedisError, ResponseError
 
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.runtime.fleet.redis_pipe import RedisPipe
+from apf_middleware.runtime.fleet.redis_pipe import RedisPipe, Take
 from apf_middleware.runtime.fleet.redis_scripts import CLAIM, GRANT, LEAVE, OUTDATED, RESIGN, SEND
 from apf_middleware.runtime.fleet.redis_wire import packed
 from apf_middleware.runtime.fleet.timing import FleetTiming
@@ -155,10 +155,16 @@ class RedisLink:
         keys = self._state, self._reports
         return _call(self._send, keys, self._member, report, epoch, self._patience_ms, _MOST_REPORTS, _KEPT_MS)
 
-    async def take_grant(self, wait_s: float) -> bytes | None:
-        """Return the member's latest grant; None if there is no new one within ``wait_s``."""
-        (found,) = await self._run(packed("BLPOP", self._inbox(self._member), wait_s), use=_GRANTS, wait_s=wait_s)
-        return None if found is None else found[1]
+    async def await_grant(self, wait_s: float, take: Callable[[bytes], None]) -> None:
+        """Wait up to ``wait_s`` for a new grant, and call ``take`` with the latest one as soon as it has arrived."""
+
+        def note(replies: list[Any]) -> None:
+            (found,) = replies
+            if found is not None:
+                take(found[1])
+
+        command = packed("BLPOP", self._inbox(self._member), wait_s)
+        await self._run(command, use=_GRANTS, wait_s=wait_s, take=note)
 
     async def leave(self, message: bytes) -> None:
         """Forget the member, and send ``message`` to the allocator."""
@@ -226,11 +232,11 @@ class RedisLink:
 
     # Connections
 
-    async def _run(self, *commands: bytes, use: str = _STEPS, wait_s: float = 0) -> list[Any]:
+    async def _run(self, *commands: bytes, use: str = _STEPS, wait_s: float = 0, take: Take | None = None) -> list[Any]:
         """Return the replies to these commands, which may wait for messages for up to ``wait_s``."""
         async with asyncio.timeout(wait_s + self._timeout_s):
             pipe = await self._pipe(use)
-            return await pipe.run(*commands)
+            return await pipe.run(*commands, take=take)
 
     async def _pipe(self, use: str) -> RedisPipe:
         """Return the connection for this ``use``, and open it if needed; each use has one task at a time."""

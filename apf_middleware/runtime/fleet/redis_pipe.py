@@ -8,6 +8,7 @@ the answers by a coroutine for each line.
 import asyncio
 import os
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -17,7 +18,10 @@ from redis.exceptions import InvalidResponse
 
 from apf_middleware.runtime.fleet.redis_wire import ReplyReader
 
-__all__ = ["RedisPipe"]
+__all__ = ["RedisPipe", "Take"]
+
+Take = Callable[[list[Any]], None]
+"""What is called with replies."""
 
 
 class RedisPipe(asyncio.Protocol):
@@ -30,7 +34,7 @@ class RedisPipe(asyncio.Protocol):
         is_plain = self._transport.get_extra_info("ssl_object") is None
         self._file: int | None = self._transport.get_extra_info("socket").fileno() if is_plain else None
         self._reader = ReplyReader()
-        self._asked: deque[tuple[asyncio.Future[list[Any]], list[Any], int]] = deque()
+        self._asked: deque[tuple[asyncio.Future[list[Any]], list[Any], int, Take | None]] = deque()
         self._lost = asyncio.Event()
         self._transport.set_protocol(self)
 
@@ -44,14 +48,15 @@ class RedisPipe(asyncio.Protocol):
         """The number of calls of `ask` without an answer."""
         return len(self._asked)
 
-    def ask(self, *commands: bytes) -> asyncio.Future[list[Any]]:
+    def ask(self, *commands: bytes, take: Take | None = None) -> asyncio.Future[list[Any]]:
         """Send packed commands in this turn of the event loop; return their replies, among which there may be errors.
 
-        If the connection is lost, the last one is an error.
+        If the connection is lost, the last one is an error. Without errors, ``take`` is called with the replies as soon
+        as they have arrived, before all tasks that are ready.
         """
         asked: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         if self.is_open:
-            self._asked.append((asked, [], len(commands)))
+            self._asked.append((asked, [], len(commands), take))
             self._write(b"".join(commands))
         else:
             asked.set_result([LostConnectionError("the connection is closed")])
@@ -66,9 +71,9 @@ class RedisPipe(asyncio.Protocol):
         if sent < len(data):
             self._transport.write(data[sent:])
 
-    async def run(self, *commands: bytes) -> list[Any]:
-        """Send packed commands, and return their replies."""
-        return await self.answer(self.ask(*commands))
+    async def run(self, *commands: bytes, take: Take | None = None) -> list[Any]:
+        """Send packed commands, and return their replies; ``take`` gets them as early as by `ask`."""
+        return await self.answer(self.ask(*commands, take=take))
 
     async def answer(self, asked: asyncio.Future[list[Any]]) -> list[Any]:
         """Return the replies to what has been asked; if one is an error, raise it.
@@ -99,17 +104,19 @@ class RedisPipe(asyncio.Protocol):
             raise InvalidResponse(f"unexpected reply {reply!r}")
         if isinstance(reply, Exception):
             self.close()  # what has been asked afterwards must not be done
-        asked, replies, number = self._asked[0]
+        asked, replies, number, take = self._asked[0]
         replies.append(reply)
         if len(replies) == number:
             self._asked.popleft()
             if not asked.done():
                 asked.set_result(replies)
+            if take is not None and self.is_open:
+                take(replies)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Answer all that has been asked by an error."""
         while self._asked:
-            asked, replies, _ = self._asked.popleft()
+            asked, replies, *_ = self._asked.popleft()
             if not asked.done():
                 asked.set_result([*replies, LostConnectionError(str(error or "the connection has been closed"))])
         self._lost.set()

@@ -108,6 +108,29 @@ async def test_an_error_closes_the_connection(pipe: RedisPipe, peer: Peer) -> No
         await pipe.run(b"three")
 
 
+async def test_replies_are_taken_before_tasks_that_are_ready(pipe: RedisPipe) -> None:
+    taken: list[list[object]] = []
+    ready = asyncio.Event()
+    asked = pipe.ask(b"one", b"two", take=taken.append)
+    asked.add_done_callback(lambda _: ready.set())
+    pipe.data_received(b":1\r\n")
+    assert not taken
+    pipe.data_received(b":2\r\n")
+    assert taken == [[1, 2]]
+    assert not ready.is_set()
+    assert await pipe.answer(asked) == [1, 2]
+
+
+async def test_errors_are_not_taken(pipe: RedisPipe, peer: Peer) -> None:
+    taken: list[list[object]] = []
+    asked = pipe.ask(b"one", b"two", take=taken.append), pipe.ask(b"three", take=taken.append)
+    await peer.reply(b":1\r\n-ERR no\r\n:3\r\n")
+    with pytest.raises(ResponseError, match="no"):
+        await pipe.answer(asked[0])
+    await asked[1]
+    assert not taken, "the connection is closed after an error"
+
+
 async def test_a_loss_answers_all_that_has_been_asked(pipe: RedisPipe, peer: Peer) -> None:
     asked = pipe.ask(b"one", b"two"), pipe.ask(b"three")
     await peer.reply(b":1\r\n")
