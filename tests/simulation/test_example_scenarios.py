@@ -45,6 +45,16 @@ def test_a_criticality_tells_the_requests_of_one_caller_apart() -> None:
     assert apart.goodput > 0.97
 
 
+def test_a_criticality_has_a_weight_within_a_level() -> None:
+    weighted = play("criticality/urgent-within-a-level.yaml", 9)
+    equal = play("criticality/urgent-within-a-level.yaml", 9, without="  weight: 4\n")
+
+    assert weighted.tenant("urgent").served_part == 1
+    assert p99(weighted, "urgent") < 300
+    assert (equal.tenant("urgent").served_part or 0) < 0.8
+    assert weighted.tenant("others").rate > 100, "they get what is left"
+
+
 def test_headroom_lets_short_requests_pass_long_ones() -> None:
     kept = play("headroom/short-beside-long.yaml", 30)
     full = play("headroom/short-beside-long.yaml", 30, without=", headroom: 20%")
