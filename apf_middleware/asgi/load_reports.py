@@ -25,7 +25,7 @@ FOR_LOAD: Final = (Reason.QUEUE_FULL, Reason.CONCURRENCY_LIMIT, Reason.TIME_OUT,
 
 _VALID_NS: Final = 100_000_000
 _MOST_LEVELS: Final = 8
-_STARTS: Final = frozenset({"http.response.start", "websocket.http.response.start"})
+_STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _JSON: Final = (b"content-type", b"application/json")
 
 

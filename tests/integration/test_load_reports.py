@@ -8,6 +8,7 @@ import anyio
 import httpx
 import pytest
 from starlette.applications import Starlette
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.load_reports import rejected_for_load
@@ -15,12 +16,14 @@ from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission
+from tests.support.asgi_exchange import Exchange, websocket_scope
 from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, settle
 
 pytestmark = pytest.mark.anyio
 
 SECOND = 10**9
 TEXT = "loadReports: {header: text, forEverybody: true, path: /load}"
+ACCEPTANCE: Message = {"type": "websocket.accept", "headers": [(b"a", b"b")]}
 READY = "readiness: {levels: [crowd], after: 2s, recover: 5s}"
 
 
@@ -65,6 +68,60 @@ async def test_responses_and_rejections_have_the_load() -> None:
         for exchange in (*holders, waiting):
             await exchange.end()
             assert exchange.headers["endpoint-load-metrics"].startswith("TEXT ")
+
+
+async def greet(scope: Scope, receive: Receive, send: Send) -> None:
+    assert (await receive())["type"] == "websocket.connect"
+    if scope["path"] == "/denied":
+        await send({"type": "websocket.http.response.start", "status": 403, "headers": [(b"a", b"b")]})
+        await send({"type": "websocket.http.response.body", "body": b""})
+        return
+    await send({"type": "websocket.accept"} if scope["path"] == "/plain" else ACCEPTANCE)
+    await send({"type": "websocket.send", "text": "hello"})
+
+
+async def connect(app: ASGIApp, path: str, peer: str = "127.0.0.1") -> Exchange:
+    async with anyio.create_task_group() as tasks:
+        scope = websocket_scope(path, extensions={"websocket.http.response": {}}, client=(peer, 1))
+        socket = Exchange(app, scope, tasks)
+        socket.deliver({"type": "websocket.connect"})
+        await socket.start().end()
+    assert socket.error is None
+    return socket
+
+
+@pytest.mark.parametrize("mode", ["on", "observe"])
+async def test_the_answers_to_handshakes_have_the_load(mode: str) -> None:
+    app = APFMiddleware(greet, reporting(TEXT, f"mode: {mode}"))
+    for path, kind in (("/", "accept"), ("/plain", "accept"), ("/denied", "http.response.start")):
+        first, *others = (await connect(app, path)).sent
+        assert first["type"] == f"websocket.{kind}"
+        reports = [value for name, value in first["headers"] if name == b"endpoint-load-metrics"]
+        assert len(reports) == 1
+        assert reports[0].startswith(b"TEXT ")
+        assert all("headers" not in message for message in others)
+    assert ACCEPTANCE == {"type": "websocket.accept", "headers": [(b"a", b"b")]}, "the app may send it again"
+
+
+async def test_a_rejected_handshake_has_the_load() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, configuration(seats=2, response="Reject", server=f", {TEXT}"))
+        held = [await protected.holder(f"/hold{number}") for number in range(2)]
+        rejected = await connect(protected.middleware, "/socket")
+        for number in range(2):
+            protected.finish(f"/hold{number}")
+        for exchange in held:
+            await exchange.end()
+
+    assert (rejected.sent[0]["type"], rejected.status) == ("websocket.http.response.start", 429)
+    assert rejected.headers["endpoint-load-metrics"].startswith("TEXT ")
+
+
+async def test_handshakes_of_other_clients_have_no_report() -> None:
+    app = APFMiddleware(greet, reporting("loadReports: {}", "trustedProxies: {networks: [10.0.0.0/8]}"))
+    trusted, other = [(await connect(app, "/", peer)).sent[0]["headers"] for peer in ("10.1.2.3", "127.0.0.1")]
+    assert "endpoint-load-metrics-bin" in {name.decode() for name, _ in trusted}
+    assert "endpoint-load-metrics-bin" not in {name.decode() for name, _ in other}
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
