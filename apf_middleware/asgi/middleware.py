@@ -11,6 +11,7 @@ from apf_middleware.asgi.failure import SetupFailureApp, keeps_failure
 from apf_middleware.asgi.identity import Authenticator
 from apf_middleware.asgi.lifespan import run_beside, run_lifespan
 from apf_middleware.asgi.reload import ConfigurationOrigin, Watcher
+from apf_middleware.asgi.request_context import wrap_with_context
 from apf_middleware.asgi.request_handler import RequestHandler
 from apf_middleware.asgi.service import Service
 from apf_middleware.asgi.telemetry import wrap_with_telemetry
@@ -54,7 +55,7 @@ class APFMiddleware(RequestHandler):
         allow_empty: bool = False,
     ) -> None:
         self._app = app
-        self.app: ASGIApp = app  # the app that is called: ``app``, wrapped where telemetry needs it
+        self.app: ASGIApp = app  # the app that is called: ``app``, wrapped where needed
         sources = _sources(config)
         watcher = Watcher(sources) if watch else None  # made first, so that no change after the reading is missed
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources, allow_empty=allow_empty)
@@ -96,7 +97,9 @@ class APFMiddleware(RequestHandler):
     def _observe(self) -> None:
         """Wrap the app as the configuration in force requires."""
         service = self._service
-        app = self._app if service.load_reports is None else service.load_reports.wrap(self._app)
+        has_deadlines, has_criticality = service.deadlines is not None, service.resolver.criticality is not None
+        app = wrap_with_context(self._app, has_deadlines=has_deadlines, has_criticality=has_criticality)
+        app = app if service.load_reports is None else service.load_reports.wrap(app)
         self.app = wrap_with_telemetry(app, service.configuration, service.tracing)
 
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:

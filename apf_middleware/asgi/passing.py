@@ -16,7 +16,6 @@ from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.asgi.scope import complete_digest
 from apf_middleware.asgi.stream_policy import admit_stream, begin_watch, is_event_stream
 from apf_middleware.mode import Mode
-from apf_middleware.propagation.current import CURRENT_CRITICALITY
 from apf_middleware.runtime import Admission, RejectionLog
 from apf_middleware.runtime.virtual_requests import VirtualRequest, VirtualRequests
 
@@ -97,13 +96,8 @@ class Passing:
         exchange: tuple[Scope, Send],
         deadlines: "RequestDeadlines | None",
     ) -> "tuple[VirtualRequest | _UnlimitedRequest, Send]":
-        """Begin a request, in the mode ``observe`` a virtual one, too; return the ``send`` that observers listen to.
-
-        What services further on are told is as in the mode ``on``.
-        """
+        """Begin a request, in the mode ``observe`` a virtual one, too; return the ``send`` that observers listen to."""
         scope, send = exchange
-        if resolved.criticality is not None:
-            CURRENT_CRITICALITY.set(resolved.criticality)
         if self.mode != "observe":
             if deadlines is not None:
                 deadlines.set(*times, admission, scope)

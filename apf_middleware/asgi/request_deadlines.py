@@ -16,7 +16,6 @@ from apf_middleware.config import Configuration
 from apf_middleware.config.deadlines import DeadlineSettings
 from apf_middleware.estimation import LearnedCosts
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.propagation.current import CURRENT_DEADLINE
 from apf_middleware.propagation.reader import DeadlineReader
 from apf_middleware.runtime import Admission
 from apf_middleware.runtime.admission import Destination
@@ -64,7 +63,6 @@ class RequestDeadlines:
         deadline = None if left is None else arrived + left
         if deadline is not None:
             limit_time(admission, now, deadline - now, self._costs)  # the body may have taken a part of the time
-        CURRENT_DEADLINE.set(deadline)
         return deadline
 
     def find(self, destination: Destination, scope: Scope, age_ns: int = 0) -> int | None:

@@ -36,7 +36,6 @@ from apf_middleware.asgi.stream_policy import (
 from apf_middleware.classification import Identity
 from apf_middleware.compilation import mypyc_attr
 from apf_middleware.fairqueuing import Reason, TicketState
-from apf_middleware.propagation.current import CURRENT_CRITICALITY
 from apf_middleware.runtime import Admission, UnknownQueue
 
 if TYPE_CHECKING:
@@ -278,8 +277,6 @@ def _may_arrive(
     resolved = admission.destination
     if not isinstance(resolved, ResolvedRequest):
         return True
-    if resolved.criticality is not None:
-        CURRENT_CRITICALITY.set(resolved.criticality)
     if resolved.digest is not None:
         admission.show(complete_digest(resolved.digest, scope), scope)
     policy = resolved.policy

@@ -346,7 +346,7 @@ class RequestResolver:
         was_cut, is_watch = work.width < estimate.asked, digest.verb == "watch" and digest.resource is not None
         if was_cut or is_watch or resolved.runtime.streams.is_limited:
             resolved.policy = StreamPolicy(digest, resolved, was_cut=was_cut, is_watch=is_watch)
-        resolved.is_plain = resolved.policy is None and resolved.criticality is None and not gates
+        resolved.is_plain = resolved.policy is None and not gates
         return resolved
 
     async def identify(self, scope: Scope, now: int) -> Identity | Refused:
