@@ -64,10 +64,13 @@ def timing_header(admission: Admission) -> tuple[bytes, bytes]:
 
 
 def wrap_with_timing(app: ASGIApp) -> ASGIApp:
-    """Wrap ``app`` so that each of its responses has the header."""
+    """Wrap ``app`` so that its responses have the header, unless their requests need no seats."""
 
     def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        return app(scope, receive, partial(_send_timed, send, scope["apf"]))
+        admission: Admission | None = scope.get("apf")
+        if admission is None:  # served without seats
+            return app(scope, receive, send)
+        return app(scope, receive, partial(_send_timed, send, admission))
 
     return run
 

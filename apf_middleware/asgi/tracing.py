@@ -87,7 +87,9 @@ class Tracing:
         """Wrap ``app`` so that each request is noted on the current span."""
 
         def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-            self.note(scope["apf"])
+            admission: Admission | None = scope.get("apf")
+            if admission is not None:  # otherwise served without seats
+                self.note(admission)
             return app(scope, receive, send)
 
         return run

@@ -69,6 +69,16 @@ async def test_other_requests_take_seats(method: str, path: str) -> None:
         server.may_end.set()
 
 
+@pytest.mark.parametrize("settings", ["responses: {serverTiming: true}", "telemetry: {tracing: true}"])
+async def test_telemetry_tells_nothing_of_long_running_requests(settings: str) -> None:
+    server = Server(f"kubernetes, {settings}")
+    server.may_end.set()
+    async with anyio.create_task_group() as tasks:
+        exec_ = await Exchange(server.middleware, http_scope(f"{POD}/exec", method="POST"), tasks).body().start().end()
+    assert (exec_.error, exec_.status) == (None, 200)
+    assert "server-timing" not in exec_.headers
+
+
 async def test_an_exec_by_websocket_takes_no_seat() -> None:
     server = Server()
     async with anyio.create_task_group() as tasks:
