@@ -9,10 +9,18 @@ A request is *short* if it is expected to run for a quarter of the *typical* dur
 somebody finds who looks at a random seat at a random time, so each duration is weighted by itself. The mean of all
 requests would be small where few requests hold most of the seats.
 
-Seats are kept for as long after the last short request as a typical request runs: given to a long one, a seat comes
-back only after that time. Without short requests nothing is kept.
+Without short requests nothing is kept. Their gaps tell when they have stopped coming: a seat that is lent while they
+haven't comes back only after the time T of a typical request, and about T/g short requests that come meanwhile find it
+taken, where g is the mean gap between two. If they come at random, a gap exceeds g·ln(n·T/g) in one of n·T/g cases, so
+one of n requests finds its seat lent if seats are kept for that time after each. With n = 10,000 it is about one of a
+thousand, because the mean gap is known roughly. That is half of the one in which somebody finds himself who looks at a
+random time: at random arrivals it is the same, and where requests come in groups it tells of the gaps between those.
+
+While the gaps aren't known, and at the most, seats are kept for T, but a second at least and ten at the most. For no
+longer does a long request wait beside idle seats when short ones have stopped coming.
 """
 
+from math import log
 from typing import Final
 
 from apf_middleware.exceptions import require_integer
@@ -20,22 +28,45 @@ from apf_middleware.exceptions import require_integer
 __all__ = ["Headroom"]
 
 _SHORTER: Final = 4  # times than typical
-_ENOUGH: Final = 20  # requests, until a typical duration is known
-_SPAN: Final = 1000  # requests, over which durations are averaged
+_ENOUGH: Final = 20  # values, until a mean is known
+_DURATIONS: Final = 1000  # over which they are averaged
+_GAPS: Final = 100
+_PER_LENT: Final = 10_000  # short requests, of which one may find its seat lent
 _LEAST_KEPT_NS: Final = 1_000_000_000
-_MOST_KEPT_NS: Final = 60_000_000_000
+_MOST_KEPT_NS: Final = 10_000_000_000
+
+
+class _SelfWeightedMean:
+    """The mean of the last values, about ``span`` of them, each weighted by itself; 0 while too little is known."""
+
+    __slots__ = ("_count", "_span", "_squares", "_sum")
+
+    def __init__(self, span: int) -> None:
+        self._span = span
+        self._count = 0
+        self._sum = self._squares = 0.0  # averages
+
+    @property
+    def value(self) -> int:
+        return int(self._squares / self._sum) if self._count >= _ENOUGH and self._sum else 0
+
+    def observe(self, value: int, weight: int = 1) -> None:
+        self._count = count = min(self._count + 1, self._span)
+        weighted = float(value) * weight
+        self._sum += (weighted - self._sum) / count
+        self._squares += (weighted * value - self._squares) / count
 
 
 class Headroom:
     """Keep ``percent`` of a level's seats for short requests; ``used`` are the seats of those that aren't short."""
 
-    __slots__ = ("_count", "_last_short", "_squares", "_sum", "percent", "used")
+    __slots__ = ("_durations", "_gaps", "_last_short", "percent", "used")
 
     def __init__(self, percent: int) -> None:
         self.percent: int = 0
         self.used: int = 0
-        self._count = 0
-        self._sum = self._squares = 0.0  # averages of durations, and of their squares
+        self._durations = _SelfWeightedMean(_DURATIONS)
+        self._gaps = _SelfWeightedMean(_GAPS)
         self._last_short: int | None = None
         self.resize(percent)
 
@@ -48,14 +79,11 @@ class Headroom:
     @property
     def typical_ns(self) -> int:
         """The duration of a request that holds a random seat at a random time; 0 while too little is known."""
-        return int(self._squares / self._sum) if self._count >= _ENOUGH and self._sum else 0
+        return self._durations.value
 
     def observe(self, duration_ns: int, width: int) -> None:
         """Learn from a request that has run for so long on ``width`` seats."""
-        self._count = count = min(self._count + 1, _SPAN)
-        work = float(duration_ns) * width
-        self._sum += (work - self._sum) / count
-        self._squares += (work * duration_ns - self._squares) / count
+        self._durations.observe(duration_ns, width)
 
     def is_short(self, expected_ns: int | None) -> bool:
         """Return whether a request is short, which is expected to run for so long; None if nothing is known of it."""
@@ -66,16 +94,27 @@ class Headroom:
 
     def note_short(self, now: int) -> None:
         """Note that a short request arrives."""
+        if self._last_short is not None:
+            self._gaps.observe(min(now - self._last_short, self._most_kept_ns))  # a longer gap is a pause
         self._last_short = now
 
     def kept(self, now: int, limit: int) -> int:
         """Return how many of ``limit`` seats are kept for short requests now: rounded up, as long as one is left."""
-        if self._last_short is None or now - self._last_short > self._kept_for_ns:
+        if self._last_short is None or now - self._last_short > self.kept_for_ns:
             return 0
         return max(0, min(-(-limit * self.percent // 100), limit - 1))
 
     @property
-    def _kept_for_ns(self) -> int:
+    def kept_for_ns(self) -> int:
+        """The time for which seats are kept after a short request."""
+        gap_ns = self._gaps.value / 2
+        if not gap_ns:
+            return self._most_kept_ns
+        while_lent = max(1.0, self.typical_ns / gap_ns)  # short requests that come
+        return min(int(gap_ns * log(_PER_LENT * while_lent)), self._most_kept_ns)
+
+    @property
+    def _most_kept_ns(self) -> int:
         return min(max(self.typical_ns, _LEAST_KEPT_NS), _MOST_KEPT_NS)
 
     def admits(self, now: int, width: int, limit: int) -> bool:

@@ -25,6 +25,7 @@ class World:
     limit: int = 10
     now: int = 0
     short_at: int | None = None
+    shorts: int = 0
     running: list[int] = field(default_factory=list)  # widths of long requests
 
     def ask(self, width: int) -> None:
@@ -33,10 +34,16 @@ class World:
         kept = self.headroom.kept(self.now, limit)
         # rounded up, as long as a seat is left
         assert 0 <= kept <= min(limit * self.headroom.percent / 100 + 1, limit - 1)
-        if self.short_at is None or self.now - self.short_at > 60 * SECOND:
+        most_ns = min(max(self.headroom.typical_ns, SECOND), 10 * SECOND)
+        assert 0 <= self.headroom.kept_for_ns <= most_ns
+        if self.short_at is None or self.now - self.short_at > most_ns:
             assert kept == 0
-        elif self.now - self.short_at <= SECOND and limit > 1:
+        elif self.now - self.short_at <= self.headroom.kept_for_ns and limit > 1:
             assert kept >= 1
+        elif self.shorts <= 20:  # the gaps aren't known yet
+            assert kept >= 1 or limit == 1
+        else:
+            assert kept == 0
         if self.headroom.admits(self.now, width, limit):
             assert not used or used + width <= limit - kept
             self.headroom.take(width)
@@ -58,6 +65,7 @@ def test_long_requests_have_their_part(steps: list[tuple[str, int, int, int]], p
             world.headroom.note_short(world.now)
             world.headroom.observe(5 * MS, 1)
             world.short_at = world.now
+            world.shorts += 1
         elif kind == "limit":
             world.limit = number
         elif kind == "end" and world.running:
@@ -78,3 +86,18 @@ def test_the_typical_duration_is_among_the_durations_and_never_short(durations: 
     assert min(duration for duration, _ in durations) * 0.999 - 1 <= headroom.typical_ns
     assert headroom.typical_ns <= max(duration for duration, _ in durations) * 1.001
     assert not headroom.is_short(headroom.typical_ns)
+
+
+@examples(100)
+@given(st.integers(1, 30 * SECOND), st.integers(1, 60 * SECOND), st.integers(1, 20))
+def test_requests_that_come_as_regularly_find_their_seats(gap: int, typical: int, together: int) -> None:
+    """Unless their gaps are longer than the longest time for which seats are kept."""
+    headroom = Headroom(20)
+    for _ in range(20):
+        headroom.observe(typical, 1)
+    now, most_ns = 0, min(max(typical, SECOND), 10 * SECOND)
+    for _ in range(60):
+        for _ in range(together):
+            headroom.note_short(now)
+        assert (headroom.kept(now + gap, 10) > 0) is (gap <= most_ns)
+        now += gap

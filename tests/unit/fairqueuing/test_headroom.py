@@ -1,5 +1,8 @@
 """Which requests are short, and what long ones may use meanwhile."""
 
+from math import log
+from random import Random
+
 import pytest
 
 from apf_middleware.exceptions import InvalidValueError
@@ -64,13 +67,70 @@ def test_nothing_is_kept_without_short_requests() -> None:
     assert headroom.kept(6 * SECOND + 1, 10) == 0
 
 
-@pytest.mark.parametrize(("typical", "kept_for"), [(100, 1), (5_000, 5), (900_000, 60)])
-def test_it_is_kept_for_as_long_as_requests_run(typical: int, kept_for: int) -> None:
+@pytest.mark.parametrize(("typical", "kept_for"), [(100, 1), (5_000, 5), (900_000, 10)])
+def test_until_the_gaps_are_known_it_is_kept_for_as_long_as_requests_run(typical: int, kept_for: int) -> None:
     headroom = learned(*[typical] * 20)
     headroom.note_short(0)
 
     assert headroom.kept((kept_for * SECOND) - MS, 10) == 2
     assert headroom.kept((kept_for * SECOND) + MS, 10) == 0
+
+
+def after_gaps(headroom: Headroom, gaps_ns: list[int]) -> int:
+    """Let short requests come after these gaps, and return how long seats are kept after the last."""
+    now = 0
+    headroom.note_short(now)
+    for gap in gaps_ns:
+        now += gap
+        headroom.note_short(now)
+    kept_for = headroom.kept_for_ns
+    assert headroom.kept(now + kept_for, 10) > 0
+    assert headroom.kept(now + kept_for + 1, 10) == 0
+    return kept_for
+
+
+def test_seats_are_kept_until_a_gap_is_improbable() -> None:
+    chance = Random(7)
+    gaps = [int(chance.expovariate(200) * SECOND) for _ in range(1000)]
+
+    assert after_gaps(learned(*[500] * 20), gaps) / MS == pytest.approx(5 * log(10_000 * 500 / 5), rel=0.3)
+    assert after_gaps(learned(*[500] * 20), gaps[:19]) == SECOND, "too few to know the gaps"
+
+
+def found_lent(gap: int, typical: int, seed: int, count: int) -> float:
+    """Return the share of short requests that find their seats lent, if each seat that isn't kept is taken at once."""
+    chance, headroom = Random(seed), learned(*[typical // MS] * 20)
+    now = lent_until = found = 0
+    headroom.note_short(0)
+    for number in range(count + 200):
+        before, kept_for = now, headroom.kept_for_ns
+        now += int(chance.expovariate(1 / gap))
+        if number >= 200:
+            if now - before > kept_for:
+                lent_until = max(lent_until, before + kept_for + typical)
+            found += now < lent_until
+        headroom.note_short(now)
+    return found / count
+
+
+@pytest.mark.parametrize("gap", [MS, 5 * MS, 30 * MS])
+@pytest.mark.parametrize("typical", [200 * MS, 3 * SECOND])
+def test_few_short_requests_that_come_at_random_find_their_seats_lent(gap: int, typical: int) -> None:
+    assert sum(found_lent(gap, typical, seed, 10_000) for seed in range(5)) / 5 < 0.005
+
+
+@pytest.mark.parametrize("gap", [MS, 20 * MS, 400 * MS])
+def test_regular_requests_and_groups_of_them_always_find_their_seats(gap: int) -> None:
+    assert after_gaps(learned(*[500] * 20), [gap] * 200) > gap
+    assert after_gaps(learned(*[500] * 20), ([0] * 9 + [gap]) * 20) > gap
+
+
+def test_a_pause_is_soon_forgotten() -> None:
+    steady = after_gaps(learned(*[500] * 20), [5 * MS] * 500)
+    first, later = (after_gaps(learned(*[500] * 20), [8 * SECOND, *[5 * MS] * count]) for count in (50, 1000))
+
+    assert first == SECOND
+    assert later == pytest.approx(steady, rel=0.05)
 
 
 def test_long_requests_have_the_rest_and_one_at_least() -> None:

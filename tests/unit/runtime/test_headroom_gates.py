@@ -74,6 +74,20 @@ def test_long_requests_have_all_seats_when_short_ones_stop_coming() -> None:
     assert sum(one.is_seated for one in longs) == 4
 
 
+def test_long_requests_have_all_seats_soon_after_a_steady_stream_of_short_ones() -> None:
+    world = learned()
+    for _ in range(1000):
+        end(world, ask(world, "/short"))
+        world.time += 5 * MS
+    longs = [ask(world, "/long") for _ in range(6)]
+    assert sum(one.is_seated for one in longs) == 2
+    for _ in range(25):
+        world.time += 10 * MS
+        world.controller.tick()
+
+    assert sum(one.is_seated for one in longs) == 4
+
+
 def test_a_reload_changes_and_removes_headroom() -> None:
     world = learned()
     end(world, ask(world, "/short"))
