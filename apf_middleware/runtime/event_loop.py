@@ -53,6 +53,11 @@ class EventLoop:
         except RuntimeError:
             return False
 
+    @property
+    def is_trio(self) -> bool:
+        """True if this is a loop of trio."""
+        return self._token is not None
+
     def _is_running(self) -> bool:
         return self._loop is None or self._loop.is_running()
 

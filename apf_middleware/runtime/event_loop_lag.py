@@ -24,6 +24,7 @@ TIMER_RESOLUTION_NS: Final = 1_100_000
 _MS: Final = 10**6
 _SECOND: Final = 10**9
 _SPARSE_MS: Final = 400
+_SPARSE_ON_TRIO_MS: Final = 600  # which takes more than twice as long to wake up
 _DENSE_MS: Final = 50
 _DENSE_FOR_NS: Final = 2 * _SECOND
 
@@ -53,6 +54,7 @@ class EventLoopLag:
         "_now",
         "_on_probe",
         "_on_rest",
+        "_sparse_ms",
         "probes",
         "suspicious_ns",
         "window",
@@ -79,6 +81,7 @@ class EventLoopLag:
         self.window: LagWindow = LagWindow()
         self.probes: int = 0
         self._loop: EventLoop | None = None
+        self._sparse_ms = _SPARSE_MS
         self._is_resting = True
         self._due = self._gap = self._dense_until = self._looks_at = 0
 
@@ -91,14 +94,15 @@ class EventLoopLag:
         """Begin to measure; further calls do nothing, unless the event loop is another one."""
         if not self._is_resting and self._loop is not None and self._loop.is_here:
             return
-        self._loop = EventLoop.running()
+        self._loop = loop = EventLoop.running()
+        self._sparse_ms = _SPARSE_ON_TRIO_MS if loop is not None and loop.is_trio else _SPARSE_MS
         self._is_resting = False
         now = self._now()
         self._looks_at = now + _SECOND
         self._schedule(now)
 
     def _schedule(self, now: int) -> None:
-        mean = _DENSE_MS if now < self._dense_until else _SPARSE_MS
+        mean = _DENSE_MS if now < self._dense_until else self._sparse_ms
         # in whole milliseconds, because libuv would round them, perhaps down
         self._gap = max(1, round(mean * (0.5 + self._chance.random()))) * _MS
         self._due = now + self._gap

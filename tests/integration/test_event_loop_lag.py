@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -58,7 +59,7 @@ def test_another_loop_is_measured_anew(name: str) -> None:
 
     async def main() -> None:
         lag.begin()
-        await sleep(0.65)
+        await sleep(0.95)
 
     for _ in range(2):
         before = lag.probes
@@ -67,6 +68,30 @@ def test_another_loop_is_measured_anew(name: str) -> None:
         lag.begin()  # without a loop, nothing is scheduled
         time.sleep(0.02)
     assert lag.window.count_above(SECOND) == 0
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_of_trio_is_probed_less_often(name: str) -> None:
+    run, sleep = LOOPS[name]
+    gaps: list[int] = []
+    lag = EventLoopLag(
+        time.monotonic_ns,
+        is_busy=lambda: True,
+        on_rest=lambda: None,
+        on_probe=lambda _now, gap, _lag: gaps.append(gap),
+        suspicious_ns=10 * SECOND,
+        chance=Random(2),
+    )
+
+    async def main() -> None:
+        lag.begin()
+        while not gaps:
+            await sleep(0.01)
+
+    run(main)
+
+    expected = round((600 if name == "trio" else 400) * (0.5 + Random(2).random())) * MS
+    assert gaps[0] == expected
 
 
 def test_an_idle_loop_is_hardly_woken() -> None:

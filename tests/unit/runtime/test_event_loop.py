@@ -104,6 +104,10 @@ def test_a_loop_that_has_ended_is_not_waited_for(backend: str) -> None:
     assert loop.call(threading.get_ident) == threading.get_ident()
 
 
+async def test_a_handle_tells_loops_of_trio_from_others(anyio_backend: str) -> None:
+    assert EventLoop().is_trio is (anyio_backend == "trio")
+
+
 def test_without_a_running_loop_there_is_none() -> None:
     assert EventLoop.running() is None
     with pytest.raises(RuntimeError):
