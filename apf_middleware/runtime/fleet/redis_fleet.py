@@ -147,11 +147,10 @@ class RedisFleet:
         def take(data: bytes) -> None:
             try:
                 grant = read_message(data)
+                if isinstance(grant, Grant):
+                    member.receive(grant)
             except InvalidValueError as error:
                 log_event(logging.WARNING, "apf.fleet-message-refused", error=str(error))
-                return
-            if isinstance(grant, Grant):
-                member.receive(grant)
 
         while True:
             try:
