@@ -13,7 +13,7 @@ as the present total. When durations jump although the total is the same, either
 are longer: fewer seats are tried, and kept only if that makes requests faster.
 """
 
-from math import exp, inf, log, sqrt
+from math import copysign, exp, inf, log, sqrt
 from typing import Final
 
 from apf_middleware.adaptive.limit_reason import LimitReason
@@ -31,8 +31,8 @@ _EXCESS: Final = 0.25  # or if so much of its logarithm was of no use
 _UNSURE: Final = 0.5  # beyond it a failed try downwards is soon repeated
 _CLEAR: Final = 0.9
 _STEP: Final = 0.1  # of the logarithm of the total
-_MOST_BASE: Final = 0.2
-_SOON_NS: Final = 2_000_000_000
+_MOST_BASE: Final = 0.3
+_SOON_NS: Final = 3_000_000_000
 _MODERATE: Final = 0.4  # the largest step downwards, and the second one upwards where there is room
 _DOUBLE: Final = 0.7  # the largest step upwards; at first, or after a refusal, also downwards
 _QUADRUPLE: Final = 1.4  # at first, from few seats on
@@ -40,7 +40,8 @@ _FEW: Final = 10
 _ERROR: Final = 0.2  # the standard error of an elasticity on which a decision rests
 _ODDS: Final = 0.6  # elasticities that differ by more aren't of the same server
 _DOUBT: Final = 1.5  # so much of an error that is larger counts against more seats
-_LEAST_SAMPLES: Final = 12  # enough for the large steps at first
+_LEAST_SAMPLES: Final = 20
+_LEAST_FAR_SAMPLES: Final = 12  # enough for the large steps at first
 _OBVIOUS_SAMPLES: Final = 30
 _SLOWER: Final = 0.4  # by so much more, fewer seats are tried next
 _CHANGED: Final = 0.15
@@ -58,7 +59,7 @@ _TRIES_UP: Final = 3  # for each one downwards
 _TRIES_PROVEN: Final = 9  # instead, while durations are as they were when the total was found to be needed
 _LENGTHS: Final = 5  # of requests, in a window
 _LARGE_LENGTHS: Final = 3.5  # in one of a large step, whose effect is larger than that of the few long requests missed
-_LARGE: Final = 0.35
+_LARGE: Final = 0.25
 
 
 class AdaptiveTotal:
@@ -75,6 +76,7 @@ class AdaptiveTotal:
         self.window: SampleWindow = SampleWindow(now)
         self._center = self.limit  # what holds unless a try succeeds
         self._used = self.limit  # the seats in use with it
+        self._busy = 1.0  # of these, without those that are promised to idle levels
         self._level = 0.0  # of durations with it
         self._weight = 0  # the samples that the level rests on
         self._usual = 0.0  # the level before a jump
@@ -98,10 +100,14 @@ class AdaptiveTotal:
         """
         self.window.observe(now, route, duration, outcome)
 
-    def note(self, now: int, in_use: int, waiting: int, lag: int = 0) -> None:
-        """Learn the seats in use and the requests that wait from now on, and how late the event loop is."""
+    def note(self, now: int, in_use: int, waiting: int, lag: int = 0, reserved: int = 0) -> None:
+        """Learn the seats in use and the requests that wait from now on, and how late the event loop is.
+
+        ``reserved`` seats of the total can't be used, because they are promised to levels that are idle.
+        """
         target = self.settings.lag_target_ns
-        self.window.note(now, in_use, waiting, is_late=0 < target < lag)
+        usable = max(1, self.limit - reserved)
+        self.window.note(now, in_use, waiting, occupied=in_use * self.limit // usable, is_late=0 < target < lag)
 
     def decide(self, now: int) -> int:
         """Return the total from now on; call this every 50 ms or so."""
@@ -123,12 +129,24 @@ class AdaptiveTotal:
             return False
         votes = self._votes(step)
         if self.limit == self._center:
-            return window.samples + window.unknown >= max(_LEAST_SAMPLES, votes / 2, votes - self._weight)
-        return window.samples >= votes or window.unknown > window.samples or self._is_flat()
+            return window.samples + window.unknown >= max(self._least_samples, votes / 2, votes - self._weight)
+        return window.samples >= votes or window.unknown > window.samples or self._is_clear()
+
+    @property
+    def _least_samples(self) -> int:
+        return _LEAST_FAR_SAMPLES if self._is_far else _LEAST_SAMPLES
 
     def _tried(self) -> float:
         """Return the logarithm by which the present total differs from the seats that were in use before the try."""
         return log(self.limit / self._used) if self.limit != self._center else 0.0
+
+    def _moved(self, in_use: float) -> float:
+        """Return the logarithm of the seats in use to those before the try; 0 if the try hardly moved them.
+
+        The levels' limits are whole numbers, so that one more seat in total may be none, or two, for those who wait.
+        """
+        moved = log(max(1.0, in_use) / self._busy)
+        return moved if moved * copysign(1.0, self._tried()) > _STEP / 2 else 0.0
 
     def _is_obvious(self) -> bool:
         """Return whether durations changed by more than any try explains."""
@@ -137,35 +155,38 @@ class AdaptiveTotal:
             return False
         return window.mean - self._level > _JUMP + max(0.0, self._tried())
 
-    def _is_flat(self) -> bool:
-        """Return whether it is certain already that the try doesn't change durations: most are, where there is room."""
+    def _is_clear(self) -> bool:
+        """Return whether it is certain already that the try is of no effect, or that more seats only slow requests."""
         samples = self.window.samples
-        if samples < _LEAST_SAMPLES:
+        if samples < self._least_samples:
             return False
-        step = self._tried()
-        error = self._error(samples, abs(step))
-        return (self.window.mean - self._level) / step + 2 * error < _RELIEF
+        step = self._moved(self.window.in_use)
+        if not step:
+            return False
+        elasticity, error = (self.window.mean - self._level) / step, self._error(samples, abs(step))
+        # Surer of the latter: at a gradual knee, chance would stop the growth too early.
+        return elasticity + 2 * error < _RELIEF or (step > 0 and elasticity - 4 * error > _STEEP)
 
     def _error(self, samples: int, step: float) -> float:
         """Return the standard error of an elasticity: of so many samples against those of the center."""
-        return self._spread * sqrt(1 / samples + 1 / max(_LEAST_SAMPLES, self._weight)) / step
+        return self._spread * sqrt(1 / samples + 1 / max(self._least_samples, self._weight)) / step
 
     def _votes(self, step: float) -> float:
         """Return how many samples of each of two totals make the elasticity between them sure enough."""
-        return max(_LEAST_SAMPLES, 2 * (self._spread / (_ERROR * max(_STEP, abs(step)))) ** 2)
+        return max(self._least_samples, 2 * (self._spread / (_ERROR * max(_STEP, abs(step)))) ** 2)
 
     def _close(self, now: int) -> None:
         if self.limit == self._center and self.window.unknown > self.window.samples:
             self.window.adopt()
         seen = self.window.summary(now)
-        if seen.samples >= _LEAST_SAMPLES:
+        if seen.samples >= self._least_samples:
             self._spread += 0.2 * (seen.spread - self._spread)
-            # a step that can be judged within a second or two
-            expected = seen.samples * _SOON_NS / max(1, now - self.window.begin)
+            # a step that can be judged within a few seconds
+            expected = seen.ended * _SOON_NS / max(1, now - self.window.begin)
             self._base = min(_MOST_BASE, max(_STEP, self._spread / (_ERROR * sqrt(expected / 2))))
         learns = False
         if not self._back_off(seen):
-            if seen.samples < _LEAST_SAMPLES:
+            if seen.samples < self._least_samples:
                 self._return(LimitReason.SAMPLES)
                 learns = True
             elif self.limit == self._center:
@@ -194,12 +215,16 @@ class AdaptiveTotal:
             return True
         else:
             return False
-        if seen.in_use >= _PRESSED * self._center:
+        if seen.occupied >= _PRESSED * self._center:
             self._move(int(_BACK_OFF * self._center))
             self._falls = False
             self._step, self._is_far = _QUADRUPLE, True
         self._return(reason)
         return True
+
+    def _take(self, seen: WindowSummary) -> None:
+        """Take what the window showed for what holds with the center."""
+        self._level, self._weight, self._busy = seen.level, seen.samples, max(1.0, seen.in_use)
 
     def _move(self, limit: int) -> None:
         """Take another center."""
@@ -220,14 +245,15 @@ class AdaptiveTotal:
             self._slope = self._fall = -1.0  # earlier tries don't compare
             self._proven = -inf
             self._turns = 0
-        if change > max(_SLOWER, 3 * seen.error):
-            self._falls, self._pause, self._step = True, 0, 2 * self._base
+        if abs(change) > max(_SLOWER, 3 * seen.error):
+            self._falls, self._pause, self._step = change > 0, 0, 2 * self._base
         weight = min(self._weight, seen.samples)
         self._weight = weight + seen.samples
         self._level += change * seen.samples / self._weight
+        self._busy += (max(1.0, seen.in_use) - self._busy) * seen.samples / self._weight
         self.reason = LimitReason.MEASURED
         is_pressed = seen.pressed >= _PRESSED
-        self._used = self._center if is_pressed else min(self._center, max(1, round(seen.in_use)))
+        self._used = self._center if is_pressed else min(self._center, max(1, round(seen.occupied)))
         if self._used < _OCCUPIED * self._center:
             self.reason = LimitReason.UNUSED
         elif self._pause > 0:
@@ -253,16 +279,16 @@ class AdaptiveTotal:
 
     def _jump(self, seen: WindowSummary, change: float) -> bool:
         """Try a smaller total if requests take much longer than just now, whatever the reason."""
-        if change > 0 and seen.in_use >= _OCCUPIED * self._center:
+        if change > 0 and seen.occupied >= _OCCUPIED * self._center:
             self._remember()
-            self._level, self._weight = seen.level, seen.samples
+            self._take(seen)
             self._falls = True
             self._step = min(change, _MOST_CUT)
             self._try(self._step)
             if self.limit != self._center:
                 self.reason = LimitReason.SLOWER
             return False
-        self._level, self._weight = seen.level, seen.samples
+        self._take(seen)
         self._falls = False
         self._step = _MODERATE
         self.reason = LimitReason.MEASURED
@@ -285,34 +311,38 @@ class AdaptiveTotal:
             self.reason = LimitReason.TRY_UP
         if wanted == self._center:
             self.reason = LimitReason.BOUND
-            self._falls = not self._falls
+            self._falls, self._step = not self._falls, self._base
         self.limit = wanted
 
     def _judge_growth(self, seen: WindowSummary) -> None:
         """Take the larger total unless it only made requests slower."""
         self._recovers = False
-        reached = self.limit if seen.in_use >= _OCCUPIED * self.limit else round(seen.in_use)
+        reached = self.limit if seen.occupied >= _OCCUPIED * self.limit else round(seen.occupied)
         if reached < self._center * (1 + _STEP / 2):
             self._return(LimitReason.UNUSED)
             return
-        step = log(reached / self._center)
+        step = self._moved(seen.in_use)
+        if not step:
+            self._step = 2 * self._tried()
+            self._return(LimitReason.UNUSED)
+            return
         slope = self.elasticity = (seen.level - self._level) / step
-        is_large = step > 1.5 * self._base
+        is_large = step > _LARGE
         pooled = slope if is_large else _pooled(slope, self._slope)
         error = self._error(seen.samples, step)
         if pooled >= _ELASTICITY - _DOUBT * max(0.0, error - _ERROR):
-            self._fail(slope, step)
+            self._fail(slope, self._tried())
             return
         if is_large and (slope > _STEEP or slope * step > _EXCESS):
             self._is_far = False
             # The step passed the capacity. Throughput grew by the difference of the logarithms; so much was of use.
-            self._move(max(self._center + 1, round(self._center * exp(step * (1 - slope)))))
+            self._move(max(self._center + 1, round(self._center * exp(self._tried() * (1 - slope)))))
             self._weight = 0
             self._step = self._base
             self._return(LimitReason.GREW)
             return
         self._move(reached)
-        self._level, self._weight = seen.level, seen.samples
+        self._take(seen)
         self._return(LimitReason.GREW)
         has_room = slope < _STEEP and slope * step < _STEP + error * step
         self._step = min(self._most_up, max(_MODERATE, 2 * step)) if has_room else self._base
@@ -332,23 +362,27 @@ class AdaptiveTotal:
 
     def _judge_cut(self, seen: WindowSummary) -> None:
         """Take the smaller total if it made requests faster."""
-        step = log(self._used / self.limit)
-        is_coarse = self._recovers or self.elasticity is None  # the level is that of a change, or of a start
-        slope = self.elasticity = (self._level - seen.level) / step
         if seen.level - self._level > max(_SLOWER / 2, 4 * seen.error):
             # The server became slower meanwhile, so the two levels don't compare.
             self._remember()
             self._move(self.limit)
-            self._level, self._weight = seen.level, seen.samples
+            self._take(seen)
             self._falls, self._step, self.reason = True, _MOST_CUT, LimitReason.SLOWER
             return
-        is_large = step > 1.5 * self._base and self._used > self.limit + 1  # one seat can't be taken in part
+        step = -self._moved(seen.in_use)
+        if not step:
+            self._step = -2 * self._tried()
+            self._return(LimitReason.NEEDED)
+            return
+        is_coarse = self._recovers or self.elasticity is None  # the level is that of a change, or of a start
+        slope = self.elasticity = (self._level - seen.level) / step
+        is_large = step > _LARGE and self._used > self.limit + 1  # one seat can't be taken in part
         pooled = slope if is_large else _pooled(slope, self._fall)
         if is_large and (self._is_far or self._recovers):
             is_needed = slope * step <= max(_STEP, 2 * seen.error)
         else:
             is_needed = slope <= _UNSURE or (pooled <= _RELIEF and not is_large)
-        if is_needed or seen.in_use < _OCCUPIED * self.limit:
+        if is_needed or seen.occupied < _OCCUPIED * self.limit:
             self._return(LimitReason.NEEDED)
             self._falls = is_large and self._is_far  # a smaller step may succeed
             self._step = max(self._base, min(_MODERATE, step / 2)) if self._falls else self._base
@@ -367,18 +401,19 @@ class AdaptiveTotal:
         """Take the smaller total, or a part of the step, and try an even smaller one."""
         if slope <= _RELIEF and not is_coarse:
             # The step passed the capacity. So much of it made requests faster.
-            self._move(min(self._used - 1, round(self._used * exp(-step * slope))))
+            self._move(min(self._used - 1, round(self._used * exp(self._tried() * slope))))
             self._level, self._weight = seen.level, 0
             self._step, self._falls, self._is_far = self._base, False, False
             self._return(LimitReason.SHRANK)
             return
         if is_large or is_coarse or self._step > self._base:
             self._move(self.limit)
-            self._level, self._weight = seen.level, seen.samples
+            self._take(seen)
         else:
             # Half of a small step leaves the total a little above the capacity: later tries downwards cost nothing.
-            self._move(min(self._used - 1, round(self._used * exp(-step / 2))))
+            self._move(min(self._used - 1, round(self._used * exp(self._tried() / 2))))
             self._level -= slope * step / 2
+            self._busy *= exp(-step / 2)
         self._fall_further(min(self._most_down, 2 * self._step) if slope > _CLEAR or is_coarse else self._base)
 
     @property

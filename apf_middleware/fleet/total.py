@@ -55,10 +55,8 @@ class FleetTotal:
                 waiting += max(0, usage.demand - usage.in_use)
                 if name in unused:
                     unused[name] -= usage.in_use
-        # A level's min is never lent, so a total of which this much can't be used at the moment is used sooner.
-        reserved = sum(max(0, unused[name]) for name in budget.leaves)
-        usable = max(1, controller.limit - reserved)
-        controller.note(now, in_use * controller.limit // usable, waiting + self._rejected)
+        reserved = sum(max(0, unused[name]) for name in budget.leaves)  # a level's min is never lent
+        controller.note(now, in_use, waiting + self._rejected, reserved=reserved)
         self._rejected = 0
         begin = controller.window.begin
         seats = controller.decide(now)

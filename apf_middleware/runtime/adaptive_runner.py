@@ -89,9 +89,7 @@ class AdaptiveRunner:
         now = self._now()
         total = self.total
         in_use, waiting, reserved = self._usage()
-        # A level's min is never lent, so a total of which this much can't be used at the moment is used sooner.
-        usable = max(1, total.limit - reserved)
-        total.note(now, in_use * total.limit // usable, waiting + self._rejected)
+        total.note(now, in_use, waiting + self._rejected, reserved=reserved)
         self._rejected = 0
         before, begin = total.limit, total.window.begin
         seats = total.decide(now)

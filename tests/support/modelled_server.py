@@ -12,6 +12,9 @@ STEP_NS = 50_000_000
 Slowdown = Callable[[float], float]
 """From the requests in service to how many times as long as alone each of them takes."""
 
+Usable = Callable[[int], int]
+"""From the total to the seats of it that aren't promised to idle levels."""
+
 
 def sharing(capacity: float) -> Slowdown:
     """Return the slowdown of processor sharing."""
@@ -24,6 +27,7 @@ class ModelledServer:
     def __init__(self, total: AdaptiveTotal, slowdown: Slowdown, demand: int = 1000, seed: int = 1) -> None:
         self.total = total
         self.slowdown = slowdown
+        self.usable: Usable = lambda total: total
         self.demand = demand
         self.routes: list[tuple[str, float]] = [("all", 0.05)]
         self.outcome = RequestOutcome.SUCCESS
@@ -45,7 +49,8 @@ class ModelledServer:
 
     def _step(self) -> None:
         self.now += STEP_NS
-        running = min(self.demand, self.total.limit)
+        usable = self.usable(self.total.limit)
+        running = min(self.demand, usable)
         slowdown = self.slowdown(running)
         mean = sum(duration for _, duration in self.routes) / len(self.routes) * slowdown
         self._owed += running * STEP_NS / 1e9 / mean
@@ -55,6 +60,6 @@ class ModelledServer:
             taken = round(1e9 * duration * slowdown * self._random.lognormvariate(-(self.sigma**2) / 2, self.sigma))
             outcome = self.outcome if self._random.random() < self.failing else RequestOutcome.SUCCESS
             self.total.observe(self.now, route, 1, taken, outcome)
-        self.total.note(self.now, running, self.demand - running, self.lag)
+        self.total.note(self.now, running, self.demand - running, self.lag, self.total.limit - usable)
         self.limits.append(self.total.decide(self.now))
         self.reasons.append(self.total.reason)

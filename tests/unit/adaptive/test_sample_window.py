@@ -54,12 +54,13 @@ def test_adopted_routes_take_the_level_of_those_that_are_known(learnt: SampleWin
 
 
 def test_seats_count_once_the_window_has_settled(learnt: SampleWindow) -> None:
-    learnt.note(1000 * MS, 1, 0)
-    learnt.note(1050 * MS, 5, 0)
-    learnt.note(1000 * MS + round(learnt.settling_ns) + 1, 9, 1)
-    learnt.note(3000 * MS, 9, 1)
+    learnt.note(1000 * MS, 1, 0, occupied=2)
+    learnt.note(1050 * MS, 5, 0, occupied=6)
+    learnt.note(1000 * MS + round(learnt.settling_ns) + 1, 9, 1, occupied=12)
+    learnt.note(3000 * MS, 9, 1, occupied=12)
 
     assert learnt.summary(4000 * MS).in_use == pytest.approx(9, abs=0.2)
+    assert learnt.summary(4000 * MS).occupied == pytest.approx(12, abs=0.3)
     assert learnt.summary(4000 * MS).pressed == pytest.approx(1, abs=0.05)
 
 
@@ -110,12 +111,13 @@ def test_errors_and_refusals_have_no_duration(learnt: SampleWindow) -> None:
 
 
 def test_states_are_weighted_by_time(learnt: SampleWindow) -> None:
-    learnt.note(1000 * MS, 4, 0)
-    learnt.note(1300 * MS, 8, 3)
-    learnt.note(1400 * MS, 8, 3, is_late=True)
+    learnt.note(1000 * MS, 4, 0, occupied=4)
+    learnt.note(1300 * MS, 8, 3, occupied=10)
+    learnt.note(1400 * MS, 8, 3, occupied=10, is_late=True)
     seen = learnt.summary(1500 * MS)
 
-    assert seen.in_use == pytest.approx((0.3 * 4 + 0.2 * 8) / 0.5)
+    assert seen.in_use == learnt.in_use == pytest.approx((0.3 * 4 + 0.2 * 8) / 0.5)
+    assert seen.occupied == pytest.approx((0.3 * 4 + 0.2 * 10) / 0.5)
     assert seen.pressed == pytest.approx(0.4)
     assert seen.lagged == pytest.approx(0.2)
 

@@ -4,7 +4,7 @@ from apf_middleware.adaptive.window_summary import WindowSummary
 
 
 def summary(samples: int) -> WindowSummary:
-    return WindowSummary(samples, 0.1, 0.5, 4.0, 1.0, 0.0, 5, 4, 3, 2)
+    return WindowSummary(samples, 0.1, 0.5, 4.0, 4.0, 1.0, 0.0, 5, 4, 3, 2)
 
 
 def test_the_error_of_the_level_falls_with_the_root_of_samples() -> None:

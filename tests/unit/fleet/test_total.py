@@ -91,7 +91,8 @@ def test_mins_that_are_not_used_do_not_count_as_free_seats() -> None:
     budget = Budget(9, {"web": SeatDemand(1, 0, 2), "batch": SeatDemand(1, 0, 3)})
     fleet.decide(0, budget, [ManyMembers.report(6, 50)])
     fleet.decide(MS, budget, [ManyMembers.report(6, 50)])
-    assert fleet.controller.window.summary(MS).in_use == 9
+    seen = fleet.controller.window.summary(MS)
+    assert (seen.in_use, seen.occupied) == (6, 9)
 
 
 def test_outcomes_are_those_that_members_have_noted() -> None:
