@@ -8,7 +8,7 @@ import time
 import httpx
 
 CONNECTIONS = 40
-PATIENCE_S = 300.0  # on a busy machine, durations say little about the database
+PATIENCE_S = 120.0  # on a busy machine, durations say little about the database
 
 
 async def ask(client: httpx.AsyncClient) -> None:
