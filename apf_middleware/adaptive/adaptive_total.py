@@ -76,7 +76,7 @@ class AdaptiveTotal:
         self.window: SampleWindow = SampleWindow(now)
         self._center = self.limit  # what holds unless a try succeeds
         self._used = self.limit  # the seats in use with it
-        self._busy = 1.0  # of these, without those that are promised to idle levels
+        self._usable = 1.0  # the part of the total that isn't promised to idle levels
         self._level = 0.0  # of durations with it
         self._weight = 0  # the samples that the level rests on
         self._usual = 0.0  # the level before a jump
@@ -107,7 +107,8 @@ class AdaptiveTotal:
         """
         target = self.settings.lag_target_ns
         usable = max(1, self.limit - reserved)
-        self.window.note(now, in_use, waiting, occupied=in_use * self.limit // usable, is_late=0 < target < lag)
+        occupied = in_use * self.limit // usable
+        self.window.note(now, occupied, waiting, usable=usable / self.limit, is_late=0 < target < lag)
 
     def decide(self, now: int) -> int:
         """Return the total from now on; call this every 50 ms or so."""
@@ -140,12 +141,12 @@ class AdaptiveTotal:
         """Return the logarithm by which the present total differs from the seats that were in use before the try."""
         return log(self.limit / self._used) if self.limit != self._center else 0.0
 
-    def _moved(self, in_use: float) -> float:
-        """Return the logarithm of the seats in use to those before the try; 0 if the try hardly moved them.
+    def _moved(self, total: int, usable: float) -> float:
+        """Return the logarithm of the seats that requests can use to those before the try; 0 if they hardly changed.
 
         The levels' limits are whole numbers, so that one more seat in total may be none, or two, for those who wait.
         """
-        moved = log(max(1.0, in_use) / self._busy)
+        moved = log(total * usable / (self._used * self._usable))
         return moved if moved * copysign(1.0, self._tried()) > _STEP / 2 else 0.0
 
     def _is_obvious(self) -> bool:
@@ -160,7 +161,7 @@ class AdaptiveTotal:
         samples = self.window.samples
         if samples < self._least_samples:
             return False
-        step = self._moved(self.window.in_use)
+        step = self._moved(self.limit, self.window.usable)
         if not step:
             return False
         elasticity, error = (self.window.mean - self._level) / step, self._error(samples, abs(step))
@@ -224,7 +225,7 @@ class AdaptiveTotal:
 
     def _take(self, seen: WindowSummary) -> None:
         """Take what the window showed for what holds with the center."""
-        self._level, self._weight, self._busy = seen.level, seen.samples, max(1.0, seen.in_use)
+        self._level, self._weight, self._usable = seen.level, seen.samples, seen.usable
 
     def _move(self, limit: int) -> None:
         """Take another center."""
@@ -250,7 +251,7 @@ class AdaptiveTotal:
         weight = min(self._weight, seen.samples)
         self._weight = weight + seen.samples
         self._level += change * seen.samples / self._weight
-        self._busy += (max(1.0, seen.in_use) - self._busy) * seen.samples / self._weight
+        self._usable += (seen.usable - self._usable) * seen.samples / self._weight
         self.reason = LimitReason.MEASURED
         is_pressed = seen.pressed >= _PRESSED
         self._used = self._center if is_pressed else min(self._center, max(1, round(seen.occupied)))
@@ -321,7 +322,7 @@ class AdaptiveTotal:
         if reached < self._center * (1 + _STEP / 2):
             self._return(LimitReason.UNUSED)
             return
-        step = self._moved(seen.in_use)
+        step = self._moved(reached, seen.usable)
         if not step:
             self._step = 2 * self._tried()
             self._return(LimitReason.UNUSED)
@@ -369,7 +370,7 @@ class AdaptiveTotal:
             self._take(seen)
             self._falls, self._step, self.reason = True, _MOST_CUT, LimitReason.SLOWER
             return
-        step = -self._moved(seen.in_use)
+        step = -self._moved(self.limit, seen.usable)
         if not step:
             self._step = -2 * self._tried()
             self._return(LimitReason.NEEDED)
@@ -413,7 +414,6 @@ class AdaptiveTotal:
             # Half of a small step leaves the total a little above the capacity: later tries downwards cost nothing.
             self._move(min(self._used - 1, round(self._used * exp(self._tried() / 2))))
             self._level -= slope * step / 2
-            self._busy *= exp(-step / 2)
         self._fall_further(min(self._most_down, 2 * self._step) if slope > _CLEAR or is_coarse else self._base)
 
     @property

@@ -36,8 +36,8 @@ class SampleWindow:
         self._gain = 1.0
         self._clear()
         self._noted_at = begin
-        self._in_use = 0
         self._occupied = 0
+        self._usable = 1.0
         self._waiting = 0
         self._lag = False
 
@@ -55,7 +55,7 @@ class SampleWindow:
         self._refused = 0
         self._span = 0
         self._seat_time = 0
-        self._occupied_time = 0
+        self._usable_time = 0.0
         self._waiting_time = 0
         self._lag_time = 0
 
@@ -80,9 +80,9 @@ class SampleWindow:
         return self._all / self.samples if self.samples else self._level
 
     @property
-    def in_use(self) -> float:
-        """The mean of the seats in use until the last note."""
-        return self._seat_time / max(1, self._span)
+    def usable(self) -> float:
+        """The mean of the part of the total that could be used, until the last note."""
+        return self._usable_time / self._span if self._span else self._usable
 
     @property
     def routes(self) -> dict[str, RouteReference]:
@@ -166,28 +166,29 @@ class SampleWindow:
             self._squares += reference.squares - 2 * value * total + count * value * value
             reference.total = count * level
 
-    def note(self, now: int, in_use: int, waiting: int, *, occupied: int, is_late: bool = False) -> None:
+    def note(self, now: int, occupied: int, waiting: int, *, usable: float = 1.0, is_late: bool = False) -> None:
         """Take the state from now on; before, it was what was noted last. Forget it until requests count."""
         elapsed = now - self._noted_at
         if elapsed > 0:
             if self._noted_at - self.begin < self.settling_ns:
-                self._span = self._seat_time = self._occupied_time = self._waiting_time = self._lag_time = 0
+                self._span = self._seat_time = self._waiting_time = self._lag_time = 0
+                self._usable_time = 0.0
             self._span += elapsed
-            self._seat_time += elapsed * self._in_use
-            self._occupied_time += elapsed * self._occupied
+            self._seat_time += elapsed * self._occupied
+            self._usable_time += elapsed * self._usable
             if self._waiting:
                 self._waiting_time += elapsed
             if self._lag:
                 self._lag_time += elapsed
             self._noted_at = now
-        self._in_use = in_use
         self._occupied = occupied
+        self._usable = usable
         self._waiting = waiting
         self._lag = is_late
 
     def summary(self, now: int) -> WindowSummary:
         """Return the means until now."""
-        self.note(now, self._in_use, self._waiting, occupied=self._occupied, is_late=self._lag)
+        self.note(now, self._occupied, self._waiting, usable=self._usable, is_late=self._lag)
         span, samples = max(1, self._span), self.samples
         mean = self._sum / samples if samples else self._level
         variance = self._squares / samples - mean * mean if samples else 0.0
@@ -198,7 +199,7 @@ class SampleWindow:
             level,
             sqrt(max(0.0, variance)),
             self._seat_time / span,
-            self._occupied_time / span,
+            self.usable,
             self._waiting_time / span,
             self._lag_time / span,
             self._succeeded,

@@ -10,15 +10,15 @@ class WindowSummary(NamedTuple):
     """Means of a window.
 
     ``level`` is the mean of the logarithms of durations above the references of their routes, ``spread`` its standard
-    deviation, over ``samples``. ``in_use`` is the mean of the seats in use, ``occupied`` is as much larger as the total
-    is larger than what isn't promised to idle levels, and ``pressed`` is the part of the time in which somebody waited.
+    deviation, over ``samples``. Of the total, the part ``usable`` wasn't promised to idle levels; ``occupied`` is the
+    mean of the seats in use ÷ ``usable``, and ``pressed`` is the part of the time in which somebody waited.
     """
 
     samples: int
     level: float
     spread: float
-    in_use: float
     occupied: float
+    usable: float
     pressed: float
     lagged: float
     succeeded: int
