@@ -10,6 +10,7 @@ from apf_middleware.adaptive.elastic_reason import ElasticReason
 from apf_middleware.adaptive.lag_window import LagWindow
 from apf_middleware.adaptive.limit_reason import LimitReason
 from apf_middleware.adaptive.request_outcome import RequestOutcome, outcome_of
+from apf_middleware.adaptive.seat_use import SeatUse
 from apf_middleware.adaptive.settings import MOST_TOTAL, AdaptiveSettings
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "LagWindow",
     "LimitReason",
     "RequestOutcome",
+    "SeatUse",
     "outcome_of",
 ]

@@ -76,7 +76,7 @@ class AdaptiveTotal:
         self.window: SampleWindow = SampleWindow(now)
         self._center = self.limit  # what holds unless a try succeeds
         self._used = self.limit  # the seats in use with it
-        self._usable = 1.0  # the part of the total that isn't promised to idle levels
+        self._usable = 1.0  # the part of it that requests could use while others waited
         self._level = 0.0  # of durations with it
         self._weight = 0  # the samples that the level rests on
         self._usual = 0.0  # the level before a jump
@@ -100,15 +100,13 @@ class AdaptiveTotal:
         """
         self.window.observe(now, route, duration, outcome)
 
-    def note(self, now: int, in_use: int, waiting: int, lag: int = 0, reserved: int = 0) -> None:
+    def note(self, now: int, in_use: int, waiting: int, lag: int = 0, usable: float = 1.0) -> None:
         """Learn the seats in use and the requests that wait from now on, and how late the event loop is.
 
-        ``reserved`` seats of the total can't be used, because they are promised to levels that are idle.
+        ``usable`` is the part of the total that can be used, where levels have promises (see `SeatUse`).
         """
         target = self.settings.lag_target_ns
-        usable = max(1, self.limit - reserved)
-        occupied = in_use * self.limit // usable
-        self.window.note(now, occupied, waiting, usable=usable / self.limit, is_late=0 < target < lag)
+        self.window.note(now, in_use, waiting, usable=usable, is_late=0 < target < lag)
 
     def decide(self, now: int) -> int:
         """Return the total from now on; call this every 50 ms or so."""
@@ -146,7 +144,7 @@ class AdaptiveTotal:
 
         The levels' limits are whole numbers, so that one more seat in total may be none, or two, for those who wait.
         """
-        moved = log(total * usable / (self._used * self._usable))
+        moved = log(total * (usable or self._usable) / (self._used * self._usable))
         return moved if moved * copysign(1.0, self._tried()) > _STEP / 2 else 0.0
 
     def _is_obvious(self) -> bool:
@@ -216,7 +214,7 @@ class AdaptiveTotal:
             return True
         else:
             return False
-        if seen.occupied >= _PRESSED * self._center:
+        if seen.in_use >= _PRESSED * self._center:
             self._move(int(_BACK_OFF * self._center))
             self._falls = False
             self._step, self._is_far = _QUADRUPLE, True
@@ -225,7 +223,7 @@ class AdaptiveTotal:
 
     def _take(self, seen: WindowSummary) -> None:
         """Take what the window showed for what holds with the center."""
-        self._level, self._weight, self._usable = seen.level, seen.samples, seen.usable
+        self._level, self._weight, self._usable = seen.level, seen.samples, seen.usable or self._usable
 
     def _move(self, limit: int) -> None:
         """Take another center."""
@@ -251,10 +249,10 @@ class AdaptiveTotal:
         weight = min(self._weight, seen.samples)
         self._weight = weight + seen.samples
         self._level += change * seen.samples / self._weight
-        self._usable += (seen.usable - self._usable) * seen.samples / self._weight
+        self._usable += ((seen.usable or self._usable) - self._usable) * seen.samples / self._weight
         self.reason = LimitReason.MEASURED
         is_pressed = seen.pressed >= _PRESSED
-        self._used = self._center if is_pressed else min(self._center, max(1, round(seen.occupied)))
+        self._used = self._center if is_pressed else min(self._center, max(1, round(seen.in_use)))
         if self._used < _OCCUPIED * self._center:
             self.reason = LimitReason.UNUSED
         elif self._pause > 0:
@@ -280,7 +278,7 @@ class AdaptiveTotal:
 
     def _jump(self, seen: WindowSummary, change: float) -> bool:
         """Try a smaller total if requests take much longer than just now, whatever the reason."""
-        if change > 0 and seen.occupied >= _OCCUPIED * self._center:
+        if change > 0 and seen.in_use >= _OCCUPIED * self._center:
             self._remember()
             self._take(seen)
             self._falls = True
@@ -318,7 +316,7 @@ class AdaptiveTotal:
     def _judge_growth(self, seen: WindowSummary) -> None:
         """Take the larger total unless it only made requests slower."""
         self._recovers = False
-        reached = self.limit if seen.occupied >= _OCCUPIED * self.limit else round(seen.occupied)
+        reached = self.limit if seen.in_use >= _OCCUPIED * self.limit else round(seen.in_use)
         if reached < self._center * (1 + _STEP / 2):
             self._return(LimitReason.UNUSED)
             return
@@ -383,7 +381,7 @@ class AdaptiveTotal:
             is_needed = slope * step <= max(_STEP, 2 * seen.error)
         else:
             is_needed = slope <= _UNSURE or (pooled <= _RELIEF and not is_large)
-        if is_needed or seen.occupied < _OCCUPIED * self.limit:
+        if is_needed or seen.in_use < _OCCUPIED * self.limit:
             self._return(LimitReason.NEEDED)
             self._falls = is_large and self._is_far  # a smaller step may succeed
             self._step = max(self._base, min(_MODERATE, step / 2)) if self._falls else self._base

@@ -13,6 +13,7 @@ _MOST_DEVIATION: Final = 1.0  # a request that takes e times as long as usual co
 _MOST_OUTLIERS: Final = 0.25
 _MOST_ROUTES: Final = 1000
 _GAIN: Final = 0.02  # of the mean duration
+_MOSTLY: Final = 0.5
 _SETTLING: Final = 3.0  # mean durations
 
 
@@ -36,7 +37,7 @@ class SampleWindow:
         self._gain = 1.0
         self._clear()
         self._noted_at = begin
-        self._occupied = 0
+        self._in_use = 0
         self._usable = 1.0
         self._waiting = 0
         self._lag = False
@@ -81,8 +82,9 @@ class SampleWindow:
 
     @property
     def usable(self) -> float:
-        """The mean of the part of the total that could be used, until the last note."""
-        return self._usable_time / self._span if self._span else self._usable
+        """The mean of the part of the total that could be used while somebody waited; 0 if that was seldom."""
+        waiting = self._waiting_time
+        return self._usable_time / waiting if waiting and waiting >= _MOSTLY * self._span else 0.0
 
     @property
     def routes(self) -> dict[str, RouteReference]:
@@ -166,7 +168,7 @@ class SampleWindow:
             self._squares += reference.squares - 2 * value * total + count * value * value
             reference.total = count * level
 
-    def note(self, now: int, occupied: int, waiting: int, *, usable: float = 1.0, is_late: bool = False) -> None:
+    def note(self, now: int, in_use: int, waiting: int, *, usable: float = 1.0, is_late: bool = False) -> None:
         """Take the state from now on; before, it was what was noted last. Forget it until requests count."""
         elapsed = now - self._noted_at
         if elapsed > 0:
@@ -174,21 +176,21 @@ class SampleWindow:
                 self._span = self._seat_time = self._waiting_time = self._lag_time = 0
                 self._usable_time = 0.0
             self._span += elapsed
-            self._seat_time += elapsed * self._occupied
-            self._usable_time += elapsed * self._usable
+            self._seat_time += elapsed * self._in_use
             if self._waiting:
                 self._waiting_time += elapsed
+                self._usable_time += elapsed * self._usable
             if self._lag:
                 self._lag_time += elapsed
             self._noted_at = now
-        self._occupied = occupied
+        self._in_use = in_use
         self._usable = usable
         self._waiting = waiting
         self._lag = is_late
 
     def summary(self, now: int) -> WindowSummary:
         """Return the means until now."""
-        self.note(now, self._occupied, self._waiting, usable=self._usable, is_late=self._lag)
+        self.note(now, self._in_use, self._waiting, usable=self._usable, is_late=self._lag)
         span, samples = max(1, self._span), self.samples
         mean = self._sum / samples if samples else self._level
         variance = self._squares / samples - mean * mean if samples else 0.0

@@ -10,14 +10,14 @@ class WindowSummary(NamedTuple):
     """Means of a window.
 
     ``level`` is the mean of the logarithms of durations above the references of their routes, ``spread`` its standard
-    deviation, over ``samples``. Of the total, the part ``usable`` wasn't promised to idle levels; ``occupied`` is the
-    mean of the seats in use ÷ ``usable``, and ``pressed`` is the part of the time in which somebody waited.
+    deviation, over ``samples``. ``in_use`` is the mean of the seats in use, and ``pressed`` the part of the time in
+    which somebody waited. Then the part ``usable`` of the total could be used; it is 0 if that isn't known.
     """
 
     samples: int
     level: float
     spread: float
-    occupied: float
+    in_use: float
     usable: float
     pressed: float
     lagged: float

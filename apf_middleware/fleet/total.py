@@ -7,7 +7,7 @@ the others' tries.
 from collections.abc import Iterable
 from typing import Final
 
-from apf_middleware.adaptive import AdaptiveSettings, AdaptiveTotal, RequestOutcome
+from apf_middleware.adaptive import AdaptiveSettings, AdaptiveTotal, RequestOutcome, SeatUse
 from apf_middleware.compilation import mypyc_attr
 from apf_middleware.fleet.budget import Budget, SeatRange
 from apf_middleware.fleet.messages import Report
@@ -47,16 +47,15 @@ class FleetTotal:
     def decide(self, now: int, budget: Budget, reports: Iterable[Report]) -> int:
         """Return the total from now on; ``reports`` are the last ones of all members."""
         controller = self.controller
-        in_use = waiting = 0
-        unused = {name: claim.least for name, claim in budget.claims.items()}
+        waiting, leaves = 0, set(budget.leaves)
+        in_use = dict.fromkeys(leaves, 0)
         for report in reports:
-            in_use += report.in_use
             for name, usage in report.levels.items():
                 waiting += max(0, usage.demand - usage.in_use)
-                if name in unused:
-                    unused[name] -= usage.in_use
-        reserved = sum(max(0, unused[name]) for name in budget.leaves)  # a level's min is never lent
-        controller.note(now, in_use, waiting + self._rejected, reserved=reserved)
+                in_use[name] = in_use.get(name, 0) + usage.in_use
+        levels = [(used, budget.claims[name].least if name in leaves else 0) for name, used in in_use.items()]
+        use = SeatUse.of(controller.limit, levels)
+        controller.note(now, use.occupied, waiting + self._rejected, usable=use.usable)
         self._rejected = 0
         begin = controller.window.begin
         seats = controller.decide(now)

@@ -6,7 +6,7 @@ It looks 20 times a second while requests run, and not at all while the server i
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from apf_middleware.adaptive import AdaptiveTotal
+from apf_middleware.adaptive import AdaptiveTotal, SeatUse
 from apf_middleware.config.adaptive_seats import SeatBounds
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.metrics.reading import AdaptiveReading
@@ -88,8 +88,8 @@ class AdaptiveRunner:
             return
         now = self._now()
         total = self.total
-        in_use, waiting, reserved = self._usage()
-        total.note(now, in_use, waiting + self._rejected, reserved=reserved)
+        use, waiting = self._usage()
+        total.note(now, use.occupied, waiting + self._rejected, usable=use.usable)
         self._rejected = 0
         before, begin = total.limit, total.window.begin
         seats = total.decide(now)
@@ -97,21 +97,19 @@ class AdaptiveRunner:
             self.decisions[total.reason] = self.decisions.get(total.reason, 0) + 1
         if seats != before:
             self._resize(seats)
-        self._is_awake = in_use + waiting > 0
+        self._is_awake = use.occupied + waiting > 0
         if self._is_awake:
             self._alarm.ask(now + _PERIOD_NS)
 
-    def _usage(self) -> tuple[int, int, int]:
-        """Return the seats in use at limited levels, the requests that wait for some, and the unused mins."""
-        in_use = waiting = reserved = 0
+    def _usage(self) -> tuple[SeatUse, int]:
+        """Return what limited levels use the seats for, and the requests that wait for some."""
+        levels, waiting = [], 0
         for runtime in self._levels:
             shared = runtime.shared
             if not shared.exempt:
-                used = shared.queueset.seats_in_use + (shared.alone is not None)
-                in_use += used
+                levels.append((shared.queueset.seats_in_use + (shared.alone is not None), shared.limits.min))
                 waiting += shared.queueset.waiting
-                reserved += max(0, shared.limits.min - used)
-        return in_use, waiting, reserved
+        return SeatUse.of(self.total.limit, levels), waiting
 
     @property
     def reason(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
-from apf_middleware.adaptive import AdaptiveTotal, RequestOutcome
+from apf_middleware.adaptive import AdaptiveTotal, RequestOutcome, SeatUse
 
 __all__ = ["STEP_NS", "ModelledServer", "sharing"]
 
@@ -49,7 +49,8 @@ class ModelledServer:
 
     def _step(self) -> None:
         self.now += STEP_NS
-        usable = self.usable(self.total.limit)
+        total = self.total.limit
+        usable = self.usable(total)
         running = min(self.demand, usable)
         slowdown = self.slowdown(running)
         mean = sum(duration for _, duration in self.routes) / len(self.routes) * slowdown
@@ -60,6 +61,7 @@ class ModelledServer:
             taken = round(1e9 * duration * slowdown * self._random.lognormvariate(-(self.sigma**2) / 2, self.sigma))
             outcome = self.outcome if self._random.random() < self.failing else RequestOutcome.SUCCESS
             self.total.observe(self.now, route, 1, taken, outcome)
-        self.total.note(self.now, running, self.demand - running, self.lag, self.total.limit - usable)
+        use = SeatUse.of(total, [(running, 0), (0, total - usable)])
+        self.total.note(self.now, use.occupied, self.demand - running, self.lag, use.usable)
         self.limits.append(self.total.decide(self.now))
         self.reasons.append(self.total.reason)

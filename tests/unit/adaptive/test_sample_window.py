@@ -59,7 +59,7 @@ def test_seats_count_once_the_window_has_settled(learnt: SampleWindow) -> None:
     learnt.note(1000 * MS + round(learnt.settling_ns) + 1, 9, 1, usable=0.7)
     learnt.note(3000 * MS, 9, 1, usable=0.7)
 
-    assert learnt.summary(4000 * MS).occupied == pytest.approx(9, abs=0.2)
+    assert learnt.summary(4000 * MS).in_use == pytest.approx(9, abs=0.2)
     assert learnt.summary(4000 * MS).usable == pytest.approx(0.7, abs=0.02)
     assert learnt.summary(4000 * MS).pressed == pytest.approx(1, abs=0.05)
 
@@ -116,10 +116,18 @@ def test_states_are_weighted_by_time(learnt: SampleWindow) -> None:
     learnt.note(1400 * MS, 8, 3, usable=0.5, is_late=True)
     seen = learnt.summary(1500 * MS)
 
-    assert seen.occupied == pytest.approx((0.3 * 4 + 0.2 * 8) / 0.5)
-    assert seen.usable == learnt.usable == pytest.approx((0.3 + 0.2 * 0.5) / 0.5)
+    assert seen.in_use == pytest.approx((0.3 * 4 + 0.2 * 8) / 0.5)
+    assert seen.usable == 0
     assert seen.pressed == pytest.approx(0.4)
     assert seen.lagged == pytest.approx(0.2)
+
+
+def test_what_can_be_used_counts_while_somebody_waits(learnt: SampleWindow) -> None:
+    learnt.note(1000 * MS, 4, 0, usable=0.1)
+    learnt.note(1200 * MS, 8, 3, usable=0.5)
+    learnt.note(1300 * MS, 8, 3, usable=0.8)
+
+    assert learnt.summary(1500 * MS).usable == learnt.usable == pytest.approx((0.1 * 0.5 + 0.2 * 0.8) / 0.3)
 
 
 def test_the_next_window_keeps_what_is_known_of_routes(learnt: SampleWindow) -> None:
@@ -128,7 +136,7 @@ def test_the_next_window_keeps_what_is_known_of_routes(learnt: SampleWindow) -> 
 
     assert learnt.samples == 0
     assert learnt.routes["all"].seconds == pytest.approx(0.01)
-    assert learnt.summary(2500 * MS).occupied == 0
+    assert learnt.summary(2500 * MS).in_use == 0
 
 
 def test_there_are_at_most_a_thousand_routes(learnt: SampleWindow) -> None:

@@ -92,7 +92,7 @@ def test_mins_that_are_not_used_do_not_count_as_free_seats() -> None:
     fleet.decide(0, budget, [ManyMembers.report(6, 50)])
     fleet.decide(MS, budget, [ManyMembers.report(6, 50)])
     seen = fleet.controller.window.summary(MS)
-    assert (seen.occupied, seen.usable) == (9, 6 / 9)
+    assert (seen.in_use, seen.usable) == (9, 6 / 9)
 
 
 def test_outcomes_are_those_that_members_have_noted() -> None:
