@@ -335,7 +335,7 @@ class AdaptiveTotal:
         if is_large and (slope > _STEEP or slope * step > _EXCESS):
             self._is_far = False
             # The step passed the capacity. Throughput grew by the difference of the logarithms; so much was of use.
-            self._move(max(self._center + 1, round(self._center * exp(self._tried() * (1 - slope)))))
+            self._move(max(self._center + 1, round(self._center * (reached / self._center) ** (1 - slope))))
             self._weight = 0
             self._step = self._base
             self._return(LimitReason.GREW)
