@@ -10,7 +10,11 @@ elasticity is small. Sometimes it measures with a few less, and takes those if t
 such tries have shown that all are needed. A result makes the next step larger, a failure undoes it. The larger a step
 is, the fewer samples show its effect, so the search begins with large ones. While nobody waits, the seats in use count
 as the present total. When durations jump although the total is the same, either the capacity is less, or the requests
-are longer: fewer seats are tried, and kept only if that makes requests faster.
+are longer: fewer seats are tried, and kept only if that makes requests faster. When durations fall by as much, more
+seats are tried.
+
+Levels are promised whole seats of the total, also while they are idle. So n is not the total, but the part of it that
+requests could use while others waited.
 """
 
 from math import copysign, exp, inf, log, sqrt

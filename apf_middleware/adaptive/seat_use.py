@@ -18,10 +18,10 @@ class SeatUse(NamedTuple):
 
     @classmethod
     def of(cls, total: int, levels: Collection[tuple[int, int]]) -> "SeatUse":
-        """Return the use of ``total``, by the seats in use and the promised ones of each level.
+        """Return the use of ``total``; of each level, ``levels`` has the seats in use and the promised ones.
 
-        Seats that are promised to the others aren't free for a level. So it counts by the part that it uses of what it
-        can have at the moment, and the total by the level of which this is the most.
+        What other levels use, or are promised, isn't free for a level: it can have the rest, its *room*. The part of
+        the total that counts as in use is the largest part that any level uses of its room.
         """
         in_use = sum(used for used, _ in levels)
         taken = sum(max(used, promised) for used, promised in levels)
