@@ -1,4 +1,4 @@
-"""The profile of the compiled build. `make native` makes one with GCC, and the tests of that build run the result."""
+"""The profile of the compiled build, which `make native` makes with GCC."""
 
 import shlex
 import subprocess
