@@ -101,7 +101,7 @@ class RandomFleet:
         self.world.run(self.world.now + 6 * self.world.lease_ns)
 
 
-@pytest.mark.parametrize("seed", seeds(32))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_the_budget_holds_through_everything(seed: int) -> None:
     fleet = RandomFleet(seed)
     for _ in range(30):
@@ -110,7 +110,7 @@ def test_the_budget_holds_through_everything(seed: int) -> None:
     assert fleet.world.begun
 
 
-@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_every_waiting_flow_is_served_after_the_last_change(seed: int) -> None:
     fleet = RandomFleet(seed, may_lapse=False)
     for _ in range(15):
@@ -185,7 +185,7 @@ class Takeover:
 
 
 @pytest.mark.parametrize("knows_members", [False, True])
-@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_the_budget_holds_while_two_allocators_live(seed: int, *, knows_members: bool) -> None:
     world = Takeover(seed, knows_members=knows_members).world
     assert any(one.has_ended for one in world.allocators.values())

@@ -77,7 +77,7 @@ def assert_close(found: int, expected: Fraction) -> None:
 
 
 @given(fleets())
-@examples(300)
+@examples(160)
 def test_shares_are_those_of_the_twin(fleet: Fleet) -> None:
     check_shares(fleet)
 
@@ -98,7 +98,7 @@ def check_shares(fleet: Fleet) -> None:
 
 
 @given(fleets(most_members=12))
-@examples(200)
+@examples(120)
 def test_all_parts_together_are_no_more_than_the_budget(fleet: Fleet) -> None:
     budget, usages = fleet
     shares = divide_budget(budget, usages)
@@ -113,7 +113,7 @@ def test_all_parts_together_are_no_more_than_the_budget(fleet: Fleet) -> None:
 
 
 @given(fleets())
-@examples(200)
+@examples(120)
 def test_local_queues_with_the_factors_give_each_flow_its_part(fleet: Fleet) -> None:
     check_factors(fleet)
 
@@ -146,7 +146,7 @@ def _rest_claim(usage: LevelUsage) -> dict[int, tuple[Fraction | int, Fraction |
 
 
 @given(fleets())
-@examples(100)
+@examples(60)
 def test_flows_with_a_factor_are_those_that_are_held_back_at_several_members(fleet: Fleet) -> None:
     _, usages = fleet
     shares, twin = both(fleet)
@@ -178,7 +178,7 @@ def _seats(usage: LevelUsage | None) -> dict[int, int]:
 
 
 @given(st.integers(1, 40), st.lists(st.integers(1, 50), min_size=1, max_size=6), st.integers(1, 8), st.integers(1, 9))
-@examples(100)
+@examples(60)
 def test_a_flow_gets_the_same_on_one_member_as_on_all(
     seats: int, demands: list[int], members: int, elephant: int
 ) -> None:
@@ -196,7 +196,7 @@ def test_a_flow_gets_the_same_on_one_member_as_on_all(
 
 
 @given(fleets(), st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3), max_size=4))
-@examples(200)
+@examples(120)
 def test_with_priorities_no_level_loses_its_part_and_no_seat_is_lost(fleet: Fleet, priorities: dict[str, int]) -> None:
     budget, usages = fleet
     ranked = divide_budget(Budget(budget.seats, budget.claims, priorities), usages)
@@ -219,7 +219,7 @@ def test_a_priority_takes_no_seats_that_a_max_keeps_from_it() -> None:
 
 
 @given(fleets())
-@examples(150)
+@examples(80)
 def test_the_highest_priority_gets_all_it_can_use_of_what_is_left(fleet: Fleet) -> None:
     """Without mins, maxes and parents: a level above its part means that each higher one has all that it asks for."""
     seats, usages = fleet[0].seats, fleet[1]

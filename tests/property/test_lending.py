@@ -272,4 +272,4 @@ class _Machine(RuleBasedStateMachine):
 
 
 TestLending = _Machine.TestCase
-TestLending.settings = examples(40, stateful_step_count=40)
+TestLending.settings = examples(25, stateful_step_count=40)

@@ -97,7 +97,7 @@ def occupies(ticket: Ticket) -> bool:
     return ticket.state in {TicketState.SEATED, TicketState.LINGERING}
 
 
-@pytest.mark.parametrize("seed", seeds(200))
+@pytest.mark.parametrize("seed", seeds(100))
 def test_no_request_begins_beyond_the_grant(seed: int) -> None:
     world = World(seed)
     world.lending.restrict(0, world.draw_grant())

@@ -12,7 +12,7 @@ from tests.support.shadow_world import PlainServer, ShadowWorld, random_clients,
 REQUESTS = 300
 
 
-@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize("seed", seeds(30))
 def test_a_shadow_of_the_same_configuration_decides_the_same(seed: int) -> None:
     random = Random(seed)
     configuration = random_config(random)
@@ -26,7 +26,7 @@ def test_a_shadow_of_the_same_configuration_decides_the_same(seed: int) -> None:
     assert found.assumed == 0
 
 
-@pytest.mark.parametrize("seed", seeds(150))
+@pytest.mark.parametrize("seed", seeds(80))
 def test_a_shadow_decides_as_a_server_that_really_runs_its_configuration(seed: int) -> None:
     random = Random(seed)
     world = ShadowWorld(random_config(random), random_config(random))

@@ -58,7 +58,7 @@ def worlds(draw: st.DrawFn) -> Simulation:
     return Simulation(*fleet_scenario(spec, seats=draw(st.integers(2, 30)), fleet=fleet, tenants=tenants))
 
 
-@examples(40)
+@examples(25)
 @given(worlds())
 def test_the_budget_holds_and_every_request_ends(simulation: Simulation) -> None:
     result = simulation.run("own")
