@@ -86,6 +86,7 @@ class AdaptiveRunner:
         """Tell the controller what the seats are used for, and apply its decision."""
         if self._is_over:
             return
+        self._is_awake = False  # if something below raises, the next request sets the alarm again
         now = self._now()
         total = self.total
         use, waiting = self._usage()
@@ -97,9 +98,8 @@ class AdaptiveRunner:
             self.decisions[total.reason] = self.decisions.get(total.reason, 0) + 1
         if seats != before:
             self._resize(seats)
-        self._is_awake = use.occupied + waiting > 0
-        if self._is_awake:
-            self._alarm.ask(now + _PERIOD_NS)
+        if use.occupied + waiting:
+            self._wake(now)
 
     def _usage(self) -> tuple[SeatUse, int]:
         """Return what limited levels use the seats for, and the requests that wait for some."""

@@ -1,6 +1,6 @@
 """The runner looks while requests run, tells what the seats are used for, and applies decisions; idle, it sleeps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -8,10 +8,12 @@ import pytest
 from apf_middleware.adaptive import LimitReason
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration, load_text
+from apf_middleware.config.adaptive_seats import SeatBounds
 from apf_middleware.fairqueuing import Reason, TicketState, Work
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.adaptive_runner import AdaptiveRunner
 from apf_middleware.runtime.event_queue import EventQueue, VirtualTimer
+from apf_middleware.runtime.level import LevelRuntime
 
 MS = 10**6
 SECOND = 10**9
@@ -234,3 +236,36 @@ def test_a_runner_that_a_reload_has_ended_changes_nothing_more(reloaded_ms: int)
     world.demand(50, 8)
 
     assert set(world.totals[reloaded_ms // 100 + 1 :]) == {25}
+
+
+class BrokenOnce:
+    """Levels of which the first look fails."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[LevelRuntime]:
+        self.looks += 1
+        if self.looks == 1:
+            raise ZeroDivisionError
+        return iter(())
+
+
+def test_an_error_is_not_the_last_look() -> None:
+    """The event loop logs it, as any error of a timer."""
+    events, levels, resized = EventQueue(), BrokenOnce(), list[int]()
+    runner = AdaptiveRunner(
+        SeatBounds(4, 100),
+        10,
+        levels=levels,
+        resize=resized.append,
+        now=events.read,
+        alarm=lambda ring, _: VirtualTimer(events, ring),
+    )
+
+    runner.note_rejected(events.now, Reason.QUEUE_FULL)
+    with pytest.raises(ZeroDivisionError):
+        events.run(SECOND)
+    runner.note_rejected(events.now, Reason.QUEUE_FULL)
+    events.run(2 * SECOND)
+
+    assert levels.looks == 2
