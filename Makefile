@@ -14,8 +14,9 @@ NATIVE_PIP := $(PIP:$(BIN)%=$(NATIVE)/bin%) --quiet
 DEMO_NEEDS := import tomllib; print("rich", *tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")
 
 # What runs against the compiled build too: all tests of behaviour. Those of documentation, structure, packaging,
-# examples and benchmarks run once.
-NATIVE_TESTS := tests/unit tests/integration tests/property tests/differential tests/simulation \
+# examples and benchmarks run once, and of the simulated worlds those that play at the core itself.
+NATIVE_TESTS := tests/unit tests/integration tests/property tests/differential \
+    $(patsubst %,tests/simulation/test_%.py,exact_queues fairness more_fairness sharing starvation weighted_flows weights) \
     $(patsubst %,tests/e2e/test_%.py,control_socket expect leaks lingering malformed_requests pool_gate prometheus \
     refused_start reload servers shutdown slow_clients streams workers)
 
