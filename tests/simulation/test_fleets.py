@@ -153,30 +153,21 @@ def totals(result: Result, begin: float, end: float) -> list[int]:
     return [one for one in found if one is not None]
 
 
-def test_a_fleet_finds_the_capacity_of_the_backend_that_it_shares() -> None:
+def test_a_fleet_finds_the_capacity_of_the_backend_that_it_shares_and_the_next_allocator_knows_it() -> None:
     """Ten controllers would each see the effects of the others' tries."""
-    found = adaptive_fleet(seconds=12)
-    late = totals(found, 0.4, 1.0)
+    crash = ("  members: 10\n", "  members: {count: 10, events: [{at: 12s, type: allocator-crash}]}\n")
+    found = adaptive_fleet(crash, seconds=18)
+    before, after = totals(found, 0.27, 0.65), totals(found, 0.69, 1.0)
+    usual = sum(before) / len(before)
 
-    assert found.tenant("customers").served > 0.98 * found.tenant("customers").requests
-    assert 32 <= sum(late) / len(late) <= 60
+    assert 32 <= usual <= 60
+    assert min(after) >= 0.5 * usual, "a new controller tries smaller totals, but begins with this one"
+    assert found.tenant("customers").served > 0.97 * found.tenant("customers").requests
     assert found.fairness is not None
     assert found.fairness > 0.99
     assert found.fleet is not None
-    assert found.fleet.most_in_use <= max(totals(found, 0.0, 1.0)) <= found.fleet.budget == 400
-
-
-def test_the_next_allocator_goes_on_with_the_total_that_the_members_know() -> None:
-    crash = ("  members: 10\n", "  members: {count: 10, events: [{at: 12s, type: allocator-crash}]}\n")
-    found = adaptive_fleet(crash, seconds=20)
-    before, after = totals(found, 0.4, 0.58), totals(found, 0.62, 1.0)
-
-    assert found.fleet is not None
     assert found.fleet.epochs == 2
-    assert min(after) >= 0.5 * sum(before) / len(before), (
-        "a new controller tries smaller totals, but begins with this one"
-    )
-    assert found.tenant("customers").served > 0.97 * found.tenant("customers").requests
+    assert found.fleet.most_in_use <= max(totals(found, 0.0, 1.0)) <= found.fleet.budget == 400
 
 
 def test_a_split_of_adaptive_seats_adapts_in_each_part() -> None:
