@@ -154,11 +154,11 @@ async def test_another_member_takes_over_when_the_allocator_has_gone(server: Red
     async with running(one, two):
         admissions = [two.arrive("b") for _ in range(SEATS)]
         await until(lambda: two.in_use >= SEATS - 1, one, two)
-        owner = await client.hget(STATE, "owner")
+        epoch = int(await client.hget(STATE, "epoch") or 0)  # on a busy machine, there may have been a change already
         await client.hset(STATE, "owner", "somebody that has been killed")
-        await until(lambda: max(one.epoch, two.epoch) == 2, one, two)
+        await until(lambda: max(one.epoch, two.epoch) > epoch, one, two)
         assert await client.hget(STATE, "owner") != b"somebody that has been killed"
-        assert owner is not None
+        assert epoch >= 1
         for admission in admissions:
             two.controller.leave(admission)
         admissions = [one.arrive("a") for _ in range(SEATS)]
