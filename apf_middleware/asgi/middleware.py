@@ -112,7 +112,7 @@ class APFMiddleware(RequestHandler):
                 await (run_beside(service.beside, send, living) if service.beside else living(send))
             finally:
                 service.controller.open()  # test clients may send requests after the lifespan has ended
-        elif self._service.admin.is_for(scope):
+        elif self._service.admin is not None and self._service.admin.is_for(scope):
             raise NotImplementedError(f"The admin doesn't answer scopes of type {scope['type']!r}")
         else:
             await self._app(scope, receive, send)

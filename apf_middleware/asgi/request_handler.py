@@ -211,7 +211,7 @@ async def _find(
         await send_answer(answer, scope, send)
         return None
     found: ResolveResult | Identity
-    if is_own and service.admin.is_for(scope):
+    if is_own and service.admin is not None and service.admin.is_for(scope):
         found = await service.resolver.identify(scope, now)
     else:
         found = await service.resolver.resolve(scope, now, receive if body is None else body)
@@ -248,6 +248,7 @@ async def _answer(
     elif isinstance(found, UnknownQueue):
         await send_answer(answer_unknown_queue(found.status, found.reason, service.response_headers), scope, send)
     elif isinstance(found, Identity):
+        assert service.admin is not None
         await service.admin.answer(scope, receive, send, found)
     else:
         await app(scope, receive, send)

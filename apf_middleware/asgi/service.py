@@ -12,8 +12,6 @@ from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware._version import __version__
-from apf_middleware.asgi.admin.formatting import WallOffset
-from apf_middleware.asgi.admin_pages import build_admin
 from apf_middleware.asgi.background_tasks import BackgroundTasks
 from apf_middleware.asgi.fleet_notices import FleetNotices
 from apf_middleware.asgi.identity import Authenticator, build_chain
@@ -32,7 +30,9 @@ from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.asgi.shadow_control import ShadowControl
 from apf_middleware.asgi.startup_gates import StartupGates
 from apf_middleware.asgi.telemetry import build_tracing, choose_wait
+from apf_middleware.asgi.wall_offset import WallOffset
 from apf_middleware.config import Configuration, ConfigurationError, Problem
+from apf_middleware.config.admin import AdminSettings
 from apf_middleware.config.estimation import Sources
 from apf_middleware.config.objects import Level
 from apf_middleware.config.sockets import chosen_directory
@@ -67,6 +67,7 @@ class Service:
     ``gates`` are defined by the app. ``on_adopt`` is called after another configuration has been put in force.
     """
 
+    admin: "Admin | None" = None
     due: int
     own_paths: tuple[str, ...]
     deadlines: "RequestDeadlines | None"
@@ -112,7 +113,7 @@ class Service:
         self._sources = Sources(costs, inventory, self.controller.watches.interested, self.controller.count_watches)
         known = configuration, self.controller, self.chain, self.response_headers
         self.resolver: RequestResolver = RequestResolver(*known, sources=self._sources)
-        self.admin: Admin = build_admin(self, configuration.server.admin, self._offset)
+        self.admin = self._build_admin(configuration.server.admin)
         self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry)
         self.event_loop: EventLoopMonitor = EventLoopMonitor(self.controller, self._rest)
         self._build_parts(configuration)
@@ -138,6 +139,17 @@ class Service:
         elif self._probe is None or self._probe.settings != readiness:
             self._probe = ReadinessProbe(readiness, self.controller)
         self.own_paths = self._own_paths()
+
+    def _build_admin(self, settings: AdminSettings) -> "Admin | None":
+        """Return the admin; None if nobody has been able to ask it so far, neither over HTTP nor on a control socket.
+
+        An admin that is switched off stays, in order to refuse requests that are on their way to it.
+        """
+        if not settings.is_on and self.control_socket is None and self.admin is None:
+            return None
+        from apf_middleware.asgi.admin_pages import build_admin  # noqa: PLC0415 - large, and most servers have none
+
+        return build_admin(self, settings, self._offset)
 
     def _build_shadow(self, shadow: ShadowControl) -> None:
         """Try the second configuration that the first one names, if it names one."""
@@ -303,6 +315,7 @@ class Service:
     def prepare(self, configuration: Configuration) -> PreparedConfiguration:
         """Build the objects for another configuration of files before it is in force; threads may call this."""
         shadow = self.shadow.read(configuration)
+        self._build_admin(configuration.server.admin)  # so that it is imported now, and not in the event loop's thread
         return self._make(configuration, self.queues.reload(configuration))._replace(shadow=shadow)
 
     def _make(self, files: Configuration, configuration: Configuration) -> PreparedConfiguration:
@@ -359,7 +372,7 @@ class Service:
         # is resolving now find the successor after their next await.
         self.resolver.successor, self.resolver = prepared.resolver, prepared.resolver
         self.scrape.adopt(prepared.configuration.server.metrics, prepared.chain)
-        self.admin = build_admin(self, prepared.configuration.server.admin, self._offset)
+        self.admin = self._build_admin(prepared.configuration.server.admin)
         self._build_parts(prepared.configuration, self.deadlines)
         self.event_loop.adopt()
         if (mode := prepared.configuration.server.mode) != before:  # otherwise what an operator has set stays
@@ -383,7 +396,9 @@ class Service:
         self.due = 0
 
     async def _answer_owner(self, scope: Scope, receive: Receive, send: Send, peer: str) -> None:
-        await self.admin.answer_owner(scope, receive, send, peer)  # read here, because a reload replaces it
+        admin = self.admin  # read here, because a reload replaces it
+        assert admin is not None  # as there is a control socket
+        await admin.answer_owner(scope, receive, send, peer)
 
     # Start and end of the server
 

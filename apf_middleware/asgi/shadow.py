@@ -19,14 +19,17 @@ from apf_middleware.config import Configuration
 from apf_middleware.config.estimation import Sources
 from apf_middleware.copying import Value
 from apf_middleware.runtime.shadow import ShadowServer
-from apf_middleware.runtime.shadow.followed import followed_part
+from apf_middleware.runtime.shadow.followed import find_caveats, followed_part
+from apf_middleware.runtime.shadow.report import TrialFacts, read_shadow, report
 from apf_middleware.runtime.shadow.tallies import Example
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.request_deadlines import RequestDeadlines
     from apf_middleware.estimation import Inventory
+    from apf_middleware.metrics import ShadowReading
     from apf_middleware.runtime.admission import RequestObservation
     from apf_middleware.runtime.controller import Controller
+    from apf_middleware.snapshots import ShadowSnapshot
 
 __all__ = ["Shadow", "ShadowTrial"]
 
@@ -108,6 +111,25 @@ class Shadow:
         except Exception as error:  # noqa: BLE001 - an error here must never reach a request
             server.fail(error)
             return None
+
+    def reading(self, *, has_failed: bool) -> "ShadowReading":
+        """Return the numbers for the metrics; the counters must be up to date."""
+        return read_shadow(self.server, classify_only=self.trial.classify_only, has_failed=has_failed)
+
+    def report(self, real: Configuration, now: int, error: str | None) -> "ShadowSnapshot":
+        """Return the report, beside the ``real`` configuration; the counters must be up to date."""
+        trial, places = self.trial, self.places
+        facts = TrialFacts(
+            trial.source,
+            trial.classify_only,
+            self.since,
+            now - self.begun_at,
+            places.unplaced,
+            places.unestimated,
+            find_caveats(real, trial.configuration, classify_only=trial.classify_only),
+            error,
+        )
+        return report(self.server, facts)
 
     def __repr__(self) -> str:
         return f"<Shadow of {self.trial.source}: {self.server!r}>"

@@ -17,20 +17,18 @@ from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.reload import server_file
 from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import RequestResolver
-from apf_middleware.asgi.shadow import Shadow, ShadowTrial
 from apf_middleware.config import Configuration, ConfigurationError, read_source
 from apf_middleware.config.values import known_functions_only
 from apf_middleware.estimation import Inventory
 from apf_middleware.exceptions import APFError
 from apf_middleware.runtime import Controller
 from apf_middleware.runtime.log import log_event
-from apf_middleware.runtime.shadow.followed import find_caveats
-from apf_middleware.runtime.shadow.report import TrialFacts, read_shadow, report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from apf_middleware.asgi.fleet import Fleet
+    from apf_middleware.asgi.shadow import Shadow, ShadowTrial
     from apf_middleware.metrics import ShadowReading
     from apf_middleware.snapshots import ShadowSnapshot
 
@@ -56,11 +54,14 @@ class ShadowTarget(Protocol):
     def fleet(self) -> "Fleet | None": ...
 
 
-def read_trial(text: str, source: str, *, classify_only: bool = False, is_own: bool = False) -> ShadowTrial:
+def read_trial(text: str, source: str, *, classify_only: bool = False, is_own: bool = False) -> "ShadowTrial":
     """Return the trial of the configuration in this text; raise ConfigurationError with all of its errors.
 
     Unless the text ``is_own``, from a file that the server's own files name, it may only name functions that these do.
     """
+    # Most servers never try anything. This runs in a thread, or before the server starts.
+    from apf_middleware.asgi.shadow import ShadowTrial  # noqa: PLC0415
+
     with nullcontext() if is_own else known_functions_only():
         configuration = read_source(text, source, allow_empty=False).unwrap()
     return ShadowTrial(configuration, text, source, classify_only)
@@ -81,7 +82,7 @@ class ShadowControl:
         """The trial that the configuration in force asks for."""
 
     @property
-    def trial(self) -> ShadowTrial | None:
+    def trial(self) -> "ShadowTrial | None":
         """What is tried now, or was tried until the shadow failed."""
         return None if self._shadow is None else self._shadow.trial
 
@@ -90,8 +91,10 @@ class ShadowControl:
         """Whether a shadow sees the requests."""
         return self._shadow is not None and self._error is None
 
-    def start(self, trial: ShadowTrial) -> None:
+    def start(self, trial: "ShadowTrial") -> None:
         """Try another configuration from now on, instead of the one before; raise APFError if that is impossible."""
+        from apf_middleware.asgi.shadow import Shadow  # noqa: PLC0415 - `read_trial` has loaded it
+
         target = self._target
         known = trial, target.controller, target.chain, target.resolver.keys
         begun = Shadow(*known, inventory=self._inventory, on_failure=self._fail)
@@ -111,7 +114,7 @@ class ShadowControl:
         log_event(logging.INFO, "apf.shadow-stopped", source=shadow.trial.source)
         return True
 
-    def _fail(self, shadow: Shadow, error: Exception) -> None:
+    def _fail(self, shadow: "Shadow", error: Exception) -> None:
         """End a shadow because of an error in it; its report stays."""
         self._target.observers.remove(shadow)
         if shadow is self._shadow:
@@ -133,7 +136,8 @@ class ShadowControl:
                 await checkpoint()
         except Exception as error:  # noqa: BLE001 - as with requests, an error ends the shadow only
             shadow.server.fail(error)
-        return self._report(shadow)
+        target, reason = self._target, self._error if shadow is self._shadow else None
+        return shadow.report(target.configuration, target.controller.now(), reason)
 
     def reading(self) -> "ShadowReading | None":
         """Return the numbers for the metrics; None without a shadow."""
@@ -145,24 +149,7 @@ class ShadowControl:
                 shadow.server.settle(_SLICE)
             except Exception as error:  # noqa: BLE001 - as above
                 shadow.server.fail(error)
-        classify_only, has_failed = shadow.trial.classify_only, self._error is not None
-        return read_shadow(shadow.server, classify_only=classify_only, has_failed=has_failed)
-
-    def _report(self, shadow: Shadow) -> "ShadowSnapshot":
-        trial, target = shadow.trial, self._target
-        caveats = find_caveats(target.configuration, trial.configuration, classify_only=trial.classify_only)
-        places = shadow.places
-        facts = TrialFacts(
-            trial.source,
-            trial.classify_only,
-            shadow.since,
-            target.controller.now() - shadow.begun_at,
-            places.unplaced,
-            places.unestimated,
-            caveats,
-            self._error if shadow is self._shadow else None,
-        )
-        return report(shadow.server, facts)
+        return shadow.reading(has_failed=self._error is not None)
 
     # The other members of a fleet
 
@@ -197,7 +184,7 @@ class ShadowControl:
         if shadow is not None and reading is not None and reading.seats:
             shadow.server.restrict(reading.granted, reading.seats)
 
-    def read(self, configuration: Configuration) -> ShadowTrial | None:
+    def read(self, configuration: Configuration) -> "ShadowTrial | None":
         """Return the trial that ``configuration`` asks for; None, and log why, if its file can't be used."""
         settings = configuration.server.shadow
         if settings is None:
@@ -212,7 +199,7 @@ class ShadowControl:
             log_event(logging.WARNING, "apf.shadow-refused", source=path, error=str(shown))
             return None
 
-    def adopt(self, configured: ShadowTrial | None) -> None:
+    def adopt(self, configured: "ShadowTrial | None") -> None:
         """Follow another real configuration, which asks for this trial; a trial that an operator has begun goes on."""
         before, self.configured = self.configured, configured
         if configured is not None and configured != before:
@@ -222,7 +209,7 @@ class ShadowControl:
         if self._shadow is not None:
             self._shadow.adopt(self._target.chain, self._target.resolver.keys)
 
-    def _start_configured(self, trial: ShadowTrial) -> None:
+    def _start_configured(self, trial: "ShadowTrial") -> None:
         try:
             self.start(trial)
         except Exception as error:  # noqa: BLE001 - code that a configuration names may raise anything

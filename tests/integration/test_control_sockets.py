@@ -212,7 +212,9 @@ async def test_a_connection_in_use_is_not_closed_for_a_new_one(
     monkeypatch.setattr("apf_middleware.asgi.control_connections._MOST_CONNECTIONS", 2)
     middleware = guarded(directory)
     started, goes_on = 0, anyio.Event()
-    answer = middleware.service.admin.answer_owner
+    admin = middleware.service.admin
+    assert admin is not None
+    answer = admin.answer_owner
 
     async def slow(scope: Scope, receive: Receive, send: Send, name: str) -> None:
         nonlocal started

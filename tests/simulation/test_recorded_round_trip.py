@@ -105,7 +105,9 @@ class World:
             self.content += message.get("body", b"")
 
         scope = http_scope("/recordings", "POST", {"Content-Type": "application/json"})
-        await self.middleware.service.admin.answer_owner(scope, receive, send, "uid:1000 pid:1")
+        admin = self.middleware.service.admin
+        assert admin is not None
+        await admin.answer_owner(scope, receive, send, "uid:1000 pid:1")
 
     async def live(self, before: float) -> None:
         """Begin the load so many seconds before the recording, and end it after that."""

@@ -232,7 +232,7 @@ async def test_a_start_that_is_impossible_changes_nothing(monkeypatch: pytest.Mo
         def refuse(*_: object, **__: object) -> None:
             raise InvalidValueError("levels", None, "it must be possible")
 
-        monkeypatch.setattr("apf_middleware.asgi.shadow_control.Shadow", refuse)
+        monkeypatch.setattr("apf_middleware.asgi.shadow.Shadow", refuse)
         with pytest.raises(InvalidValueError):
             control.start(read_trial(NEW, "newer.yaml"))
         assert control.trial is first

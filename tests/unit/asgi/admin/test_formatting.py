@@ -6,7 +6,6 @@ from apf_middleware.asgi.admin.formatting import (
     LONGEST_NAME,
     NEVER,
     Formatter,
-    WallOffset,
     format_duration,
     printable,
     short_name,
@@ -73,14 +72,6 @@ def test_gos_zero_time_is_never() -> None:
 def test_names_are_escaped_for_logs_and_terminals(name: str, text: str) -> None:
     assert printable(name) == text
     assert printable(name).isprintable()
-
-
-def test_the_offset_of_the_wall_clock_stays_until_that_is_set() -> None:
-    now, wall = iter(range(0, 100, 7)), iter([1000, 1007, 1300, 1000 + 10**9])
-    offset = WallOffset(lambda: next(now), lambda: next(wall))
-
-    assert [offset(), offset()] == [1000, 1000]
-    assert offset() == 10**9 + 1000 - 21
 
 
 def test_a_long_name_becomes_short_and_stays_itself() -> None:
