@@ -10,7 +10,6 @@ from typing import Any, Final, Literal
 import yaml
 
 from apf_middleware.config.formats.apf import level_document, schema_document, server_document
-from apf_middleware.config.formats.kubernetes import level_manifest, schema_manifest
 from apf_middleware.config.merge import settle_slow_clients
 from apf_middleware.config.objects import Configuration, Metadata
 from apf_middleware.config.problems import ConfigurationError, Place, Problems
@@ -20,6 +19,8 @@ __all__ = ["Target", "convert", "emit", "emit_documents", "to_yaml"]
 
 Target = Literal["v1", "apf"]
 """Kubernetes' flowcontrol.apiserver.k8s.io/v1, or apf/v1."""
+
+_Written = tuple[tuple[str, str], dict[str, Any]]  # what an object is and its name, with its document
 
 _WIDTH: Final = 120
 
@@ -49,21 +50,34 @@ def to_yaml(several: Iterable[Mapping[str, Any]]) -> str:
 
 def emit_documents(configuration: Configuration, target: Target, problems: Problems) -> Iterator[dict[str, Any]]:
     """Yield a document for each object, as plain data: settings, levels by name, schemas in order."""
-    known = configuration.metadata
-    if target == "apf":
-        yield _with_metadata(server_document(configuration.server, problems), known.get(("server", "")))
-    else:
-        _warn_of_settings(configuration.server, problems)
+    known, written = configuration.metadata, _documents if target == "apf" else _manifests
+    for key, document in written(configuration, problems):
+        yield _with_metadata(document, known.get(key))
+
+
+def _documents(configuration: Configuration, problems: Problems) -> Iterator[_Written]:
+    """Yield documents of ``apf/v1``."""
+    yield ("server", ""), server_document(configuration.server, problems)
     for level in configuration.levels.values():
-        document = level_document(level) if target == "apf" else level_manifest(level, problems)
-        yield _with_metadata(document, known.get(("level", level.name)))
+        yield ("level", level.name), level_document(level)
+    for schema in configuration.schemas:
+        estimate, gates = configuration.estimates.get(schema.name), configuration.gates.get(schema.name, ())
+        yield ("schema", schema.name), schema_document(schema, problems, estimate, gates)
+
+
+def _manifests(configuration: Configuration, problems: Problems) -> Iterator[_Written]:
+    """Yield documents of Kubernetes' v1."""
+    from apf_middleware.config.formats.kubernetes import (  # noqa: PLC0415 - it is expensive, and seldom the target
+        level_manifest,
+        schema_manifest,
+    )
+
+    _warn_of_settings(configuration.server, problems)
+    for level in configuration.levels.values():
+        yield ("level", level.name), level_manifest(level, problems)
     for schema in configuration.schemas:
         estimate = configuration.estimates.get(schema.name)
-        if target == "apf":
-            document = schema_document(schema, problems, estimate, configuration.gates.get(schema.name, ()))
-        else:
-            document = schema_manifest(schema, problems, estimate)
-        yield _with_metadata(document, known.get(("schema", schema.name)))
+        yield ("schema", schema.name), schema_manifest(schema, problems, estimate)
 
 
 def _with_metadata(document: dict[str, Any], metadata: Metadata | None) -> dict[str, Any]:

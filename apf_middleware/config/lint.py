@@ -6,7 +6,7 @@ from typing import Final
 from apf_middleware.classification import FlowSchema, Rule
 from apf_middleware.config.flow_weights import given_weights
 from apf_middleware.config.formats import Definition
-from apf_middleware.config.formats.kubernetes import ASSURED
+from apf_middleware.config.formats.versions import ASSURED
 from apf_middleware.config.merge import MergedObjects, Sourced
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Path, Problems, dotted

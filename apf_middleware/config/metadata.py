@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from apf_middleware.config.formats.kubernetes import ZERO_SHARES
+from apf_middleware.config.formats.versions import ZERO_SHARES
 from apf_middleware.config.objects import Metadata
 from apf_middleware.config.yaml_nodes import Document
 

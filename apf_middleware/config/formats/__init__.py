@@ -6,8 +6,16 @@ from functools import lru_cache
 from pathlib import PurePath
 from typing import Final
 
-from apf_middleware.config.formats import apf, kep, kubernetes
+from apf_middleware.config.formats import apf
 from apf_middleware.config.formats.definition import Definition
+from apf_middleware.config.formats.versions import (
+    APF_KINDS,
+    APF_VERSION,
+    KEP_KINDS,
+    KUBERNETES_GROUP,
+    KUBERNETES_KINDS,
+    KUBERNETES_VERSIONS,
+)
 from apf_middleware.config.problems import Absent, Problems, dotted
 from apf_middleware.config.settings import path_of
 from apf_middleware.config.yaml_nodes import Document, Entry, Node
@@ -16,11 +24,11 @@ from apf_middleware.exceptions import InvalidValueError
 __all__ = ["Definition", "define", "unwrapped"]
 
 _LISTS: Final = {"FlowSchemaList": "FlowSchema", "PriorityLevelConfigurationList": "PriorityLevelConfiguration"}
-_KINDS: Final = frozenset({*apf.KINDS, *kep.KINDS, *kubernetes.KINDS, *_LISTS})
-_GROUPS: Final = ("apf", kubernetes.GROUP)
+_KINDS: Final = frozenset({*APF_KINDS, *KEP_KINDS, *KUBERNETES_KINDS, *_LISTS})
+_GROUPS: Final = ("apf", KUBERNETES_GROUP)
 _KUSTOMIZATIONS: Final = frozenset({"kustomization.yaml", "kustomization.yml"})  # may have neither version nor kind
 _ALIKE: Final = 0.8
-_VERSIONS: Final = (apf.VERSION, *(f"{kubernetes.GROUP}/{version}" for version in kubernetes.VERSIONS))
+_VERSIONS: Final = (APF_VERSION, *KUBERNETES_VERSIONS)
 
 
 def define(document: Document, problems: Problems, *, skip_foreign: bool = False) -> Iterator[Definition]:
@@ -98,6 +106,21 @@ def _warn_of_foreign(document: Document, problems: Problems) -> None:
     )
 
 
+# Most configurations have one format, and the models of a format are expensive to import.
+
+
+def _define_kep(document: Document, problems: Problems) -> Definition | None:
+    from apf_middleware.config.formats import kep  # noqa: PLC0415
+
+    return kep.define(document, problems)
+
+
+def _define_kubernetes(document: Document, problems: Problems) -> Definition | None:
+    from apf_middleware.config.formats import kubernetes  # noqa: PLC0415
+
+    return kubernetes.define(document, problems)
+
+
 def _reader(document: Document, problems: Problems) -> Callable[[Document, Problems], Definition | None] | None:
     """Return the reader of the document's format; if there is none, report that and return None."""
 
@@ -114,11 +137,11 @@ def _reader(document: Document, problems: Problems) -> Callable[[Document, Probl
     version, kind = (node.value if node else None for node in map(document.root.get, ("apiVersion", "kind")))
     known: tuple[str, ...]
     if version is None and (kind == "RequestPriority" or document.root.get("meta")):
-        known, reader = kep.KINDS, kep.define
-    elif version == apf.VERSION:
-        known, reader = apf.KINDS, apf.define
+        known, reader = KEP_KINDS, _define_kep
+    elif version == APF_VERSION:
+        known, reader = APF_KINDS, apf.define
     elif version in _VERSIONS:
-        known, reader = kubernetes.KINDS, kubernetes.define
+        known, reader = KUBERNETES_KINDS, _define_kubernetes
     else:
         close = difflib.get_close_matches(str(version)[:60], _VERSIONS, 1) if version is not None else []
         error("apiVersion", f"it must be one of {', '.join(_VERSIONS)}", f"Did you mean {close[0]}?" if close else "")

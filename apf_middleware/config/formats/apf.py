@@ -31,6 +31,7 @@ from apf_middleware.config.formats.rules import (
     AnyServiceAccount,
     precedence_rules,
 )
+from apf_middleware.config.formats.versions import APF_VERSION
 from apf_middleware.config.http_rules import AnyDistinguisher, AnyHttpRule
 from apf_middleware.config.model import BuiltFrom, parse, report, without_nulls
 from apf_middleware.config.objects import Level
@@ -57,8 +58,6 @@ from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
 __all__ = [
     "FORMAT",
-    "KINDS",
-    "VERSION",
     "FlowSchemaModel",
     "PriorityLevelModel",
     "ServerModel",
@@ -71,8 +70,6 @@ __all__ = [
 ]
 
 FORMAT: Final = "apf"
-VERSION: Final = "apf/v1"
-KINDS: Final[tuple[str, ...]] = ("FlowSchema", "PriorityLevel", "Server")
 
 _DEFAULT_SHARES: Final = 30
 _SAME: Final = {"weight": "shares", "guarantee": "min_seats", "capability": "max_seats"}
@@ -448,7 +445,7 @@ def server_document(settings: ServerSettings, problems: Problems) -> dict[str, A
 
 
 def _document(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": APF_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
 def _is_named(estimate: EstimateSettings | None, problems: Problems, place: Place, field: str) -> bool:

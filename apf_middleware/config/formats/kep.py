@@ -21,10 +21,9 @@ from apf_middleware.config.values import Amount, Transform
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
-__all__ = ["FORMAT", "KINDS", "define"]
+__all__ = ["FORMAT", "define"]
 
 FORMAT: Final = "kep"
-KINDS: Final[tuple[str, ...]] = ("FlowSchema", "RequestPriority")
 
 
 @dataclass(frozen=True, slots=True)

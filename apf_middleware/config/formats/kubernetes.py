@@ -40,6 +40,7 @@ from apf_middleware.config.formats.rules import (
     NameModel,
     precedence_rules,
 )
+from apf_middleware.config.formats.versions import ASSURED, KUBERNETES_GROUP, ZERO_SHARES
 from apf_middleware.config.http_rules import AnyHttpRule
 from apf_middleware.config.model import BuiltFrom, parse, report, without_nulls
 from apf_middleware.config.objects import Level
@@ -51,27 +52,13 @@ from apf_middleware.durations import written_duration
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
 __all__ = [
-    "ASSURED",
     "FORMAT",
-    "GROUP",
-    "KINDS",
-    "VERSIONS",
-    "ZERO_SHARES",
     "define",
     "level_manifest",
     "schema_manifest",
 ]
 
-ASSURED: Final = frozenset({"v1alpha1", "v1beta1", "v1beta2"})
-"""Versions that call shares assuredConcurrencyShares."""
-
 FORMAT: Final = "kubernetes"
-GROUP: Final = "flowcontrol.apiserver.k8s.io"
-VERSIONS: Final[tuple[str, ...]] = ("v1", "v1beta3", "v1beta2", "v1beta1", "v1alpha1")
-KINDS: Final[tuple[str, ...]] = ("FlowSchema", "PriorityLevelConfiguration")
-
-ZERO_SHARES: Final = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
-"""With this annotation a v1beta3 level's zero shares mean zero."""
 
 _DEFAULT_SHARES: Final = 30
 _SOURCES: Final = {"ByUser": Source.USER, "ByNamespace": Source.NAMESPACE}
@@ -433,4 +420,4 @@ def _equivalent_rule(alternative: Conjunction) -> Rule | None:
 
 
 def _manifest(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": f"{KUBERNETES_GROUP}/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}

@@ -21,7 +21,7 @@ from apf_middleware.classification.rules import (
 )
 from apf_middleware.config import Configuration, ConfigurationError, Level, Queuing, load, load_text, read_source
 from apf_middleware.config.emit import convert, emit
-from apf_middleware.config.formats.kubernetes import GROUP, ZERO_SHARES
+from apf_middleware.config.formats.versions import KUBERNETES_GROUP, ZERO_SHARES
 from apf_middleware.config.problems import Problems
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 
@@ -329,7 +329,7 @@ def test_what_kubectl_prints_is_understood() -> None:
 def test_versions_say_shares_in_their_own_ways(version: str, given: str, annotated: bool, shares: int) -> None:  # noqa: FBT001
     annotations = f"{{{ZERO_SHARES}: ''}}" if annotated else "{}"
     text = f"""
-        apiVersion: {GROUP}/{version}
+        apiVersion: {KUBERNETES_GROUP}/{version}
         kind: PriorityLevelConfiguration
         metadata: {{name: l, annotations: {annotations}}}
         spec: {{type: Limited, limited: {{{given}, limitResponse: {{type: Reject}}}}}}
@@ -357,7 +357,7 @@ def test_exempt_may_differ_in_what_it_lends() -> None:
 def test_typed_lists_imply_kind_and_version(kind: str) -> None:
     text = SCHEMA if kind == "FlowSchema" else LEVEL
     item: Any = "\n".join(text.splitlines()[2:])
-    whole = f"apiVersion: {GROUP}/v1\nkind: {kind}List\nitems:\n- {textwrap.indent(item, '  ').lstrip()}\n"
+    whole = f"apiVersion: {KUBERNETES_GROUP}/v1\nkind: {kind}List\nitems:\n- {textwrap.indent(item, '  ').lstrip()}\n"
 
     reading = read_source(whole)
     assert reading.errors == ()
