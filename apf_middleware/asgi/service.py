@@ -228,13 +228,13 @@ class Service:
             fleet=None if self.fleet is None else self.fleet.participant.reading(),
             event_loop=self.event_loop.reading(),
         )
-        found = replace(found, mode=self.mode, passed=dict(self.passed), shadow=self.shadow.reading())
+        found = found._replace(mode=self.mode, passed=dict(self.passed), shadow=self.shadow.reading())
         if deadlines is not None:
-            found = replace(found, invalid_headers=dict(deadlines.reader.invalid))
+            found = found._replace(invalid_headers=dict(deadlines.reader.invalid))
         if (criticality := self.resolver.criticality) is None:
             return found
         reader = criticality.reader
-        return replace(found, invalid_criticality=dict(reader.invalid), lowered_criticality=dict(reader.lowered))
+        return found._replace(invalid_criticality=dict(reader.invalid), lowered_criticality=dict(reader.lowered))
 
     # Changes of the configuration
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from apf_middleware.metrics import ShadowReading
     from apf_middleware.runtime.admission import RequestObservation
     from apf_middleware.runtime.controller import Controller
-    from apf_middleware.snapshots import ShadowSnapshot
+    from apf_middleware.snapshots.shadow import ShadowSnapshot
 
 __all__ = ["Shadow", "ShadowTrial"]
 

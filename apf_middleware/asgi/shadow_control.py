@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from apf_middleware.asgi.fleet import Fleet
     from apf_middleware.asgi.shadow import Shadow, ShadowTrial
     from apf_middleware.metrics import ShadowReading
-    from apf_middleware.snapshots import ShadowSnapshot
+    from apf_middleware.snapshots.shadow import ShadowSnapshot
 
 __all__ = ["ShadowControl", "ShadowTarget", "read_trial"]
 

@@ -5,8 +5,8 @@ Nothing here is computed or depends on Prometheus; `families` makes metrics from
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
 
 from apf_middleware.counters import Histogram, Times
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits
@@ -36,9 +36,10 @@ Kind = Literal["queue", "reject", "exempt"]
 Bounds = tuple[int, int]
 """The minimum and the maximum."""
 
+_NONE: Final[Mapping[Any, int]] = MappingProxyType({})
 
-@dataclass(frozen=True, slots=True)
-class AdjustmentReading:
+
+class AdjustmentReading(NamedTuple):
     """A level's demand in the last adjustment period, in seats, and the target for the next; NaN if unknown."""
 
     high_watermark: int
@@ -48,8 +49,7 @@ class AdjustmentReading:
     target: float
 
 
-@dataclass(frozen=True, slots=True)
-class LevelReading:
+class LevelReading(NamedTuple):
     """The limits of one level, and how long its numbers had each value; the numbers themselves are in `LevelSnapshot`.
 
     ``waiting_capacity`` is the number of requests that all of its queues together can hold. Seats in use and demand are
@@ -63,21 +63,20 @@ class LevelReading:
     kind: Kind
     limits: LevelLimits
     current: int
-    seats_in_use: Times = field(default_factory=dict)
-    executing: Times = field(default_factory=dict)
-    waiting: Times = field(default_factory=dict)
-    demand: Times = field(default_factory=dict)
+    seats_in_use: Times = _NONE
+    executing: Times = _NONE
+    waiting: Times = _NONE
+    demand: Times = _NONE
     waiting_capacity: int = 0
     denominator: int | None = None
     adjusted: AdjustmentReading | None = None
-    meters: Mapping[str, int] = field(default_factory=dict)
+    meters: Mapping[str, int] = _NONE
     next_s: Bounds | None = None
     next_discounted_s: Bounds | None = None
     limits_streams: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaReading:
+class SchemaReading(NamedTuple):
     """The counters of one schema at one level; there is one reading for each pair of names."""
 
     level: str
@@ -86,8 +85,7 @@ class SchemaReading:
     lingering_seats: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class GateReading:
+class GateReading(NamedTuple):
     """One gate: the number of requests that it holds now, and its counters; ``waits`` are in nanoseconds."""
 
     name: str
@@ -99,8 +97,7 @@ class GateReading:
     waits: Histogram
 
 
-@dataclass(frozen=True, slots=True)
-class ElasticReading:
+class ElasticReading(NamedTuple):
     """An elastic level: the seats of its cap, or else its max, the reason, and the changes of the cap by reason."""
 
     name: str
@@ -109,16 +106,14 @@ class ElasticReading:
     changes: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class EventLoopReading:
+class EventLoopReading(NamedTuple):
     """The ``lag`` of the event loop in nanoseconds, by quantile, and the elastic levels."""
 
     lag: Mapping[str, int]
     levels: tuple[ElasticReading, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FleetReading:
+class FleetReading(NamedTuple):
     """This process as a member of a fleet.
 
     ``seats`` are those of the fleet, ``granted`` those that this member may use, and ``in_use`` those that it uses.
@@ -143,8 +138,7 @@ class FleetReading:
     adaptive: "AdaptiveReading | None" = None
 
 
-@dataclass(frozen=True, slots=True)
-class AdaptiveReading:
+class AdaptiveReading(NamedTuple):
     """The controller that finds the total of seats: its bounds, its ``decisions`` by reason, and its last measurements.
 
     ``elasticity`` is by which power of the seats in use durations grow: 0 with room, 1 beyond the capacity; None before
@@ -159,8 +153,7 @@ class AdaptiveReading:
     duration_ns: float
 
 
-@dataclass(frozen=True, slots=True)
-class PredictionReading:
+class PredictionReading(NamedTuple):
     """The predicted waits of one level: the ``outcomes`` (see `runtime.late_arrivals`), and sums of waits."""
 
     outcomes: Mapping[str, int]
@@ -168,8 +161,7 @@ class PredictionReading:
     waited_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class ShadowReading:
+class ShadowReading(NamedTuple):
     """A configuration that is tried: its ``server`` as it would be, and how it compares with the one in force.
 
     ``otherwise`` are the requests that are classified otherwise, by level and schema, and ``decisions`` those about
@@ -185,8 +177,7 @@ class ShadowReading:
     has_failed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ServerReading:
+class ServerReading(NamedTuple):
     """All numbers of a server.
 
     ``hang_ups`` counts clients that left, by the phase of their request (``waiting``, ``executing``). ``open_streams``
@@ -204,28 +195,28 @@ class ServerReading:
     schemas: tuple[SchemaReading, ...]
     seats: int
     fair_fraction: float | None = None
-    authentication_failures: Mapping[str, int] = field(default_factory=dict)
-    hang_ups: Mapping[str, int] = field(default_factory=dict)
-    open_streams: Mapping[str, int] = field(default_factory=dict)
-    receiving: Mapping[str, int] = field(default_factory=dict)
+    authentication_failures: Mapping[str, int] = _NONE
+    hang_ups: Mapping[str, int] = _NONE
+    open_streams: Mapping[str, int] = _NONE
+    receiving: Mapping[str, int] = _NONE
     body_bytes: int = 0
     receives_bodies: bool = False
-    configuration_loads: Mapping[str, int] = field(default_factory=dict)
+    configuration_loads: Mapping[str, int] = _NONE
     version: str = ""
     queues: tuple[NamedQueueSnapshot, ...] = ()
-    revocations: Mapping[str, int] = field(default_factory=dict)
+    revocations: Mapping[str, int] = _NONE
     live_changes: int = 0
-    unknown_queues: Mapping[str, int] = field(default_factory=dict)
-    predictions: Mapping[str, PredictionReading] = field(default_factory=dict)
-    invalid_headers: Mapping[str, int] = field(default_factory=dict)
-    invalid_criticality: Mapping[str, int] = field(default_factory=dict)
-    lowered_criticality: Mapping[str, int] = field(default_factory=dict)
+    unknown_queues: Mapping[str, int] = _NONE
+    predictions: Mapping[str, PredictionReading] = MappingProxyType({})
+    invalid_headers: Mapping[str, int] = _NONE
+    invalid_criticality: Mapping[str, int] = _NONE
+    lowered_criticality: Mapping[str, int] = _NONE
     gates: tuple[GateReading, ...] = ()
-    request_kinds: Mapping[tuple[str, str], Times] = field(default_factory=dict)
+    request_kinds: Mapping[tuple[str, str], Times] = MappingProxyType({})
     has_legacy_names: bool = False
     fleet: FleetReading | None = None
     adaptive: AdaptiveReading | None = None
     event_loop: EventLoopReading | None = None
     mode: Mode = "on"
-    passed: Mapping[str, int] = field(default_factory=dict)
+    passed: Mapping[str, int] = _NONE
     shadow: ShadowReading | None = None

@@ -1,7 +1,6 @@
 """Readings of a controller for metrics, made at each scrape from the numbers that the runtime keeps."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -44,8 +43,7 @@ def read_server(
 ) -> ServerReading:
     """Read all numbers of a server."""
     found, sharing, runner = read_limits(controller), controller.sharing, controller.gate_runner
-    return replace(
-        found,
+    return found._replace(
         seats=sharing.seats if fleet is None else fleet.granted,
         fair_fraction=sharing.fair_fraction if isinstance(sharing, Adjusting) else None,
         authentication_failures=authentication_failures,

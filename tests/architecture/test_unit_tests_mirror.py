@@ -17,6 +17,9 @@ DECLARATIONS: Final = {
     "config/formats/versions.py": "values without behaviour",
     "fleet/samples.py": "values without behaviour",
     "propagation/current.py": "one variable",
+    "snapshots/fleet.py": "values without behaviour",
+    "snapshots/requests.py": "values without behaviour",
+    "snapshots/shadow.py": "values without behaviour",
 }
 """Modules in which there is nothing to test, with the reason."""
 

@@ -9,7 +9,7 @@ import pytest
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime.shadow.report import TrialFacts, report
-from apf_middleware.snapshots import ShadowSnapshot
+from apf_middleware.snapshots.shadow import ShadowSnapshot
 from tests.support.shadow_world import MS, Client, ShadowWorld, config_text
 
 ELEPHANT, MOUSE = "elephant", "mouse"

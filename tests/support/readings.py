@@ -1,7 +1,6 @@
 """Readings made by hand, and the metrics made of them."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
@@ -60,7 +59,7 @@ def busy_counters(level: str = "work", schema: str = "users") -> SchemaCounters:
 
 def reading(*levels: LevelReading, schema_counters: tuple[SchemaCounters, ...] = (), **others: object) -> ServerReading:
     schemas = tuple(SchemaReading(counters.level, counters.schema, counters) for counters in schema_counters)
-    return replace(ServerReading(levels or (QUEUE,), schemas, seats=50), **others)  # type: ignore[arg-type]
+    return ServerReading(levels or (QUEUE,), schemas, seats=50)._replace(**others)  # type: ignore[arg-type]
 
 
 ADJUSTED = AdjustmentReading(high_watermark=9, average=4.5, deviation=1.5, smoothed=6.0, target=9.0)
@@ -106,8 +105,7 @@ SHADOW = ShadowReading(
 )
 
 FULL = reading(
-    replace(
-        QUEUE,
+    QUEUE._replace(
         seats_in_use={1: SECOND},
         adjusted=ADJUSTED,
         meters={"current_r": 1, "dispatch_r": 1, "latest_s": 1, "epochs": 2},

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from apf_middleware import snapshots
-from apf_middleware.snapshots import Count, JSONForm, NamedQueueSnapshot, Work
+from apf_middleware.snapshots import Count, JSONForm, NamedQueueSnapshot, Work, fleet, requests, shadow
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ def test_a_json_form_replaces_or_extends_the_schema_of_the_type() -> None:
 
 
 def test_every_snapshot_is_frozen_and_small() -> None:
-    found = [one for name, one in vars(snapshots).items() if name.endswith(("Snapshot", "ParkedRequest"))]
+    modules = (snapshots, fleet, requests, shadow)
+    found = [getattr(module, name) for module in modules for name in module.__all__ if name.endswith("Snapshot")]
 
     assert len(found) >= 10
     assert all(one.__dataclass_params__.frozen and "__slots__" in vars(one) for one in found)

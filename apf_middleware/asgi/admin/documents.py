@@ -18,18 +18,16 @@ from apf_middleware.recordings.marks import Names
 from apf_middleware.runtime.queues import Drift
 from apf_middleware.snapshots import (
     Count,
-    FleetLevelSnapshot,
-    FleetMemberSnapshot,
-    FlowSnapshot,
     GateSnapshot,
     NamedQueueSnapshot,
     Number,
     ParkedRequest,
     QueueSnapshot,
-    RequestSnapshot,
-    ShadowSnapshot,
     SharingSnapshot,
 )
+from apf_middleware.snapshots.fleet import FleetLevelSnapshot, FleetMemberSnapshot
+from apf_middleware.snapshots.requests import FlowSnapshot, RequestSnapshot
+from apf_middleware.snapshots.shadow import ShadowSnapshot
 
 __all__ = [
     "AdaptiveSeatsDocument",

@@ -28,7 +28,9 @@ from apf_middleware.asgi.admin.observation import (
 )
 from apf_middleware.classification import Classification
 from apf_middleware.fairqueuing import Reason, format_seat_seconds, seat_seconds
-from apf_middleware.snapshots import FleetMemberSnapshot, FlowSnapshot, LevelSnapshot, QueueSnapshot, RequestSnapshot
+from apf_middleware.snapshots import LevelSnapshot, QueueSnapshot
+from apf_middleware.snapshots.fleet import FleetMemberSnapshot
+from apf_middleware.snapshots.requests import FlowSnapshot, RequestSnapshot
 
 __all__ = [
     "FLOWS_SHOWN",

@@ -20,14 +20,9 @@ from apf_middleware.mode import Mode
 from apf_middleware.runtime import Admission, Controller, NamedQueues
 from apf_middleware.runtime.running_requests import RunningRequests
 from apf_middleware.runtime.top_flows import FlowKey, HeavyFlow
-from apf_middleware.snapshots import (
-    FleetLevelSnapshot,
-    FlowSnapshot,
-    HeldSnapshot,
-    LevelSnapshot,
-    QueueSnapshot,
-    RequestSnapshot,
-)
+from apf_middleware.snapshots import LevelSnapshot, QueueSnapshot
+from apf_middleware.snapshots.fleet import FleetLevelSnapshot
+from apf_middleware.snapshots.requests import FlowSnapshot, HeldSnapshot, RequestSnapshot
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.fleet import Fleet

@@ -31,9 +31,6 @@ from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.snapshots import (
     Count,
     Duration,
-    FleetLevelSnapshot,
-    FleetMemberSnapshot,
-    FlowSnapshot,
     GateSnapshot,
     LevelSnapshot,
     NamedQueueSnapshot,
@@ -41,6 +38,8 @@ from apf_middleware.snapshots import (
     ParkedRequest,
     Time,
 )
+from apf_middleware.snapshots.fleet import FleetLevelSnapshot, FleetMemberSnapshot
+from apf_middleware.snapshots.requests import FlowSnapshot
 
 __all__ = [
     "MOST_FLOWS",

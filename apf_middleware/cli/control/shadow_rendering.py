@@ -5,7 +5,7 @@ from typing import Final
 
 from apf_middleware.classification.text import printable
 from apf_middleware.cli.output import align
-from apf_middleware.snapshots import ShadowSnapshot, ShadowWaits
+from apf_middleware.snapshots.shadow import ShadowSnapshot, ShadowWaits
 
 __all__ = ["shadow_lines"]
 

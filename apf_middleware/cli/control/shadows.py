@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.runtime.shadow.report import summarize_waits
-from apf_middleware.snapshots import (
+from apf_middleware.snapshots.shadow import (
     ShadowDecisions,
     ShadowDifference,
     ShadowFlowSnapshot,

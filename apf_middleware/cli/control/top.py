@@ -24,7 +24,7 @@ from apf_middleware.cli.control.rendering import terminal_width
 from apf_middleware.cli.control.server import Server
 from apf_middleware.cli.control.top_screen import Key, QueueCommand, TopScreen
 from apf_middleware.cli.control.workers import Reply, page
-from apf_middleware.snapshots import FleetMemberSnapshot
+from apf_middleware.snapshots.fleet import FleetMemberSnapshot
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

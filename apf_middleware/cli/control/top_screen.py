@@ -14,7 +14,7 @@ from apf_middleware.cli.control.rendering import format_number
 from apf_middleware.cli.control.workers import Reply
 from apf_middleware.cli.output import plural, shorten
 from apf_middleware.simulation.braille import curve
-from apf_middleware.snapshots import FleetMemberSnapshot
+from apf_middleware.snapshots.fleet import FleetMemberSnapshot
 
 __all__ = ["Key", "QueueCommand", "TopScreen"]
 

@@ -26,7 +26,7 @@ from apf_middleware.fleet.messages import Grant, Report
 from apf_middleware.runtime.duration_sampler import DurationSampler
 from apf_middleware.runtime.fleet.usage import UsageReader
 from apf_middleware.runtime.log import log_event
-from apf_middleware.snapshots import FleetFlowSnapshot, FleetLevelSnapshot, FleetMemberSnapshot
+from apf_middleware.snapshots.fleet import FleetFlowSnapshot, FleetLevelSnapshot, FleetMemberSnapshot
 
 __all__ = ["FleetMember", "GrantTarget"]
 

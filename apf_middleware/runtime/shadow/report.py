@@ -11,7 +11,7 @@ from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.reading import read_limits
 from apf_middleware.runtime.shadow.server import ShadowServer
 from apf_middleware.runtime.shadow.tallies import SchemaTally, ShadowTallies
-from apf_middleware.snapshots import (
+from apf_middleware.snapshots.shadow import (
     ShadowDecisions,
     ShadowDifference,
     ShadowExample,

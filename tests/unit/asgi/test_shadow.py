@@ -13,7 +13,7 @@ from tests.support.upload_app import UploadApp
 
 if TYPE_CHECKING:
     from apf_middleware.config import Configuration
-    from apf_middleware.snapshots import ShadowSnapshot
+    from apf_middleware.snapshots.shadow import ShadowSnapshot
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ import pytest
 from apf_middleware.asgi.admin.documents import ShadowDocument
 from apf_middleware.cli.control.server import Server
 from apf_middleware.cli.control.workers import Reply
-from apf_middleware.snapshots import ShadowSnapshot
+from apf_middleware.snapshots.shadow import ShadowSnapshot
 from tests.support.command_line import Outcome, run_apf
 from tests.support.shadow_reports import shadow_report
 from tests.support.worker_replies import WORKER, refuses, silent

@@ -1,5 +1,4 @@
 import re
-from dataclasses import replace
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
@@ -202,11 +201,11 @@ def test_series_of_a_removed_level_disappear() -> None:
 
 
 def test_a_level_that_returns_has_new_histograms() -> None:
-    metrics = Metrics(reading(replace(QUEUE, demand={1: SECOND})))
+    metrics = Metrics(reading(QUEUE._replace(demand={1: SECOND})))
     assert metrics.series("apf_demand_seats_count") == {("work",): SECOND}
     metrics.shown = reading(EXEMPT)
     metrics.series("apf_demand_seats_count")
-    metrics.shown = reading(replace(QUEUE, current=1, demand={1: 2 * SECOND}))
+    metrics.shown = reading(QUEUE._replace(current=1, demand={1: 2 * SECOND}))
 
     assert metrics.series("apf_demand_seats_bucket")["0.2", "work"] == 0
 

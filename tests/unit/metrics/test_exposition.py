@@ -1,5 +1,4 @@
 import gzip
-from dataclasses import replace
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -101,7 +100,7 @@ NASTY = 'a"b\\c\nd,e}é'
 @pytest.mark.parametrize("accept", ["", OPEN_METRICS, PROMETHEUS_3, "text/plain;version=1.0.0"])
 def test_the_fast_writer_agrees_with_prometheus_client_except_in_numbers(accept: str) -> None:
     nasty = reading(
-        replace(QUEUE, name=NASTY, demand={10**9: 10**18}),
+        QUEUE._replace(name=NASTY, demand={10**9: 10**18}),
         schema_counters=(busy_counters(NASTY, NASTY),),
         version=NASTY,
     )

@@ -1,7 +1,6 @@
 """The series of schemas, levels and named queues in a scrape, and the page that documents the metrics."""
 
 import re
-from dataclasses import replace
 from math import nan
 from pathlib import Path
 
@@ -158,7 +157,7 @@ def test_rejections_for_too_many_streams_are_shown_from_the_start_where_streams_
     name = "apf_rejected_requests_total"
 
     assert Metrics(reading(QUEUE, schema_counters=(counters,)))(name, **labels) is None
-    assert Metrics(reading(replace(QUEUE, limits_streams=True), schema_counters=(counters,)))(name, **labels) == 0
+    assert Metrics(reading(QUEUE._replace(limits_streams=True), schema_counters=(counters,)))(name, **labels) == 0
     counters.rejected[Reason.STREAM_LIMIT] = 2
     assert Metrics(reading(QUEUE, schema_counters=(counters,)))(name, **labels) == 2
 
@@ -200,7 +199,7 @@ def test_the_limits_of_a_level() -> None:
 
 
 def test_the_last_adjustment() -> None:
-    metrics = Metrics(reading(replace(QUEUE, adjusted=ADJUSTED), EXEMPT))
+    metrics = Metrics(reading(QUEUE._replace(adjusted=ADJUSTED), EXEMPT))
 
     names = ("high_watermark", "average", "stdev", "smoothed")
     assert [metrics(f"apf_demand_seats_{name}", **WORK) for name in names] == [9, 4.5, 1.5, 6]
@@ -208,7 +207,7 @@ def test_the_last_adjustment() -> None:
 
 
 def test_unknown_numbers_are_not_shown() -> None:
-    metrics = Metrics(reading(replace(QUEUE, adjusted=replace(ADJUSTED, average=nan))))
+    metrics = Metrics(reading(QUEUE._replace(adjusted=ADJUSTED._replace(average=nan))))
 
     assert metrics.series("apf_demand_seats_average") == {}
     assert metrics.series("apf_demand_seats_stdev") == {("work",): 1.5}
@@ -217,7 +216,7 @@ def test_unknown_numbers_are_not_shown() -> None:
 
 def test_meters_are_in_seat_seconds() -> None:
     meters = {"current_r": 250_000_000, "latest_s": -50_000_000, "robin_index": 3}
-    metrics = Metrics(reading(replace(QUEUE, meters=meters), EXEMPT))
+    metrics = Metrics(reading(QUEUE._replace(meters=meters), EXEMPT))
 
     assert metrics.series("apf_current_r") == {("work",): 2.5}
     assert metrics.series("apf_latest_s") == {("work",): -0.5}
@@ -225,7 +224,7 @@ def test_meters_are_in_seat_seconds() -> None:
 
 
 def test_bounds_are_in_seat_seconds_while_requests_wait() -> None:
-    level = replace(QUEUE, next_s=(10**8, 3 * 10**8), next_discounted_s=None)
+    level = QUEUE._replace(next_s=(10**8, 3 * 10**8), next_discounted_s=None)
     metrics = Metrics(reading(level))
 
     assert metrics.series("apf_next_s_bounds") == {("min", "work"): 1, ("max", "work"): 3}
@@ -233,7 +232,7 @@ def test_bounds_are_in_seat_seconds_while_requests_wait() -> None:
 
 
 def test_a_part_of_the_limit_is_counted_in_nanoseconds() -> None:
-    level = replace(QUEUE, current=10, seats_in_use={0: 5 * SECOND, 1: 2 * SECOND, 10: SECOND})
+    level = QUEUE._replace(current=10, seats_in_use={0: 5 * SECOND, 1: 2 * SECOND, 10: SECOND})
     metrics = Metrics(reading(level))
 
     labels = {"phase": "executing", **WORK}
@@ -244,7 +243,7 @@ def test_a_part_of_the_limit_is_counted_in_nanoseconds() -> None:
 
 
 def test_requests_are_a_part_of_the_limit_or_of_the_queues_capacity() -> None:
-    level = replace(QUEUE, executing={6: SECOND}, waiting={25: SECOND})
+    level = QUEUE._replace(executing={6: SECOND}, waiting={25: SECOND})
     metrics = Metrics(reading(level))
 
     name = "apf_priority_level_request_utilization_sum"
@@ -253,7 +252,7 @@ def test_requests_are_a_part_of_the_limit_or_of_the_queues_capacity() -> None:
 
 
 def test_demand_may_be_many_times_the_limit() -> None:
-    metrics = Metrics(reading(replace(QUEUE, demand={24: SECOND, 120: SECOND})))
+    metrics = Metrics(reading(QUEUE._replace(demand={24: SECOND, 120: SECOND})))
 
     assert metrics("apf_demand_seats_bucket", le="2.0", **WORK) == SECOND
     assert metrics("apf_demand_seats_bucket", le="6.0", **WORK) == SECOND
@@ -261,7 +260,7 @@ def test_demand_may_be_many_times_the_limit() -> None:
 
 
 def test_a_level_without_queues_has_no_capacity_for_waiting_requests() -> None:
-    metrics = Metrics(reading(replace(EXEMPT, waiting={0: SECOND})))
+    metrics = Metrics(reading(EXEMPT._replace(waiting={0: SECOND})))
 
     labels = {"phase": "waiting", "priority_level": "exempt"}
     assert metrics("apf_priority_level_request_utilization_bucket", le="0.0", **labels) == SECOND
@@ -365,7 +364,7 @@ def test_a_member_of_a_fleet_shows_its_part() -> None:
 
 
 def test_without_a_fleet_there_are_no_such_metrics() -> None:
-    assert Metrics(replace(FULL, fleet=None))("apf_fleet_seats") is None
+    assert Metrics(FULL._replace(fleet=None))("apf_fleet_seats") is None
 
 
 def test_the_tables_have_every_metric_with_its_type() -> None:

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -177,7 +176,7 @@ def test_one_worker_publishes_what_it_would_expose(tmp_path: Path, publish: Call
 
 def test_virtual_times_of_several_workers_stay_apart(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
     for r in (10**8, 3 * 10**8):
-        publish(reading(replace(QUEUE, meters={"current_r": r})))
+        publish(reading(QUEUE._replace(meters={"current_r": r})))
 
     lines = [line for line in scrape(tmp_path)[0].decode().splitlines() if line.startswith("apf_current_r{")]
     assert sorted(line.rpartition(" ")[2] for line in lines) == ["1", "3"]
@@ -209,7 +208,7 @@ def test_publishing_after_the_end_counts_nothing_twice(tmp_path: Path, publish: 
 
 
 def test_series_without_a_number_disappear_from_the_files(tmp_path: Path) -> None:
-    shown = [reading(replace(QUEUE, next_s=(1, 2))), reading(QUEUE), reading(replace(QUEUE, next_s=(10**8, 10**8)))]
+    shown = [reading(QUEUE._replace(next_s=(1, 2))), reading(QUEUE), reading(QUEUE._replace(next_s=(10**8, 10**8)))]
     publisher = Publisher(lambda: shown.pop(0), directory=tmp_path)
 
     found = []

@@ -1,7 +1,5 @@
 """Readings of a server."""
 
-from dataclasses import replace
-
 import pytest
 
 from apf_middleware.metrics import LevelReading, SchemaReading, ServerReading
@@ -21,14 +19,14 @@ def test_lingering_seats_are_in_use_without_a_request() -> None:
 @pytest.mark.parametrize(
     ("level", "denominator"),
     [
-        (replace(EXEMPT, current=0), 5),  # a tenth of the server's 50 seats
-        (replace(EXEMPT, current=3), 3),
-        (replace(EXEMPT, current=3, denominator=8), 8),
-        (replace(EXEMPT, current=3, denominator=0), 1),
+        (EXEMPT._replace(current=0), 5),  # a tenth of the server's 50 seats
+        (EXEMPT._replace(current=3), 3),
+        (EXEMPT._replace(current=3, denominator=8), 8),
+        (EXEMPT._replace(current=3, denominator=0), 1),
     ],
 )
 def test_seats_are_a_part_of_the_limit_or_of_a_tenth_of_the_server(level: LevelReading, denominator: int) -> None:
-    metrics = Metrics(reading(replace(level, demand={10: 3 * SECOND})))
+    metrics = Metrics(reading(level._replace(demand={10: 3 * SECOND})))
 
     found = metrics("apf_demand_seats_sum", priority_level="exempt")
     assert found == pytest.approx(3 * SECOND * 10 / denominator)

@@ -1,7 +1,5 @@
 """Series that are computed from several numbers of a reading."""
 
-from dataclasses import replace
-
 import pytest
 
 from apf_middleware.counters import Histogram
@@ -26,7 +24,7 @@ def test_expected_reasons_are_there_from_the_start_and_others_when_they_come() -
 
     assert ("jail", FULL.schemas[1].schema, "concurrency-limit") in found
     assert all(number for (level, _, reason), number in found.items() if (level, reason) == ("exempt", "cancelled"))
-    receiving = replace(FULL, receives_bodies=True)
+    receiving = FULL._replace(receives_bodies=True)
     reasons = {reason for (level, _, reason), _ in read_rejections(receiving) if level == "work"}
     assert reasons >= {"slow-body", "body-limit"}
 
@@ -51,11 +49,11 @@ def test_portions_have_their_wholes() -> None:
 
 @pytest.mark.parametrize(("meters", "found"), [({}, None), ({"current_r": 3 * UNITS_PER_SEAT_SECOND}, 3)])
 def test_meters_are_read_in_seat_seconds(meters: dict[str, int], found: float | None) -> None:
-    assert meter_reader("current_r")(replace(QUEUE, meters=meters)) == found
+    assert meter_reader("current_r")(QUEUE._replace(meters=meters)) == found
 
 
 def test_epochs_and_bounds() -> None:
     assert read_epochs(EXEMPT) is None
-    assert read_epochs(replace(QUEUE, meters={"epochs": 2})) == {"true": 2}
+    assert read_epochs(QUEUE._replace(meters={"epochs": 2})) == {"true": 2}
     assert read_bounds(None) == {}
     assert read_bounds((UNITS_PER_SEAT_SECOND, 2 * UNITS_PER_SEAT_SECOND)) == {"min": 1, "max": 2}

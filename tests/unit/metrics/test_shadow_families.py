@@ -1,7 +1,5 @@
 """The metrics of a configuration that is tried."""
 
-from dataclasses import replace
-
 from apf_middleware.metrics.shadow_families import SHADOW_FAMILIES
 from tests.support.readings import FULL, SHADOW, Metrics, reading
 
@@ -27,7 +25,7 @@ def test_the_names_are_the_usual_ones() -> None:
 
 
 def test_what_only_a_shadow_has() -> None:
-    metrics = Metrics(replace(FULL, shadow=replace(SHADOW, has_failed=True)))
+    metrics = Metrics(FULL._replace(shadow=SHADOW._replace(has_failed=True)))
     assert metrics("apf_shadow_requests_total") == 20
     assert metrics("apf_shadow_classified_otherwise_total", **USERS) == 3
     assert metrics("apf_shadow_decisions_total", real="at-once", shadow="waited") == 2

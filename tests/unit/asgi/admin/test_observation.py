@@ -3,7 +3,7 @@
 import pytest
 
 from apf_middleware.asgi.admin.observation import ObservedRequest, count_present, observe_flows, observe_requests
-from apf_middleware.snapshots import HeldSnapshot
+from apf_middleware.snapshots.requests import HeldSnapshot
 from tests.support.admin_world import SECOND, AdminWorld, busy
 
 pytestmark = pytest.mark.anyio

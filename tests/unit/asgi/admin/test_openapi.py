@@ -10,7 +10,7 @@ from fastapi.openapi.models import OpenAPI
 
 from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.classification import Identity
-from apf_middleware.snapshots import FleetFlowSnapshot, FleetLevelSnapshot, FleetMemberSnapshot
+from apf_middleware.snapshots.fleet import FleetFlowSnapshot, FleetLevelSnapshot, FleetMemberSnapshot
 from tests.support.admin_world import (
     PATH,
     AdminWorld,

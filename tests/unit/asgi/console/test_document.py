@@ -12,7 +12,7 @@ from apf_middleware.asgi.console import document
 from apf_middleware.asgi.console.document import MOST_FLOWS, MOST_QUEUES, observe_console
 from apf_middleware.config.problems import Place, Problem, Severity
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.snapshots import FleetFlowSnapshot, FleetLevelSnapshot, FleetMemberSnapshot
+from apf_middleware.snapshots.fleet import FleetFlowSnapshot, FleetLevelSnapshot, FleetMemberSnapshot
 from tests.support.admin_world import SECOND, WALL, AdminWorld, busy
 
 

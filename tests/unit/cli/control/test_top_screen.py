@@ -5,7 +5,7 @@ import pytest
 from apf_middleware.asgi.admin.documents import AdaptiveSeatsDocument, NamedQueueList
 from apf_middleware.cli.control.top_screen import Key, QueueCommand, TopScreen
 from apf_middleware.cli.control.workers import Reply
-from apf_middleware.snapshots import FleetMemberSnapshot
+from apf_middleware.snapshots.fleet import FleetMemberSnapshot
 from tests.support.worker_replies import WORKER, queue, refuses, says, silent
 
 

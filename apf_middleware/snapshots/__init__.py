@@ -1,4 +1,6 @@
-"""Frozen snapshots of a server: its levels, queues, requests, flows, named queues and gates.
+"""Frozen snapshots of a server: its levels, queues, named queues and gates.
+
+Those that few servers make have modules of their own: of requests and flows, of fleets, and of shadows.
 
 Each stateful object makes its own snapshot with a method ``snapshot`` or ``status``, in the event loop's thread.
 Metrics, the admin, the command line and tests read them. Requests are counted as in Kubernetes' debug dumps. Times are
@@ -17,12 +19,7 @@ from typing import Annotated, Any, Literal
 __all__ = [
     "Count",
     "Duration",
-    "FleetFlowSnapshot",
-    "FleetLevelSnapshot",
-    "FleetMemberSnapshot",
-    "FlowSnapshot",
     "GateSnapshot",
-    "HeldSnapshot",
     "JSONForm",
     "Key",
     "LevelSnapshot",
@@ -32,15 +29,6 @@ __all__ = [
     "QueueSetSnapshot",
     "QueueSnapshot",
     "QueueState",
-    "RequestSnapshot",
-    "ShadowDecisions",
-    "ShadowDifference",
-    "ShadowExample",
-    "ShadowFlowSnapshot",
-    "ShadowLevelSnapshot",
-    "ShadowSchemaSnapshot",
-    "ShadowSnapshot",
-    "ShadowWaits",
     "SharingSnapshot",
     "TicketSnapshot",
     "Time",
@@ -199,78 +187,6 @@ class SharingSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldSnapshot:
-    """The gate that holds a request, when that began, and the request's number and stage at the gates.
-
-    ``gate`` is None for a request that waits only because an earlier one of its flow is held, in a ``fifo`` level.
-    """
-
-    gate: str | None
-    since: Time
-    number: Count
-    stage: str
-
-
-@dataclass(frozen=True, slots=True)
-class RequestSnapshot:
-    """A request that waits or runs.
-
-    ``weight`` is that of its flow. ``queue`` is None if the level has no queues, ``position`` unless the request waits
-    for its turn, and ``seated_at`` until it has seats. A request that is ``held_by`` a gate has no position, because
-    later requests may pass it. The fields from ``user`` on are details, which a document may leave out.
-    """
-
-    level: str
-    schema: str
-    flow: str
-    queue: Count | None
-    position: Count | None
-    arrived_at: Time
-    seated_at: Time | None
-    seats: Count
-    final_seats: Count
-    linger: Duration
-    width: Count
-    weight: Number
-    held_by: HeldSnapshot | None
-    user: str = ""
-    verb: str = ""
-    path: str = ""
-    namespace: str = ""
-    name: str = ""
-    api_group: str = ""
-    api_version: str = ""
-    resource: str = ""
-    subresource: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FlowSnapshot:
-    """A flow: its aged totals of work and rejections, with their greatest errors, and its requests at the moment.
-
-    ``weight`` is the highest weight of these requests, and None if there are none. ``seats_waiting`` are the seats that
-    waiting requests ask for; those that a gate holds ask for none. ``oldest`` is the longest wait. ``fair`` is the
-    flow's max-min share of the seats that its level may use now, by the demand and the weight of all its flows; None
-    in an exempt level.
-    """
-
-    level: str
-    schema: str
-    flow: str
-    work: Duration
-    work_error: Duration
-    rejected: Count
-    rejected_error: Count
-    waiting: Count
-    executing: Count
-    seats_in_use: Count
-    weight: Number | None
-    seats_waiting: Count
-    oldest: Duration
-    fair: Number | None
-
-
-@dataclass(frozen=True, slots=True)
 class NamedQueueSnapshot:
     """A named queue, which is a level or the parent of levels; the counts of a parent are the sums of its children's.
 
@@ -318,47 +234,6 @@ class NamedQueueSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetMemberSnapshot:
-    """One member of a fleet, as the allocator knows it.
-
-    ``seats`` are granted to it, and ``demand`` are those that it uses or waits for. Its last report came ``age``
-    seconds ago. It ``is_outdated`` if the seats are divided by another configuration.
-    """
-
-    member: str
-    is_allocator: bool
-    seats: Count
-    seats_in_use: Count
-    demand: Count
-    age: Number
-    is_outdated: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FleetFlowSnapshot:
-    """A flow of a fleet, and the seats that it uses and waits for at all members.
-
-    The ``flow`` is None if the member that shows it doesn't know the name; members tell each other only the ``label``.
-    """
-
-    flow: str | None
-    label: str
-    demand: Count
-    weight: Number
-
-
-@dataclass(frozen=True, slots=True)
-class FleetLevelSnapshot:
-    """One level of a whole fleet: ``demand`` are the seats in use and waited for, ``arrivals`` requests per second."""
-
-    level: str
-    seats_in_use: Count
-    demand: Count
-    arrivals: Count
-    flows: tuple[FleetFlowSnapshot, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class GateSnapshot:
     """One key of a gate; ``key`` is None for a gate at which no request waits.
 
@@ -394,138 +269,3 @@ class ParkedRequest:
     parked_for: Number
     waited: Number
     attempts: Count
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowWaits:
-    """The waits of requests that got seats after a wait; durations are in seconds, and None if there were no waits.
-
-    A quantile is estimated from ``buckets``, as in Prometheus; these are the numbers of waits up to each bound of the
-    metric ``request_wait_duration_seconds`` and beyond, not cumulated.
-    """
-
-    requests: Count
-    mean: Number | None
-    p50: Number | None
-    p90: Number | None
-    p99: Number | None
-    buckets: tuple[Count, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowLevelSnapshot:
-    """A level of the configuration that is tried: its limits and seats, and what became of its requests.
-
-    ``average`` and ``peak`` are those of ``seats_in_use`` since the beginning.
-    """
-
-    level: str
-    exempt: bool
-    nominal: Count
-    min: Count
-    max: Count | None
-    seats_in_use: Count
-    average: Number
-    peak: Count
-    waiting: Count
-    at_once: Count
-    waits: ShadowWaits
-    rejected: Mapping[str, Count]
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowSchemaSnapshot:
-    """A schema at a level of the configuration that is tried.
-
-    ``otherwise`` are the requests that the configuration in force has at another level or under another schema. Of
-    those about which both have ``decided``, ``agreeing`` were admitted at once, waited or were rejected in both.
-    """
-
-    level: str
-    schema: str
-    requests: Count
-    otherwise: Count
-    at_once: Count
-    waits: ShadowWaits
-    rejected: Mapping[str, Count]
-    decided: Count
-    agreeing: Count
-    assumed: Count
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowFlowSnapshot:
-    """A flow of the configuration that is tried."""
-
-    level: str
-    schema: str
-    flow: str
-    requests: Count
-    otherwise: Count
-    waits: ShadowWaits
-    rejected: Mapping[str, Count]
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowExample:
-    """A request that is classified otherwise."""
-
-    method: str
-    path: str
-    user: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowDifference:
-    """The requests that the configuration in force has under one schema, and the one that is tried under another."""
-
-    real_schema: str
-    real_level: str
-    schema: str
-    level: str
-    requests: Count
-    examples: tuple[ShadowExample, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowDecisions:
-    """The requests with a decision of the configuration in force (``real``) and of the one that is tried."""
-
-    real: Annotated[str, JSONForm(enum=["at-once", "waited", "rejected", "passed"])]
-    shadow: Annotated[str, JSONForm(enum=["at-once", "waited", "rejected"])]
-    requests: Count
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowSnapshot:
-    """A configuration that is tried, and what it would have done ``since`` that Unix time, in ``seconds``.
-
-    Of all ``requests``, ``otherwise`` are classified otherwise, and ``unplaced`` have no place in it. Of those about
-    which both configurations have ``decided``, ``agreeing`` were admitted at once, waited or were rejected in both.
-    The durations of ``assumed`` requests are those of similar ones, because the real server didn't serve them, and the
-    seats of ``unestimated`` ones are as the configuration in force estimates them. The report is ``lag`` seconds
-    behind. ``caveats`` are what it can't say. ``error`` is that of a shadow that has failed.
-    """
-
-    state: Annotated[str, JSONForm(enum=["running", "failed"])]
-    source: str
-    classify_only: bool
-    since: Number
-    seconds: Number
-    lag: Number
-    requests: Count
-    otherwise: Count
-    unplaced: Count
-    unestimated: Count
-    decided: Count
-    agreeing: Count
-    assumed: Count
-    seats: Count
-    decisions: tuple[ShadowDecisions, ...]
-    differences: tuple[ShadowDifference, ...]
-    levels: tuple[ShadowLevelSnapshot, ...]
-    schemas: tuple[ShadowSchemaSnapshot, ...]
-    flows: tuple[ShadowFlowSnapshot, ...]
-    forgotten_flows: Count
-    caveats: tuple[str, ...]
-    error: str | None = None
