@@ -1,13 +1,13 @@
 """Settings of a number of seats that the server finds by itself: ``seats: {adaptive: …}`` of a Server document."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 from pydantic import Discriminator, Field, Tag, WrapValidator
 
 from apf_middleware.adaptive import AdaptiveSettings
 from apf_middleware.config.settings import Settings, Violation, without_tag
+from apf_middleware.frozen import frozen
 
 __all__ = ["MOST_SEATS", "AdaptiveSeats", "SeatBounds", "SeatNumber"]
 
@@ -16,7 +16,7 @@ MOST_SEATS: Final = 10_000_000
 _Bound = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SeatBounds(Settings):
     """The least and the largest number of seats, and the one to start with, which is the least by default."""
 
@@ -45,7 +45,7 @@ class SeatBounds(Settings):
         return AdaptiveSettings(self.min, self.max, start)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AdaptiveSeats(Settings):
     """A number of seats that follows what the server can do at once."""
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from apf_middleware.classification import ANONYMOUS
@@ -10,6 +9,7 @@ from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.sockets import DEFAULT_APP, require_app, require_directory
 from apf_middleware.config.values import NonEmpty, TextSet
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.frozen import frozen
 
 __all__ = ["DEFAULT_PATH", "AdminSettings"]
 
@@ -20,7 +20,7 @@ _PATH: Final = r"(/[^\s/?#*{}]+)+"
 _UNAUTHENTICATED: Final = frozenset({"*", ANONYMOUS.name, *ANONYMOUS.groups})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AdminSettings(Settings):
     """The pages below ``path``: members of any of the ``groups`` may read them, ``operators`` may also make changes.
 

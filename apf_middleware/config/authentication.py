@@ -7,7 +7,7 @@ import difflib
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, ClassVar, Final, Literal
 from urllib.parse import urlsplit
 
@@ -25,6 +25,7 @@ from apf_middleware.config.values import (
     require_known_function,
 )
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.frozen import frozen
 
 __all__ = [
     "ALGORITHMS",
@@ -113,7 +114,7 @@ def _file_rules(field: str, file: str) -> Iterator[Violation]:
 _TAG: Final = frozenset({"type"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UserSettings(Settings):
     """The user in ``scope["user"]``, set by an authentication middleware around this one."""
 
@@ -123,7 +124,7 @@ class UserSettings(Settings):
     scopes_as_groups: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TokenSettings(Settings):
     """Static tokens in a file in Kubernetes' format."""
 
@@ -144,7 +145,7 @@ class TokenSettings(Settings):
         yield from _credential_rules(self.header, self.scheme)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JwtSettings(Settings):
     """JSON Web Tokens: their issuer, audiences, algorithms and keys, and the claims that name user and groups.
 
@@ -242,7 +243,7 @@ class JwtSettings(Settings):
             yield Violation(("jwks_url",), self.jwks_url, rule, hint)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProxySettings(Settings):
     """Headers of a front proxy that authenticates, trusted only from the listed peers.
 
@@ -286,7 +287,7 @@ class ProxySettings(Settings):
             yield from _header_rules((name,), getattr(self, name))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CertificateSettings(Settings):
     """The client's verified TLS certificate: its common name is the user, its organizations are the groups."""
 
@@ -295,7 +296,7 @@ class CertificateSettings(Settings):
     type: Literal["certificate"] = field(default="certificate", kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FunctionSettings(Settings):
     """A function of the app, ``package.module:name``.
 
@@ -332,7 +333,7 @@ AnyAuthenticator = Annotated[AuthenticatorSettings, Field(discriminator="type"),
 """An item of ``authentication``, told apart by its ``type``."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrustedProxySettings(Settings):
     """The proxies that are trusted with the client's address, and the header that carries it."""
 

@@ -1,13 +1,13 @@
 """Settings of request bodies that are still on their way: the ``bodies`` of a Server document."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import DEPENDS, Nanoseconds, Size, written_size
+from apf_middleware.frozen import frozen
 
 __all__ = ["BodySettings"]
 
@@ -15,7 +15,7 @@ _KIB: Final = 1024
 _SECOND: Final = 10**9
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BodySettings(Settings):
     """The reception of bodies while their requests have no seats.
 

@@ -1,7 +1,7 @@
 """Settings of the criticality of requests: the ``criticality`` of a Server document, of rules and of schemas."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -9,6 +9,7 @@ from pydantic import Field
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import TextSet, is_header
 from apf_middleware.criticality import CriticalityForm
+from apf_middleware.frozen import frozen
 
 __all__ = ["CriticalityName", "CriticalityNames", "CriticalitySettings"]
 
@@ -17,7 +18,7 @@ CriticalityName = Literal["sheddable", "sheddablePlus", "critical", "criticalPlu
 CriticalityNames = Annotated[tuple[CriticalityName, ...], Field(strict=False)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CriticalitySettings(Settings):
     """The headers in which requests say how critical they are, and whom to believe.
 

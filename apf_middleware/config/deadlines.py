@@ -1,11 +1,12 @@
 """Settings of deadlines that requests bring with them: the ``deadlines`` of a Server document."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Literal
 
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import LowerCaseSet, Nanoseconds, TextSet, is_header
+from apf_middleware.frozen import frozen
 from apf_middleware.propagation.time_limits import LimitFormat
 
 __all__ = ["DEFAULT_MODE", "USUAL_HEADERS", "DeadlineSettings", "PredictionMode"]
@@ -26,7 +27,7 @@ _STARTS: Final = ("x-request-start", "x-queue-start")
 _MS: Final = 10**6
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeadlineSettings(Settings):
     """The time limits that requests bring with them, which only shorten waits.
 

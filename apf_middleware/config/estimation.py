@@ -39,6 +39,7 @@ from apf_middleware.estimation import (
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits
+from apf_middleware.frozen import frozen
 
 __all__ = [
     "AnyEstimate",
@@ -77,7 +78,7 @@ _RENAMED: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LearningSettings(Settings):
     """The table of the source ``learned``."""
 
@@ -112,7 +113,7 @@ def _seat_rules(settings: Settings, *names: str) -> Iterator[Violation]:
             yield Violation((name,), seats, f"it must be at most {MOST_SEATS}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConstantEstimate(Settings):
     """The same work for every request."""
 
@@ -135,7 +136,7 @@ class ConstantEstimate(Settings):
         return Constant(Work(self.seats, self.final_seats, self.linger_ns))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeclaredEstimate(Settings):
     """A number that a trusted caller sends in a header, query parameter or body; ``seats`` for all other requests.
 
@@ -187,7 +188,7 @@ class DeclaredEstimate(Settings):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ComputedEstimate(Settings):
     """The result of the app's own function of digest and classification; ``seats`` if it returns None."""
 
@@ -209,7 +210,7 @@ class ComputedEstimate(Settings):
         return Computed(self.function, most_seats=self.most_seats, otherwise=Work(self.seats))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KubernetesEstimate(Settings):
     """Estimates by verb, as Kubernetes makes them."""
 
@@ -224,7 +225,7 @@ class KubernetesEstimate(Settings):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LearnedEstimate(Settings):
     """The costs of earlier requests of the same route; ``seats`` until these are known."""
 
@@ -265,7 +266,7 @@ AnyEstimate = Annotated[
 """An estimate as a field of settings."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Lists(Settings):
     by_size: bool = True
     watch_list: bool = True
@@ -277,7 +278,7 @@ class _Lists(Settings):
     largest_object: int = 1_500_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Writes(Settings):
     enabled: bool = True
     watches_per_seat: float = 10.0
@@ -285,7 +286,7 @@ class _Writes(Settings):
     most_seats: int = 10
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EstimationSettings(Settings):
     """The estimates of the whole server.
 

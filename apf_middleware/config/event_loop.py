@@ -1,18 +1,18 @@
 """Settings of the event loop's lag: the ``eventLoop`` of a Server document."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import Nanoseconds
+from apf_middleware.frozen import frozen
 
 __all__ = ["EventLoopSettings"]
 
 _MS: Final = 10**6
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EventLoopSettings(Settings):
     """The target of the event loop's lag, which it may exceed for 1 % of the time."""
 

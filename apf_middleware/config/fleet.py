@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import parse_qs, urlsplit
@@ -13,6 +13,7 @@ from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.sockets import require_app
 from apf_middleware.config.values import Nanoseconds
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.frozen import frozen
 
 __all__ = ["STORE_SCHEMES", "STORE_VARIABLE", "FallbackSettings", "FleetSettings", "RedisSettings"]
 
@@ -27,7 +28,7 @@ _MS: Final = 10**6
 _LEAST_LEASES: Final = 3  # a lease outlives this number of intervals, so that one lost message doesn't end it
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FallbackSettings(Settings):
     """The seats of a member that can't reach the others: its part of a ``share`` of all seats.
 
@@ -43,7 +44,7 @@ class FallbackSettings(Settings):
         return int(seats * self.share) // self.members if self.members else 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RedisSettings(Settings):
     """How a fleet uses Redis: all its keys begin with ``prefix``.
 
@@ -67,7 +68,7 @@ class RedisSettings(Settings):
             yield Violation(("flow_key_file",), self.flow_key_file, rule, "Remove one of them")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FleetSettings(Settings):
     """The fleet of this ``name``, whose members meet at the ``store``.
 

@@ -1,7 +1,6 @@
 """Settings of gates: the ``gates`` of a Server document, which limit an amount at a time or per second."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -10,13 +9,14 @@ from apf_middleware.config.http_rules import AnyDistinguisher
 from apf_middleware.config.problems import Absent
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import DEPENDS, DnsSubdomain
+from apf_middleware.frozen import frozen
 
 __all__ = ["GateSettings", "TokenBucketSettings"]
 
 _MOST: int = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TokenBucketSettings(Settings):
     """A bucket that gets ``rate`` tokens per second and holds at most ``burst``."""
 
@@ -24,7 +24,7 @@ class TokenBucketSettings(Settings):
     burst: Annotated[int, Field(ge=1, le=_MOST)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GateSettings(Settings):
     """One gate: a ``capacity``, of which a request takes its ``cost`` while it runs, or ``tokens``, which it uses up.
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer
@@ -16,6 +16,7 @@ from apf_middleware.config.problems import Absent
 from apf_middleware.config.settings import Rules, Settings, Violation
 from apf_middleware.config.values import Function, NonEmpty, Pattern, TextSet, Transform
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.frozen import frozen
 
 __all__ = ["AnyDistinguisher", "AnyHttpRule", "DistinguisherModel", "HttpRuleModel", "path_rule"]
 
@@ -32,7 +33,7 @@ _REQUIRED: Final = {
 """The field that a source requires."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ValueMatch(Settings):
     """One of ``values``, or a match of ``pattern``; without both, any value, or no value if ``absent``."""
 
@@ -49,7 +50,7 @@ def _in_lower_case(matches: tuple[ValueMatch, ...]) -> tuple[ValueMatch, ...]:
 _ValueMatches = Annotated[tuple[Annotated[ValueMatch, BuiltFrom(_ValueMatch, ValueMatch)], ...], Field(strict=False)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HttpRuleModel(Settings):
     """All conditions must hold; a field that is left out accepts anything."""
 
@@ -109,7 +110,7 @@ def path_rule(path: str) -> str:
     return "it must not have '//'" if "//" in path else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DistinguisherModel(Settings):
     """The property that tells a schema's flows apart."""
 

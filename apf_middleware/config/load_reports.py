@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import Nanoseconds, NonEmpty, TextSet
+from apf_middleware.frozen import frozen
 from apf_middleware.load_reports.report import ReportForm
 
 __all__ = ["LoadReportSettings", "ReadinessSettings"]
@@ -16,7 +16,7 @@ _SECOND: Final = 10**9
 _RULE: Final = "it must be one path that begins with /, without a query"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadReportSettings(Settings):
     """Load reports in the ``header`` of each response, and at a ``path``.
 
@@ -32,7 +32,7 @@ class LoadReportSettings(Settings):
             yield Violation(("path",), self.path, _RULE, "Write it like /load")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadinessSettings(Settings):
     """A ``path`` that answers 503 while one of the ``levels`` rejects requests for load.
 

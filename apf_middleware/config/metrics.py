@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import NetworkSet, NonEmpty
+from apf_middleware.frozen import frozen
 
 __all__ = ["MetricsSettings"]
 
@@ -15,7 +15,7 @@ _PREFIX: Final = r"[a-zA-Z]([a-zA-Z0-9_]*[a-zA-Z0-9])?"
 _PATH: Final = r"/[^\s?#*{}]*"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MetricsSettings(Settings):
     """The endpoint of metrics; if ``exposed_to`` is empty, all clients may read it.
 

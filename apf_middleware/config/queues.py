@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import DnsSubdomain, LowerCase, TextSet
+from apf_middleware.frozen import frozen
 
 __all__ = ["NamingSettings", "Unknown"]
 
@@ -16,7 +16,7 @@ Unknown = Literal["default", "notFound", "unavailable"]
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamingSettings(Settings):
     """The ``header`` in which a trusted caller names a request's queue.
 

@@ -1,16 +1,17 @@
 """Settings of responses: the ``responses`` of a Server document, for rejections and headers."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal
 
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import Seconds
+from apf_middleware.frozen import frozen
 
 __all__ = ["ResponseSettings", "RetryAfterBounds"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RetryAfterBounds(Settings):
     """The bounds of ``Retry-After``."""
 
@@ -24,7 +25,7 @@ class RetryAfterBounds(Settings):
             yield Violation(("least_s",), self.least_s, f"it must not exceed most, which is {self.most_s}s")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResponseSettings(Settings):
     """The headers of responses, and the status of rejections.
 

@@ -1,7 +1,7 @@
 """Settings of the whole server, rather than of a level or a schema: the ``spec`` of a Server document."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -28,6 +28,7 @@ from apf_middleware.config.streams import ServerStreamSettings
 from apf_middleware.config.telemetry import TelemetrySettings
 from apf_middleware.config.values import DEPENDS, Nanoseconds, NonEmpty, Size, TextSet
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.frozen import frozen
 from apf_middleware.mode import Mode
 
 __all__ = ["Route", "ServerSettings"]
@@ -35,7 +36,7 @@ __all__ = ["Route", "ServerSettings"]
 _Names = Annotated[tuple[NonEmpty, ...], Field(strict=False)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Route(Settings):
     """An ordinary web app's path as a resource: a template like ``/tenants/{namespace}/orders/{name}``.
 
@@ -59,7 +60,7 @@ class Route(Settings):
                 yield Violation(("methods", place), method, "it must be an HTTP method in upper case")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerSettings(Settings):
     """The settings of the whole server.
 

@@ -12,7 +12,7 @@ import difflib
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -25,6 +25,7 @@ from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCu
 
 from apf_middleware.config.problems import Path, dotted
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.frozen import frozen
 
 __all__ = [
     "DeclaredField",
@@ -58,7 +59,7 @@ _BOUNDS: Final[Mapping[type, tuple[str, str, Callable[[Any, Any], bool]]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Violation:
     """A field that breaks a rule; ``path`` is relative to the object that declares the rule.
 
@@ -132,7 +133,7 @@ class Settings:
             raise with_rules(cls, data, error) from None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeclaredField:
     """A field of a model: its key, its type with constraints, a function that returns its default, and its bounds."""
 

@@ -5,11 +5,12 @@ of one server differ in size.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, ClassVar, Final
 
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import DEPENDS, Amount, Nanoseconds
+from apf_middleware.frozen import frozen
 
 __all__ = ["ServerStreamSettings", "StreamSettings"]
 
@@ -21,7 +22,7 @@ _RENAMED: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerStreamSettings(Settings):
     """The defaults of levels.
 
@@ -39,7 +40,7 @@ class ServerStreamSettings(Settings):
     release_when_blocked_ns: Annotated[Nanoseconds, DEPENDS] = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamSettings(Settings):
     """The settings of a level. None means the server's setting or, for ``max_open…``, no limit."""
 

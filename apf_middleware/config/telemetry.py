@@ -1,14 +1,14 @@
 """Settings of OpenTelemetry: the ``telemetry`` of a Server document."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.frozen import frozen
 
 __all__ = ["TelemetrySettings"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TelemetrySettings(Settings):
     """With ``tracing``, each wait is a span; ``flows`` adds the flow, which may contain a user's name, to spans.
 

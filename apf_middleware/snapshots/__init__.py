@@ -12,9 +12,10 @@ from its value. It doesn't import pydantic, because the algorithm imports this m
 """
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Annotated, Any, Literal
+
+from apf_middleware.frozen import frozen
 
 __all__ = [
     "Count",
@@ -89,7 +90,7 @@ class QueueState(StrEnum):
     CLOSED = "Closed"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TicketSnapshot:
     """A ticket; ``seated_at`` is None until it is seated."""
 
@@ -104,7 +105,7 @@ class TicketSnapshot:
     seated_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueSnapshot:
     """A queue of a level; ``next_dispatch_r`` is None if the discipline has no such meter."""
 
@@ -120,7 +121,7 @@ class QueueSnapshot:
     work_waiting: Work
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueSetSnapshot:
     """A queue set; ``queues`` are those in which a request waits, is parked, runs or lingers."""
 
@@ -146,7 +147,7 @@ class QueueSetSnapshot:
         return not (self.waiting or self.executing or self.lingering)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LevelSnapshot:
     """A priority level; ``rejected`` counts by reason, and an exempt level has neither ``max`` nor ``current`` limit.
 
@@ -178,7 +179,7 @@ class LevelSnapshot:
     cap: Count | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SharingSnapshot:
     """The seats of a server and its levels; levels that are drained come last."""
 
@@ -186,7 +187,7 @@ class SharingSnapshot:
     levels: tuple[LevelSnapshot, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamedQueueSnapshot:
     """A named queue, which is a level or the parent of levels; the counts of a parent are the sums of its children's.
 
@@ -233,7 +234,7 @@ class NamedQueueSnapshot:
         return ended + self.inqueue + self.pending + self.running
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GateSnapshot:
     """One key of a gate; ``key`` is None for a gate at which no request waits.
 
@@ -254,7 +255,7 @@ class GateSnapshot:
     rescues: Count
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParkedRequest:
     """A request that a gate holds; `Gates.kick` takes its ``id``. Durations are in seconds."""
 

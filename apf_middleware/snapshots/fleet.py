@@ -1,7 +1,6 @@
 """Snapshots of a fleet: its members, its levels and their flows."""
 
-from dataclasses import dataclass
-
+from apf_middleware.frozen import frozen
 from apf_middleware.snapshots import Count, Number
 
 __all__ = [
@@ -11,7 +10,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FleetMemberSnapshot:
     """One member of a fleet, as the allocator knows it.
 
@@ -28,7 +27,7 @@ class FleetMemberSnapshot:
     is_outdated: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FleetFlowSnapshot:
     """A flow of a fleet, and the seats that it uses and waits for at all members.
 
@@ -41,7 +40,7 @@ class FleetFlowSnapshot:
     weight: Number
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FleetLevelSnapshot:
     """One level of a whole fleet: ``demand`` are the seats in use and waited for, ``arrivals`` requests per second."""
 

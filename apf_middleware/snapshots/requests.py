@@ -1,7 +1,6 @@
 """Snapshots of single requests and of flows, which only the admin makes."""
 
-from dataclasses import dataclass
-
+from apf_middleware.frozen import frozen
 from apf_middleware.snapshots import Count, Duration, Number, Time
 
 __all__ = [
@@ -11,7 +10,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeldSnapshot:
     """The gate that holds a request, when that began, and the request's number and stage at the gates.
 
@@ -24,7 +23,7 @@ class HeldSnapshot:
     stage: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestSnapshot:
     """A request that waits or runs.
 
@@ -57,7 +56,7 @@ class RequestSnapshot:
     subresource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlowSnapshot:
     """A flow: its aged totals of work and rejections, with their greatest errors, and its requests at the moment.
 

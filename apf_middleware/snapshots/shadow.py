@@ -1,9 +1,9 @@
 """Snapshots of a configuration that is tried beside the one in force."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated
 
+from apf_middleware.frozen import frozen
 from apf_middleware.snapshots import Count, JSONForm, Number
 
 __all__ = [
@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShadowWaits:
     """The waits of requests that got seats after a wait; durations are in seconds, and None if there were no waits.
 
@@ -34,7 +34,7 @@ class ShadowWaits:
     buckets: tuple[Count, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShadowLevelSnapshot:
     """A level of the configuration that is tried: its limits and seats, and what became of its requests.
 
@@ -55,7 +55,7 @@ class ShadowLevelSnapshot:
     rejected: Mapping[str, Count]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShadowSchemaSnapshot:
     """A schema at a level of the configuration that is tried.
 
@@ -75,7 +75,7 @@ class ShadowSchemaSnapshot:
     assumed: Count
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShadowFlowSnapshot:
     """A flow of the configuration that is tried."""
 
@@ -88,7 +88,7 @@ class ShadowFlowSnapshot:
     rejected: Mapping[str, Count]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShadowExample:
     """A request that is classified otherwise."""
 
@@ -97,7 +97,7 @@ class ShadowExample:
     user: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShadowDifference:
     """The requests that the configuration in force has under one schema, and the one that is tried under another."""
 
@@ -109,7 +109,7 @@ class ShadowDifference:
     examples: tuple[ShadowExample, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShadowDecisions:
     """The requests with a decision of the configuration in force (``real``) and of the one that is tried."""
 
@@ -118,7 +118,7 @@ class ShadowDecisions:
     requests: Count
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShadowSnapshot:
     """A configuration that is tried, and what it would have done ``since`` that Unix time, in ``seconds``.
 

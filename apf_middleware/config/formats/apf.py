@@ -5,7 +5,7 @@ write them; keys with default values aren't written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -55,6 +55,7 @@ from apf_middleware.config.values import (
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
+from apf_middleware.frozen import frozen
 
 __all__ = [
     "FORMAT",
@@ -82,14 +83,14 @@ _NAMELESS: Final = "only a callable that can be imported by its name can be writ
 _NAME_IT: Final = "Define it at the top of a module"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Metadata(Settings):
     name: DnsSubdomain
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _LevelSpec(Settings):
     renamed: ClassVar[Mapping[str, str]] = {
         "nominalConcurrencyShares": "shares",
@@ -180,7 +181,7 @@ class _LevelSpec(Settings):
             yield Violation((least,), self.least, f"it must not exceed {most}, which is {self.most}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PriorityLevelModel(Settings):
     """A priority level."""
 
@@ -254,14 +255,14 @@ def level_document(level: Level) -> dict[str, Any]:
     return _document("PriorityLevel", level.name, level_spec(level))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ServerMetadata(Settings):
     name: DnsSubdomain = "server"
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServerModel(Settings):
     """The server's settings."""
 
@@ -271,7 +272,7 @@ class ServerModel(Settings):
     metadata: _ServerMetadata = field(default_factory=_ServerMetadata)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Subject(Settings):
     renamed: ClassVar[Mapping[str, str]] = {"kind": "Write 'user: name', 'group: name' or 'serviceAccount: {…}' alone"}
 
@@ -301,7 +302,7 @@ class _Subject(Settings):
 _AnySubject = Annotated[AnySubject, BuiltFrom(_Subject, read=_Subject.built, write=_Subject.of)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Rule(Settings):
     subjects: Annotated[
         tuple[_AnySubject, ...], Field(strict=False, description="Without it, all callers."), DEPENDS
@@ -324,7 +325,7 @@ class _Rule(Settings):
             yield Violation(("http_rules",), Absent.ABSENT, rule, "httpRules: [{}] covers every request")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _SchemaSpec(Settings):
     renamed: ClassVar[Mapping[str, str]] = {
         "matchingPrecedence": "precedence",
@@ -375,7 +376,7 @@ class _SchemaSpec(Settings):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlowSchemaModel(Settings):
     """A flow schema. Its ``match`` is read by `read_match`, because there are two ways to write a test."""
 

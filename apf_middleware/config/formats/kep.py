@@ -4,7 +4,6 @@ All numbers of a level are required: the KEP names no defaults for its shares, q
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
@@ -20,13 +19,14 @@ from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import Amount, Transform
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
+from apf_middleware.frozen import frozen
 
 __all__ = ["FORMAT", "define"]
 
 FORMAT: Final = "kep"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _PrioritySpec(Settings):
     renamed: ClassVar[Mapping[str, str]] = {
         "shares": "assuredConcurrencyShares",
@@ -63,7 +63,7 @@ class _PrioritySpec(Settings):
         return Queuing(queues, hand, 1 if self.queue_length_limit is None else self.queue_length_limit)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Priority(Settings):
     renamed: ClassVar[Mapping[str, str]] = {"metadata": "meta"}
 
@@ -77,7 +77,7 @@ class _Priority(Settings):
         return Level(self.meta.name, LevelShares(self.spec.assured_concurrency_shares or 0), self.spec.queuing())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _FlowDistinguisher(Settings):
     renamed: ClassVar[Mapping[str, str]] = {"transformation": "transform", "regex": "transform"}
 
@@ -85,7 +85,7 @@ class _FlowDistinguisher(Settings):
     transform: Transform | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _SchemaSpec(Settings):
     renamed: ClassVar[Mapping[str, str]] = {
         "matchingPrecedence": "matchingPriority",
@@ -98,7 +98,7 @@ class _SchemaSpec(Settings):
     flow_distinguisher: _FlowDistinguisher | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Schema(Settings):
     renamed: ClassVar[Mapping[str, str]] = {"metadata": "meta"}
 

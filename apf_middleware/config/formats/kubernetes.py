@@ -9,7 +9,7 @@ form only if this tests nothing but the caller, and a rule exists with exactly t
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
@@ -50,6 +50,7 @@ from apf_middleware.config.values import Amount, DnsSubdomain, NonEmpty, Percent
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.durations import written_duration
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
+from apf_middleware.frozen import frozen
 
 __all__ = [
     "FORMAT",
@@ -70,7 +71,7 @@ _LENIENT: Final = ConfigDict(**{**Settings.__pydantic_config__, "extra": "ignore
 """For parts to which the API server adds fields that are ignored here."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Metadata(Settings):
     __pydantic_config__: ClassVar[ConfigDict] = _LENIENT
 
@@ -79,14 +80,14 @@ class _Metadata(Settings):
     annotations: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Condition(Settings):
     __pydantic_config__: ClassVar[ConfigDict] = _LENIENT
 
     type: NonEmpty
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Status(Settings):
     conditions: Annotated[tuple[_Condition, ...], Declared(strict=False)] = ()
 
@@ -98,12 +99,12 @@ class _Status(Settings):
             seen.add(condition.type)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Named(Settings):
     name: NonEmpty
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Subject(Settings):
     kind: Literal["User", "Group", "ServiceAccount"]
     user: Annotated[UserSubject, BuiltFrom(_Named, UserSubject)] | None = None
@@ -135,7 +136,7 @@ class _Subject(Settings):
 _AnySubject = Annotated[AnySubject, BuiltFrom(_Subject, read=_Subject.built, write=_Subject.of)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Rule(Settings):
     always_written: ClassVar[frozenset[str]] = frozenset({"subjects"})
 
@@ -158,12 +159,12 @@ class _Rule(Settings):
 _AnyRule = Annotated[Rule, BuiltFrom(_Rule, Rule)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _DistinguisherMethod(Settings):
     type: Literal["ByUser", "ByNamespace"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _FlowSchemaSpec(Settings):
     priority_level_configuration: NameModel
     matching_precedence: int = 1000
@@ -171,7 +172,7 @@ class _FlowSchemaSpec(Settings):
     rules_: Annotated[tuple[_AnyRule, ...], Declared(strict=False, alias="rules")] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _FlowSchema(Settings):
     api_version: str
     kind: str
@@ -191,7 +192,7 @@ class _FlowSchema(Settings):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _LimitResponse(Settings):
     type: Literal["Queue", "Reject"]
     queuing: QueuingModel | None = None
@@ -204,7 +205,7 @@ class _LimitResponse(Settings):
             yield Violation(("queuing",), self.queuing, "it must be absent where the type is Reject")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Limited(Settings):
     always_written: ClassVar[frozenset[str]] = frozenset({"lendable_percent"})
 
@@ -215,7 +216,7 @@ class _Limited(Settings):
     borrowing_limit_percent: Amount | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Exempt(Settings):
     always_written: ClassVar[frozenset[str]] = frozenset({"nominal_concurrency_shares", "lendable_percent"})
 
@@ -223,7 +224,7 @@ class _Exempt(Settings):
     lendable_percent: Percent = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _LevelSpec(Settings):
     type: Literal["Exempt", "Limited"]
     limited: _Limited | None = None
@@ -243,7 +244,7 @@ class _LevelSpec(Settings):
             yield Violation(("exempt",), self.exempt, "it must be absent where the type is Limited")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Level(Settings):
     api_version: str
     kind: str

@@ -6,7 +6,6 @@ without a value, followed by ``field:`` and ``set:``).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -18,6 +17,7 @@ from apf_middleware.config.problems import Absent, Path, Problems
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import Pattern, TextSet
 from apf_middleware.config.yaml_nodes import Document
+from apf_middleware.frozen import frozen
 
 __all__ = ["match_part", "read_match"]
 
@@ -39,7 +39,7 @@ _OPERANDS: Final[Mapping[Operator, str]] = {
 """The key of the value that a test compares with."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Parts(Settings):
     """A test without its operator."""
 

@@ -1,7 +1,6 @@
 """The queues of a level: numbers as in all formats, and in ``apf/v1`` also exact queues and rounds of back-fill."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -12,6 +11,7 @@ from apf_middleware.config.values import MAX_INT32
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.queueset_settings import MAX_QUEUES
 from apf_middleware.fairqueuing.shuffle import Dealer
+from apf_middleware.frozen import frozen
 
 __all__ = ["BACKFILL", "MAX_BACKFILL", "LevelQueuingModel", "QueuingModel", "queuing_rules"]
 
@@ -35,7 +35,7 @@ def _hand_schema(schema: dict[str, Any]) -> None:
     schema.update(choices[0], default=_HAND)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueuingModel(Settings):
     """Numbers of queues; 0 means the default, as in Kubernetes' API."""
 
@@ -54,7 +54,7 @@ class QueuingModel(Settings):
         return Queuing(self.queues or _QUEUES, self.hand_size or _HAND, self.queue_length_limit or _LENGTH)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LevelQueuingModel(Settings):
     """Numbers of queues, or ``exact``: a queue for each flow. For numbers as in `QueuingModel`, 0 means the default."""
 

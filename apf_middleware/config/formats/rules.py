@@ -1,7 +1,6 @@
 """Parts of rules in Kubernetes' terms, which several formats share: service accounts, operations, precedence."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
@@ -19,6 +18,7 @@ from apf_middleware.config.values import (
     is_label,
     is_subdomain,
 )
+from apf_middleware.frozen import frozen
 
 __all__ = [
     "FIRST_PRECEDENCE",
@@ -41,14 +41,14 @@ _ELSEWHERE: Final = "Move it to a rule of {}"
 _LABEL_RULE: Final = "each namespace must be a DNS label"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NameModel(Settings):
     """A reference by name."""
 
     name: DnsSubdomain
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ResourceRuleModel(Settings):
     """Verbs on resources."""
 
@@ -72,7 +72,7 @@ class ResourceRuleModel(Settings):
                 yield Violation((*path, place), namespace, _LABEL_RULE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NonResourceRuleModel(Settings):
     """Verbs on paths without a resource."""
 
@@ -90,7 +90,7 @@ class NonResourceRuleModel(Settings):
                 yield Violation(("urls", place), url, rule)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ServiceAccount(Settings):
     namespace: DnsLabel
     name: NonEmpty

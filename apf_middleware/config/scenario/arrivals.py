@@ -1,7 +1,7 @@
 """Arrival processes of a scenario. `apf_middleware.simulation.arrivals` creates the requests."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -10,6 +10,7 @@ from apf_middleware.config.model import TaggedUnion
 from apf_middleware.config.scenario.durations import AnyDuration, ConstantDuration
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import NonEmpty
+from apf_middleware.frozen import frozen
 
 __all__ = [
     "MOST_CALLERS",
@@ -38,7 +39,7 @@ _RENAMED: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PoissonArrivals(Settings):
     """Random arrivals, ``rate`` per second on average, independent of the responses."""
 
@@ -48,7 +49,7 @@ class PoissonArrivals(Settings):
     rate: _Rate
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SteadyArrivals(Settings):
     """Evenly spaced arrivals, ``rate`` per second; each client starts at a random time in its first interval."""
 
@@ -58,7 +59,7 @@ class SteadyArrivals(Settings):
     rate: _Rate
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BurstArrivals(Settings):
     """Random arrivals, at ``rate`` in phases of the duration ``on``, and at ``idle_rate`` in phases of ``off``."""
 
@@ -76,7 +77,7 @@ class BurstArrivals(Settings):
                 yield Violation((key,), "0s", "it must be more than zero")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClosedArrivals(Settings):
     """A number of connections, each of which makes its next request some time after its last response.
 
@@ -92,7 +93,7 @@ class ClosedArrivals(Settings):
     pause: AnyDuration = field(default_factory=lambda: ConstantDuration(100_000_000))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReplayedArrivals(Settings):
     """Arrivals at the times of a recorded trace, from its first row at the start of the tenant."""
 
@@ -102,7 +103,7 @@ class ReplayedArrivals(Settings):
     file: NonEmpty
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CalledArrivals(Settings):
     """No arrivals of its own: requests of other tenants make all requests of this tenant (see `Tenant.calls`)."""
 

@@ -6,7 +6,7 @@ Each class is a distribution, with `draw` for a random value and ``mean_ns`` for
 import math
 from bisect import bisect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate
 from random import Random
 from typing import Annotated, ClassVar, Final, Literal
@@ -16,6 +16,7 @@ from pydantic import BeforeValidator, Field
 from apf_middleware.config.model import TaggedUnion
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import Nanoseconds, rule_error
+from apf_middleware.frozen import frozen
 
 __all__ = [
     "AnyDuration",
@@ -41,7 +42,7 @@ _RENAMED: Final[Mapping[str, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConstantDuration(Settings):
     """The same duration each time."""
 
@@ -58,7 +59,7 @@ class ConstantDuration(Settings):
         return self.value_ns
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UniformDuration(Settings):
     """A uniform distribution between two bounds."""
 
@@ -79,7 +80,7 @@ class UniformDuration(Settings):
         return (self.least_ns + self.most_ns) / 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExponentialDuration(Settings):
     """An exponential distribution: mostly short, and the remaining time doesn't depend on the time already passed."""
 
@@ -96,7 +97,7 @@ class ExponentialDuration(Settings):
         return self.average_ns
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LognormalDuration(Settings):
     """A log-normal distribution, which describes much web traffic well.
 
@@ -117,7 +118,7 @@ class LognormalDuration(Settings):
         return self.median_ns * math.exp(self.sigma**2 / 2)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ParetoDuration(Settings):
     """A heavy tail: of the durations longer than x, the part 2^-shape is longer than 2x. None exceeds ``most_ns``."""
 
@@ -147,7 +148,7 @@ class ParetoDuration(Settings):
         return least * (1 + (tail - 1) / (1 - shape))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WeightedDuration(Settings):
     """A component of a mixture."""
 
@@ -155,7 +156,7 @@ class WeightedDuration(Settings):
     weight: Weight = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MixedDuration(Settings):
     """A mixture of several distributions."""
 

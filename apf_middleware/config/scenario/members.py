@@ -1,7 +1,7 @@
 """The fleet of a scenario: how many members, what its network does to messages, and what happens to it."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 from apf_middleware.config.scenario.durations import AnyDuration, UniformDuration
 from apf_middleware.config.settings import Rules, Settings, Violation
 from apf_middleware.config.values import Nanoseconds
+from apf_middleware.frozen import frozen
 
 __all__ = ["AnyMembers", "FleetEvent", "ScenarioMembers"]
 
@@ -16,7 +17,7 @@ _MS = 10**6
 _MOST_MEMBERS = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FleetEvent(Settings):
     """Something that happens to a fleet ``at_ns``, for ``duration_ns``; None means that it doesn't end.
 
@@ -40,7 +41,7 @@ class FleetEvent(Settings):
             yield Violation(("members",), self.members, "the crash of an allocator has none", "Remove it")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScenarioMembers(Settings):
     """``count`` processes in front of one backend.
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -19,13 +19,14 @@ from apf_middleware.config.scenario.durations import AnyDuration, ConstantDurati
 from apf_middleware.config.scenario.members import AnyMembers
 from apf_middleware.config.settings import Rules, Settings, Violation
 from apf_middleware.config.values import DnsSubdomain, Nanoseconds, NonEmpty, TextSet
+from apf_middleware.frozen import frozen
 
 __all__ = ["Backend", "Retries", "Scenario", "ScenarioDocument", "Tenant", "TenantRequest", "WeightedSeats"]
 
 _SECOND = 10**9
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backend(Settings):
     """The resource behind a server: it serves ``places`` requests at full speed, and more of them more slowly.
 
@@ -43,7 +44,7 @@ class Backend(Settings):
     overhead_ns: Nanoseconds = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retries(Settings):
     """Retries of a client: at most ``most``, after a back-off that grows by ``factor``.
 
@@ -69,7 +70,7 @@ def _with_lower_names(headers: dict[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TenantRequest(Settings):
     """The requests of a tenant; ``{n}`` is replaced by the client's number."""
 
@@ -88,7 +89,7 @@ class TenantRequest(Settings):
             yield Violation(("method",), self.method, "it must be in upper case")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WeightedSeats(Settings):
     """The seats of some of the requests."""
 
@@ -101,7 +102,7 @@ def _listed(given: object) -> object:
     return [{"seats": given}] if isinstance(given, int) else given
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tenant(Settings):
     """A group of ``count`` clients; ``{n}`` in their names and requests is the number of each, from 0.
 
@@ -166,7 +167,7 @@ _FromReader = Annotated[str, Field(init=False), BeforeValidator(_refuse_key)]
 """A field that is not a key of the spec: the reader sets it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scenario(Settings):
     """Tenants in front of ``servers`` equal servers, for ``duration_ns``.
 
@@ -245,14 +246,14 @@ class Scenario(Settings):
                 yield Violation(("tenants", place, "arrivals", "pause"), "0s", rule)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ScenarioMetadata(Settings):
     """The name of a scenario."""
 
     name: DnsSubdomain = "scenario"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScenarioDocument(Settings):
     """A scenario as a document."""
 
