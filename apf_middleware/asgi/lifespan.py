@@ -8,11 +8,11 @@ finish (`runtime.controller.Controller.close`). The server's own handler is call
 
 import logging
 import signal
+import sys
 import threading
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from multiprocessing.process import current_process
 from types import FrameType
 from typing import Any, Final, Protocol
 
@@ -47,6 +47,12 @@ class Serving(Protocol):
 
 def _nothing() -> None:
     """Do nothing; this is the callback until another is set."""
+
+
+def _arguments_of_process() -> Mapping[str, Any]:
+    """Return the named arguments that `multiprocessing` has given this process; none if it hasn't started it."""
+    module = sys.modules.get("multiprocessing.process")  # a process that it has started has imported it
+    return {} if module is None else getattr(module.current_process(), "_kwargs", None) or {}
 
 
 class Signals:
@@ -108,8 +114,7 @@ class ParentWatch:
     __slots__ = ("_alarm", "_event", "_leave", "_now")
 
     def __init__(self, now: Callable[[], int]) -> None:
-        arguments = getattr(current_process(), "_kwargs", None) or {}
-        self._event = arguments.get("shutdown_event")
+        self._event = _arguments_of_process().get("shutdown_event")
         self._now = now
         self._leave: Callable[[], None] = _nothing
         self._alarm = Alarm(self._look, now)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from functools import partial
 from os import PathLike
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -18,7 +19,9 @@ from apf_middleware.asgi.telemetry import wrap_with_telemetry
 from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.estimation import Inventory
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.gates import Gates
+
+if TYPE_CHECKING:
+    from apf_middleware.gates import Gates
 
 __all__ = ["APFMiddleware", "ConfigurationSource"]
 
@@ -51,7 +54,7 @@ class APFMiddleware(RequestHandler):
         registry: CollectorRegistry | None = None,
         inventory: Inventory = lambda _: None,
         watch: bool = False,
-        gates: Gates | None = None,
+        gates: "Gates | None" = None,
         allow_empty: bool = False,
     ) -> None:
         self._app = app

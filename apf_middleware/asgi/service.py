@@ -37,7 +37,6 @@ from apf_middleware.config.estimation import Sources
 from apf_middleware.config.objects import Level
 from apf_middleware.config.sockets import chosen_directory
 from apf_middleware.estimation import Inventory
-from apf_middleware.gates import Gates
 from apf_middleware.metrics import ServerReading
 from apf_middleware.mode import Mode
 from apf_middleware.runtime import Controller, NamedQueues, RejectionLog, log_event, read_server
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from apf_middleware.asgi.identity import Chain
     from apf_middleware.asgi.request_deadlines import RequestDeadlines
     from apf_middleware.asgi.telemetry import Wait
+    from apf_middleware.gates import Gates
 
 __all__ = ["Service"]
 
@@ -92,7 +92,7 @@ class Service:
         inventory: Inventory = lambda _: None,
         now: Callable[[], int] = time.monotonic_ns,
         origin: ConfigurationOrigin = NO_FILES,
-        gates: Gates | None = None,
+        gates: "Gates | None" = None,
         on_adopt: Callable[[], None] = lambda: None,
     ) -> None:
         self.configuration: Configuration = configuration
@@ -315,7 +315,10 @@ class Service:
     def prepare(self, configuration: Configuration) -> PreparedConfiguration:
         """Build the objects for another configuration of files before it is in force; threads may call this."""
         shadow = self.shadow.read(configuration)
-        self._build_admin(configuration.server.admin)  # so that it is imported now, and not in the event loop's thread
+        # What only some configurations need is imported here, not in the event loop's thread.
+        self._build_admin(configuration.server.admin)
+        if configuration.has_gates:
+            from apf_middleware.runtime import configured_gates, gate_runner  # noqa: F401, PLC0415
         return self._make(configuration, self.queues.reload(configuration))._replace(shadow=shadow)
 
     def _make(self, files: Configuration, configuration: Configuration) -> PreparedConfiguration:

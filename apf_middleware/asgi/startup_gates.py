@@ -8,7 +8,6 @@ import logging
 from collections.abc import Iterable
 
 from apf_middleware.runtime import Controller, log_event
-from apf_middleware.runtime.configured_gates import require_gates
 
 __all__ = ["StartupGates"]
 
@@ -31,6 +30,8 @@ class StartupGates:
     def require(self) -> None:
         """Raise InvalidValueError if a gate that the configuration names is missing."""
         if self._controller.gates is not None:
+            from apf_middleware.runtime.configured_gates import require_gates  # noqa: PLC0415 - loaded with the gates
+
             require_gates(self._controller.configuration, self._controller.gates)
 
     def lacks(self, names: Iterable[str]) -> bool:

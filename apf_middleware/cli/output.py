@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from apf_middleware.config import Configuration, ConfigurationError, load
 
@@ -106,6 +104,9 @@ def parse_headers(given: Sequence[str]) -> list[tuple[str, str]]:
 
 def tell(line: object, style: str = "") -> None:
     """Write one line to standard output; ``style`` is rich's name for a colour or weight."""
+    from rich.console import Console  # noqa: PLC0415 - output for programs doesn't need it
+    from rich.text import Text  # noqa: PLC0415
+
     Console(highlight=False, soft_wrap=True).print(Text(str(line), style=style))
 
 

@@ -7,7 +7,7 @@ server.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar, Final, Literal, Protocol
 
 from pydantic import Field
@@ -93,7 +93,7 @@ class LearningSettings(Settings):
         return LearnedCosts(self.most_routes, span=self.span, enough=self.enough)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sources:
     """The live data that estimators read, which is kept when the configuration changes.
 

@@ -5,11 +5,11 @@ parents, and mins and max that don't fit into those of a parent.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from apf_middleware.config.objects import FALLBACKS, Configuration, Level
 from apf_middleware.config.server import ServerSettings
+from apf_middleware.frozen import frozen
 
 if TYPE_CHECKING:
     from apf_middleware.config.formats import Definition
@@ -21,7 +21,7 @@ __all__ = ["LevelConflict", "default_queue", "find_conflicts", "report_conflicts
 _ALIASES: Final = {"minSeats": "guarantee", "maxSeats": "capability", "shares": "weight"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LevelConflict:
     """A violation: the field as a PriorityLevel document calls it, its value, the rule and a hint."""
 

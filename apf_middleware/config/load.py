@@ -1,7 +1,6 @@
 """Reading a configuration: from paths or text to a `Configuration`, or to everything that is wrong with it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from os import PathLike, fspath
 
 from apf_middleware.config.files import read_files, read_text
@@ -13,11 +12,12 @@ from apf_middleware.config.objects import Configuration
 from apf_middleware.config.problems import ConfigurationError, Place, Problem, Problems, Severity
 from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.yaml_nodes import Document
+from apf_middleware.frozen import frozen
 
 __all__ = ["Reading", "load", "load_text", "read", "read_documents", "read_source"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reading:
     """The result of reading: a configuration if there are no errors, and all errors and warnings, sorted by place.
 

@@ -8,7 +8,7 @@ Kubernetes introduced the technique; its format differs from that of Kubernetes'
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Final, Generic, Literal, TypeVar
@@ -23,6 +23,7 @@ from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.suggested import mandatory, newest_version, suggested
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
+from apf_middleware.frozen import frozen
 
 __all__ = ["Defaults", "MergedObjects", "Sourced", "merge", "settle_slow_clients"]
 
@@ -42,7 +43,7 @@ _BLOCKED_NS: Final = 10**9  # the web defaults' releaseWhenBlocked
 _TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # of equal precedence: the first name is tried first
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sourced(Generic[_Thing]):
     """An object and its source; ``definition`` is None for a built-in object."""
 
@@ -50,7 +51,7 @@ class Sourced(Generic[_Thing]):
     definition: Definition | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergedObjects:
     """All merged objects, including schemas of levels that don't exist (`configuration` leaves these out).
 

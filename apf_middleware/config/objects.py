@@ -10,6 +10,7 @@ from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.streams import StreamSettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
+from apf_middleware.frozen import frozen
 
 __all__ = ["FALLBACKS", "Configuration", "Level", "Metadata", "Queuing", "headroom_gate_name"]
 
@@ -20,7 +21,7 @@ FALLBACKS: Final[Mapping[str, tuple[str, str]]] = {
 """The schemas for requests that no other accepts, by kind of backstops: for system:masters (if any), and for others."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Queuing:
     """The queues of a level. A level without them (None) rejects requests that find no free seat.
 
@@ -82,7 +83,7 @@ def headroom_gate_name(level: str) -> str:
     return f"headroom:{level}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Metadata:
     """Labels and annotations of an object, which are kept for other tools."""
 

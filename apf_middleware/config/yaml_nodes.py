@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 import yaml
 
 from apf_middleware.config.problems import Path, Place, Problems
+from apf_middleware.frozen import frozen
 
 __all__ = ["MAX_DEPTH", "MAX_DOCUMENTS", "MAX_NODES", "Document", "Entry", "Node", "Scalar", "compose"]
 
@@ -89,7 +90,7 @@ class Node:
         return self.value[key].node if isinstance(self.value, Mapping) and key in self.value else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """One object. If the file's document is a list of objects, ``base`` is the path of this one in it."""
 

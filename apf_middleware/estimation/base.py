@@ -14,7 +14,6 @@ level until all of its seats are free.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 from typing import Final
@@ -22,6 +21,7 @@ from typing import Final
 from apf_middleware.classification import Classification, RequestDigest
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Work
+from apf_middleware.frozen import frozen
 
 __all__ = [
     "ANYTHING",
@@ -48,7 +48,7 @@ ONE_SEAT: Final = Work()
 _SHARE: Final = 0.15  # as a double, like upstream's: 0.15 * 20 is 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dependence:
     """The inputs of an estimate besides the facts that are always known.
 

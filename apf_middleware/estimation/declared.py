@@ -6,7 +6,6 @@ callers that are named as trusted are therefore believed, within bounds. A value
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import ClassVar, Final, Literal
 
@@ -14,6 +13,7 @@ from apf_middleware.classification import Classification, Identity, RequestDiges
 from apf_middleware.estimation.base import ANYTHING, ONE_SEAT, STEADY, Dependence, plain_work
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Work
+from apf_middleware.frozen import frozen
 
 __all__ = ["MOST_SEATS", "Answer", "Computed", "Constant", "Declared", "Trust", "require_seats"]
 
@@ -33,7 +33,7 @@ def require_seats(name: str, value: object) -> int:
     return require_integer(name, value, least=1, most=MOST_SEATS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Constant:
     """An estimator with the same work for every request."""
 
@@ -49,7 +49,7 @@ class Constant:
         return self.work
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trust:
     """The callers that are trusted: by user or group (the user ``*`` means all), or by client address."""
 

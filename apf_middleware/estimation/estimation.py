@@ -14,6 +14,7 @@ from apf_middleware.estimation.base import ONE_SEAT, STEADY, AnyEstimator, Depen
 from apf_middleware.estimation.declared import Constant, Declared
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Work
+from apf_middleware.frozen import frozen
 
 __all__ = ["Choice", "Estimate", "Estimation", "RouteEstimator"]
 
@@ -21,7 +22,7 @@ _NOTHING: Final[Mapping[str, AnyEstimator]] = {}
 _NO_CAPS: Final[Mapping[str, int]] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RouteEstimator:
     """The estimator of requests for a path template; None leaves the choice to the schema."""
 

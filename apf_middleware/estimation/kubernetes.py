@@ -9,7 +9,7 @@ Upstream estimates by size (the default since 1.34) or by number of objects alon
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import ceil, isfinite
 from typing import ClassVar, Final, NamedTuple
 
@@ -18,6 +18,7 @@ from apf_middleware.estimation.base import ONE_SEAT, Dependence, plain_work
 from apf_middleware.estimation.objects import Inventory, ObjectStats
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Work, duration_per_seat, seat_seconds
+from apf_middleware.frozen import frozen
 
 __all__ = ["KubernetesEstimator", "ListSettings", "MutatingSettings", "Watchers", "list_seats", "mutating_work"]
 
@@ -29,7 +30,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 _UNKNOWN_COUNT: Final = 10**9  # more than any cap allows, for objects of any size
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListSettings:
     """Constants of lists and watches. If ``most_seats`` is None, upstream's limit holds: 100 by size, 10 by number.
 
@@ -59,7 +60,7 @@ class ListSettings:
         return self.most_seats or (100 if self.by_size else 10)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MutatingSettings:
     """Constants of writes: the number of watches that one seat serves, and the time for which it is taken."""
 
@@ -176,7 +177,7 @@ def mutating_work(watchers: int, settings: MutatingSettings) -> Work:
     return Work(1, seats, duration_per_seat(final_work, seats))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KubernetesEstimator:
     """An estimator by verb: lists and watches, writes, and the rest.
 

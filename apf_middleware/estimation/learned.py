@@ -22,6 +22,7 @@ from apf_middleware.estimation.declared import require_seats
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Work
 from apf_middleware.fairqueuing.work import round_half_away
+from apf_middleware.frozen import frozen
 
 __all__ = ["LONGEST_ROUTE", "Learned", "LearnedCosts", "LearnedCostsSnapshot", "RouteCosts", "route_key"]
 
@@ -79,7 +80,7 @@ class RouteCosts:
         return f"<RouteCosts of {self.count}: {self.duration_ns / 1e6:.3f} ms on {self.seats:.2f} seats>"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LearnedCostsSnapshot:
     """Count, duration in nanoseconds and seats by route, the most work first, and the number of routes removed."""
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from apf_middleware.classification import Resource
 from apf_middleware.exceptions import InvalidValueError, require_integer
+from apf_middleware.frozen import frozen
 
 __all__ = ["UNCERTAIN", "Inventory", "ObjectCounts", "ObjectCountsSnapshot", "ObjectStats"]
 
@@ -37,7 +38,7 @@ Inventory = Callable[[Resource], ObjectStats | None]
 """A function from a resource to the statistics of its objects; None if they were never reported."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ObjectCountsSnapshot:
     """The latest report and its time, by API group and resource."""
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from apf_middleware.classification import RequestDigest, Resource
 from apf_middleware.exceptions import InvalidValueError, require_integer
+from apf_middleware.frozen import frozen
 
 __all__ = ["Watch", "WatchKey", "WatchTracker", "WatchTrackerSnapshot", "watch_of"]
 
@@ -39,7 +40,7 @@ class Watch:
         return f"<Watch {self.key}{'' if self.is_counted else ', not counted'}>"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WatchTrackerSnapshot:
     """The number of watches by key, the largest first, and the number of watches that a full tracker didn't count."""
 

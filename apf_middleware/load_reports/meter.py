@@ -1,10 +1,11 @@
 """The load of a server, smoothed over a short time, from samples of its counters."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import exp
 from typing import Final
 
+from apf_middleware.frozen import frozen
 from apf_middleware.load_reports.report import LoadReport
 
 __all__ = ["LoadMeter", "LoadSample"]
@@ -14,7 +15,7 @@ _UTILISATION_S: Final = 1.0  # the time over which utilisations are smoothed
 _RATE_S: Final = 5.0  # the time over which rates are smoothed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadSample:
     """What a server's counters say at one moment.
 

@@ -4,9 +4,11 @@ import base64
 import json
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import isfinite
 from typing import Final, Literal, get_args
+
+from apf_middleware.frozen import frozen
 
 __all__ = ["FORMS", "LoadReport", "ReportForm", "report_header"]
 
@@ -25,7 +27,7 @@ _DOUBLE: Final = 1  # the wire types of protobuf
 _BYTES: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadReport:
     """One report.
 

@@ -1,13 +1,13 @@
 """One metric: its name, help, labels and buckets, and the function that reads its series; and sources of series."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from math import isnan
 from typing import Final, Generic, Literal, TypeVar
 
 from prometheus_client.utils import floatToGoString
 
 from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
+from apf_middleware.frozen import frozen
 from apf_middleware.metrics.reading import ServerReading
 from apf_middleware.metrics.series import Labels, Series, Value
 
@@ -30,7 +30,7 @@ Reader = Callable[[ServerReading], Iterable[Series]]
 """Reads the series of a metric."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Family:
     """One metric: its name without the prefix, its help, the names of its labels, and the bounds of a histogram.
 
@@ -62,7 +62,7 @@ class Family:
 ObjectT = TypeVar("ObjectT")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SeriesSource(Generic[ObjectT]):
     """The objects of one kind in a reading, each with the values of its ``labels``."""
 

@@ -3,7 +3,6 @@
 from apf_middleware.runtime.admission import Admission, Destination
 from apf_middleware.runtime.controller import SETTLED_AT_START, Controller
 from apf_middleware.runtime.deadlines import Deadlines
-from apf_middleware.runtime.gate_runner import GateRunner
 from apf_middleware.runtime.incoming_bodies import IncomingBodies, IncomingBody
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.log import RejectionLog, log_event
@@ -23,7 +22,6 @@ __all__ = [
     "Deadlines",
     "Destination",
     "DrainMeter",
-    "GateRunner",
     "IncomingBodies",
     "IncomingBody",
     "LevelRuntime",

@@ -10,7 +10,7 @@ from apf_middleware.config.gates import GateSettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import Capacity, GateRequest, Gates, Terms, Tokens
 
-__all__ = ["adopt_gates", "require_gates"]
+__all__ = ["adopt_gates", "find_gates", "require_gates"]
 
 _ANY_LEVEL: Final = "any"
 
@@ -33,6 +33,13 @@ def require_gates(configuration: Configuration, gates: Gates, more: Iterable[str
                 there_are = f"There are: {', '.join(sorted(known)) or 'none'}"
                 hint = f"{there_are}; define it in the Server's gates, or add it to Gates before the startup ends"
                 raise InvalidValueError(f"gate of {owner}", name, "there is no gate of this name", hint)
+
+
+def find_gates(configuration: Configuration, gates: Gates | None) -> Gates:
+    """Return ``gates``, or new ones; raise InvalidValueError if they and the configuration lack one that it names."""
+    found = Gates() if gates is None else gates
+    require_gates(configuration, found, (gate.name for gate in configuration.server.gates))
+    return found
 
 
 def adopt_gates(gates: Gates, before: Iterable[GateSettings], after: Iterable[GateSettings]) -> None:

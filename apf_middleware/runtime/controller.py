@@ -18,15 +18,11 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import DISCIPLINES, Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 from apf_middleware.fairqueuing.work import WEIGHT_BITS, WEIGHT_ONE, Work, seat_seconds
-from apf_middleware.gates import Gates
 from apf_middleware.runtime.adaptive_runner import AdaptiveRunner
 from apf_middleware.runtime.admission import Admission, Destination
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.backlog import Backlog
-from apf_middleware.runtime.configured_gates import adopt_gates, require_gates
 from apf_middleware.runtime.duration_sampler import DurationSampler
-from apf_middleware.runtime.gate_runner import GateRunner
-from apf_middleware.runtime.headroom_gates import adopt_headroom
 from apf_middleware.runtime.incoming_bodies import IncomingBodies
 from apf_middleware.runtime.late_arrivals import LateArrivals
 from apf_middleware.runtime.level import LevelRuntime
@@ -40,8 +36,9 @@ if TYPE_CHECKING:
     from apf_middleware.config.gates import GateSettings
     from apf_middleware.config.server import ServerSettings
     from apf_middleware.fairqueuing.sharing import Sharing
-    from apf_middleware.gates import GatedSharing, ParkedRequest
+    from apf_middleware.gates import GatedSharing, Gates, ParkedRequest
     from apf_middleware.metrics.reading import AdaptiveReading
+    from apf_middleware.runtime.gate_runner import GateRunner
     from apf_middleware.runtime.running_requests import RunningRequests
 
 __all__ = ["SETTLED_AT_START", "Controller", "SeatFinder", "SeatsHolder"]
@@ -108,7 +105,7 @@ class Controller:
     def __init__(
         self,
         configuration: Configuration,
-        gates: Gates | None = None,
+        gates: "Gates | None" = None,
         *,
         costs: LearnedCosts | None = None,
         running: "RunningRequests | None" = None,
@@ -145,18 +142,34 @@ class Controller:
         self._apply_states()
         self._begin_gates(configuration, gates)
 
-    def _begin_gates(self, configuration: Configuration, gates: Gates | None) -> None:
+    def _begin_gates(self, configuration: Configuration, gates: "Gates | None") -> None:
         """Run the gates of the app and of the configuration, if there are any."""
-        if gates is None and configuration.has_gates:
-            gates = Gates()
-            require_gates(configuration, gates, (gate.name for gate in configuration.server.gates))
+        if gates is None:
+            gates = self._require_gates(configuration)
         if gates is not None:
-            adopt_gates(gates, (), configuration.server.gates)
-            adopt_headroom(gates, self.registry, self.costs)
+            self._configure_gates(gates, ())
             self._run_gates(gates)
 
-    def _run_gates(self, gates: Gates) -> None:
+    def _configure_gates(self, gates: "Gates", before: "Sequence[GateSettings]") -> None:
+        """Create, change and remove gates, which were those of ``before``, as the configuration says."""
+        from apf_middleware.runtime.configured_gates import adopt_gates  # noqa: PLC0415 - as above
+        from apf_middleware.runtime.headroom_gates import adopt_headroom  # noqa: PLC0415
+
+        adopt_gates(gates, before, self.configuration.server.gates)
+        adopt_headroom(gates, self.registry, self.costs)
+
+    def _require_gates(self, configuration: Configuration) -> "Gates | None":
+        """Return the gates; None if there are none. Raise InvalidValueError if one that is named isn't defined."""
+        if self.gates is None and not configuration.has_gates:
+            return None
+        from apf_middleware.runtime.configured_gates import find_gates  # noqa: PLC0415 - most servers have no gates
+
+        return find_gates(configuration, self.gates)
+
+    def _run_gates(self, gates: "Gates") -> None:
         """Put ``gates`` in front of the sharing."""
+        from apf_middleware.runtime.gate_runner import GateRunner  # noqa: PLC0415
+
         self.gates = gates
         self.gate_runner = GateRunner(
             gates,
@@ -505,10 +518,7 @@ class Controller:
             value = getattr(configuration.server, name)
             if value != getattr(self.configuration.server, name):
                 raise InvalidValueError(name, value, "it can't change while the server runs", "Restart the server")
-        gates, old_gates = self.gates, self.configuration.server.gates
-        if gates is not None or configuration.has_gates:
-            gates = gates or Gates()
-            require_gates(configuration, gates, (gate.name for gate in configuration.server.gates))
+        gates, old_gates = self._require_gates(configuration), self.configuration.server.gates
         now = self.now()
         self.look(now)  # before the levels change, so that everything up to now counts for the old levels
         self._share(now, configuration, self._next_total(configuration.server))
@@ -566,12 +576,11 @@ class Controller:
                 bounds, seats, levels=self.registry, resize=resize, now=self.now, alarm=self._new_alarm
             )
 
-    def _adopt_gates(self, gates: Gates, before: "Sequence[GateSettings]") -> None:
+    def _adopt_gates(self, gates: "Gates", before: "Sequence[GateSettings]") -> None:
         """Create, change and remove gates as the configuration says; create the runner if there is none."""
         if self.gate_runner is None:
             self._run_gates(gates)
-        adopt_gates(gates, before, self.configuration.server.gates)
-        adopt_headroom(gates, self.registry, self.costs)
+        self._configure_gates(gates, before)
         gates.settle()
 
     def _adopt_settings(self) -> None:

@@ -12,6 +12,7 @@ from its value. It doesn't import pydantic, because the algorithm imports this m
 """
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Annotated, Any, Literal
 
@@ -90,7 +91,7 @@ class QueueState(StrEnum):
     CLOSED = "Closed"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TicketSnapshot:
     """A ticket; ``seated_at`` is None until it is seated."""
 
@@ -105,7 +106,7 @@ class TicketSnapshot:
     seated_at: int | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class QueueSnapshot:
     """A queue of a level; ``next_dispatch_r`` is None if the discipline has no such meter."""
 

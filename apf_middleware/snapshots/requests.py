@@ -1,6 +1,7 @@
 """Snapshots of single requests and of flows, which only the admin makes."""
 
-from apf_middleware.frozen import frozen
+from dataclasses import dataclass
+
 from apf_middleware.snapshots import Count, Duration, Number, Time
 
 __all__ = [
@@ -10,7 +11,7 @@ __all__ = [
 ]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HeldSnapshot:
     """The gate that holds a request, when that began, and the request's number and stage at the gates.
 
@@ -23,7 +24,7 @@ class HeldSnapshot:
     stage: str
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RequestSnapshot:
     """A request that waits or runs.
 
@@ -56,7 +57,7 @@ class RequestSnapshot:
     subresource: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FlowSnapshot:
     """A flow: its aged totals of work and rejections, with their greatest errors, and its requests at the moment.
 

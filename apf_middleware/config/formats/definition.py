@@ -1,17 +1,16 @@
 """The definition that a document contains, in a form that is the same for all formats."""
 
-from dataclasses import dataclass
-
 from apf_middleware.classification import FlowSchema
 from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.objects import Level
 from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.yaml_nodes import Document
+from apf_middleware.frozen import frozen
 
 __all__ = ["Definition"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Definition:
     """An object and the document that defines it.
 

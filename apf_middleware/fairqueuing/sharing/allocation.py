@@ -11,10 +11,8 @@ ratio the order in which Go's sort leaves them, so the results are bit by bit th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from apf_middleware.copying import Value
 from apf_middleware.exceptions import InfeasibleError, InvalidValueError, require_amount
 from apf_middleware.fairqueuing.sharing.pdqsort import pdqsort
 
@@ -32,8 +30,7 @@ class SeatClaim(NamedTuple):
     target: float
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation(Value):
+class Allocation(NamedTuple):
     """The solution: the fraction of its target that each claim gets unless a bound applies, and all amounts."""
 
     fair_fraction: float

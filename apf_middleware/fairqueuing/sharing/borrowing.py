@@ -17,8 +17,8 @@ caller decides when to adjust. Limits are rounded one by one, so their sum may d
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import InfeasibleError, InvalidValueError, require_amount, require_integer
@@ -57,8 +57,7 @@ class LevelDemand(Value):
             raise InvalidValueError("exempt", self.exempt, "it must be True or False")
 
 
-@dataclass(frozen=True, slots=True)
-class LevelAdjustment(Value):
+class LevelAdjustment(NamedTuple):
     """The result of an adjustment for one level: its ``current`` limit, and how that was found."""
 
     current: int
@@ -67,8 +66,7 @@ class LevelAdjustment(Value):
     min_current: int
 
 
-@dataclass(frozen=True, slots=True)
-class Adjustment(Value):
+class Adjustment(NamedTuple):
     """The result of an adjustment for all levels.
 
     ``fair_fraction`` is the fraction of its target that each level gets unless a bound applies; 0 if the solver wasn't
@@ -111,7 +109,7 @@ def adjust_limits(levels: Mapping[str, LevelDemand], *, deduct_exempt: bool = Fa
     except InfeasibleError as failure:
         return Adjustment(found, 0.0, failure)
     for name, current in currents.items():
-        found[name] = replace(found[name], current=current)
+        found[name] = found[name]._replace(current=current)
     return Adjustment(found, fair_fraction)
 
 

@@ -7,20 +7,21 @@ ends when its `document` is written into the files.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apf_middleware.config import Configuration
 from apf_middleware.config.level_conflicts import LevelConflict, find_conflicts
 from apf_middleware.config.objects import Level
+from apf_middleware.frozen import frozen
 
 __all__ = ["Drift", "LiveChange", "LiveChanges"]
 
 _NAMES: Final = {"min_seats": "min", "max_seats": "max"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drift:
     """One difference: ``file`` and ``live`` are the values of a field.
 

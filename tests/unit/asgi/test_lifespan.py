@@ -13,7 +13,6 @@ from anyio.abc import TaskStatus
 from hypercorn.config import Config, Sockets
 from starlette.types import Message, Send
 
-from apf_middleware.asgi import lifespan
 from apf_middleware.asgi.lifespan import ParentWatch, run_beside
 from tests.support.virtual_loop import VirtualLoop
 
@@ -28,7 +27,7 @@ def now() -> int:
 
 def watch_in(process: BaseProcess, event: Any, monkeypatch: pytest.MonkeyPatch) -> list[bool]:  # noqa: ANN401
     """Watch as in ``process``, set the event, and return whether it was set at each call of ``leave``."""
-    monkeypatch.setattr(lifespan, "current_process", lambda: process)
+    monkeypatch.setattr("multiprocessing.process.current_process", lambda: process)
     left: list[bool] = []
 
     async def live() -> None:
