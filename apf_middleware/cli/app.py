@@ -1,5 +1,6 @@
 """The command line: each command has a module of the same name, which is imported when the command is used."""
 
+import gc
 from collections.abc import Mapping
 from importlib import import_module
 from inspect import getdoc
@@ -61,7 +62,11 @@ def _new_app(group: type[TyperGroup]) -> typer.Typer:
 
 def _imported(name: str) -> Any:  # noqa: ANN401 - as above
     """Import a module and return its command, or its group of commands, in the form that typer runs."""
-    found = getattr(import_module(f"apf_middleware.cli.{name}"), _COMMANDS[name])
+    gc.disable()  # what an import creates stays; to search it for garbage takes a tenth of the time of a short command
+    try:
+        found = getattr(import_module(f"apf_middleware.cli.{name}"), _COMMANDS[name])
+    finally:
+        gc.enable()
     parent = _new_app(TyperGroup)
     parent.callback()(options)
     if isinstance(found, typer.Typer):
