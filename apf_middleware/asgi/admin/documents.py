@@ -5,7 +5,6 @@ also the rule that a wrong value breaks.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from types import GenericAlias
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -13,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, create_model
 
 from apf_middleware.asgi.admin.formatting import Formatter
+from apf_middleware.frozen import frozen
 from apf_middleware.mode import MODES, Mode
 from apf_middleware.recordings.marks import Names
 from apf_middleware.runtime.queues import Drift
@@ -74,7 +74,7 @@ Documents = tuple[Mapping[str, Any], ...]
 """Documents of a configuration, with the keys that they have in YAML."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Worker:
     """The process that answers."""
 
@@ -83,28 +83,28 @@ class Worker:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueList:
     """All queues of all levels."""
 
     queues: tuple[QueueSnapshot, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestList:
     """All requests that wait or run."""
 
     requests: tuple[RequestSnapshot, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlowList:
     """The heaviest flows."""
 
     flows: tuple[FlowSnapshot, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FleetMemberList:
     """All members of a fleet, its ``seats``, and the sums of its levels."""
 
@@ -113,7 +113,7 @@ class FleetMemberList:
     members: tuple[FleetMemberSnapshot, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModeDocument:
     """The mode of a worker, and the requests that have passed in the other modes than ``on``."""
 
@@ -122,7 +122,7 @@ class ModeDocument:
     passed: Mapping[str, Count]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordingSnapshot:
     """A recording under way: when it began and how long it will take, in seconds, and the rows sent and lost."""
 
@@ -136,7 +136,7 @@ class RecordingSnapshot:
     names: Names
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordingList:
     """All recordings of a worker."""
 
@@ -144,7 +144,7 @@ class RecordingList:
     recordings: tuple[RecordingSnapshot, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordingDocument:
     """One recording."""
 
@@ -152,7 +152,7 @@ class RecordingDocument:
     recording: RecordingSnapshot
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShadowDocument:
     """The configuration that a worker tries beside the one in force; null if there is none."""
 
@@ -160,7 +160,7 @@ class ShadowDocument:
     shadow: ShadowSnapshot | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConfigurationProblem:
     """An error or a warning about a configuration, and its place."""
 
@@ -174,7 +174,7 @@ class ConfigurationProblem:
     hint: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConfigurationDocument:
     """The configuration in force."""
 
@@ -182,7 +182,7 @@ class ConfigurationDocument:
     documents: Documents
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReloadDocument:
     """The outcome of a reload, and the warnings or errors of the configuration that was read."""
 
@@ -193,7 +193,7 @@ class ReloadDocument:
     problems: tuple[ConfigurationProblem, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldError:
     """A wrong value of one field."""
 
@@ -203,7 +203,7 @@ class FieldError:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProblemDocument:
     """A problem (RFC 9457); ``errors`` are those of single fields."""
 
@@ -214,7 +214,7 @@ class ProblemDocument:
     errors: tuple[FieldError, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AdaptiveSeatsDocument:
     """A number of ``seats`` that the worker finds between ``min`` and ``max``, and the reason of its last decision.
 
@@ -228,7 +228,7 @@ class AdaptiveSeatsDocument:
     shared: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamedQueueList:
     """All named queues of a worker, the ``documents`` that define them, and their ``drift`` from the files.
 
@@ -244,7 +244,7 @@ class NamedQueueList:
     shared: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamedQueueDocument:
     """One named queue; if the seats are ``shared``, its limits are those of the whole fleet."""
 
@@ -255,7 +255,7 @@ class NamedQueueDocument:
     shared: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeletedQueue:
     """The name of a queue that was deleted."""
 
@@ -263,7 +263,7 @@ class DeletedQueue:
     deleted: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WaitingFlow:
     """The waiting requests of a flow, the seats that they ask for, and how long the oldest has waited in seconds."""
 
@@ -273,7 +273,7 @@ class WaitingFlow:
     oldest: Number
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HoldingGate:
     """A gate that holds requests of a queue."""
 
@@ -283,7 +283,7 @@ class HoldingGate:
     oldest: Number
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WaitingDocument:
     """The requests that wait in a named queue."""
 
@@ -296,7 +296,7 @@ class WaitingDocument:
     gates: tuple[HoldingGate, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GateList:
     """The gates of a worker, with one row for each key for which requests wait."""
 
@@ -305,7 +305,7 @@ class GateList:
     kicked: Count = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GateDocument:
     """One gate and the requests that it holds."""
 
