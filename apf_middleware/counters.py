@@ -39,15 +39,30 @@ class Histogram:
     """Observations by bucket, and their sum; the last bucket is for observations above all ``bounds``.
 
     ``observed`` is the sum of the integers that were observed one by one. Most of these belong to the second bucket,
-    which is found without a search; ``usual`` is their number.
+    which is found without a search; ``usual`` is their number. Many others belong to the same bucket as the last one
+    that was searched for.
     """
 
-    __slots__ = ("_above", "_counts", "_more", "_up_to", "bounds", "observed", "usual")
+    __slots__ = (
+        "_above",
+        "_counts",
+        "_found_above",
+        "_found_at",
+        "_found_up_to",
+        "_more",
+        "_repeated",
+        "_up_to",
+        "bounds",
+        "observed",
+        "usual",
+    )
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds: Sequence[float] = bounds
-        self._counts: list[int] = [0] * (len(bounds) + 1)  # without the usual ones
+        self._counts: list[int] = [0] * (len(bounds) + 1)  # without the usual and the repeated ones
         self._above, self._up_to = (int(bounds[0]), int(bounds[1])) if len(bounds) > 1 else (0, 0)
+        self._found_at = self._found_above = self._found_up_to = 0  # the bucket that was searched for, and its bounds
+        self._repeated = 0  # observations in that bucket since; apart, as the usual ones are
         self.usual: int = 0  # apart, because the compiled build counts in a list with objects
         self.observed: int = 0
         self._more: int | float = 0  # apart, because the compiled build adds integers without making objects
@@ -58,11 +73,12 @@ class Histogram:
         counts = self._counts.copy()
         if self.usual:
             counts[1] += self.usual
+        counts[self._found_at] += self._repeated
         return counts
 
     @counts.setter
     def counts(self, counts: list[int]) -> None:
-        self._counts, self.usual = counts, 0
+        self._counts, self.usual, self._repeated = counts, 0, 0
 
     @property
     def total(self) -> int | float:
@@ -76,15 +92,26 @@ class Histogram:
     @property
     def count(self) -> int:
         """Return the number of observations."""
-        return sum(self._counts) + self.usual
+        return sum(self._counts) + self.usual + self._repeated
 
     def observe(self, value: int) -> None:
         """Count one observation."""
         if self._above < value <= self._up_to:
             self.usual += 1
+        elif self._found_above < value <= self._found_up_to:
+            self._repeated += 1
         else:
-            self._counts[bisect_left(self.bounds, value)] += 1
+            self._search(value)
         self.observed += value
+
+    def _search(self, value: int) -> None:
+        """Count one observation in the bucket that a search finds, and remember the bucket if it has two bounds."""
+        bounds, found = self.bounds, bisect_left(self.bounds, value)
+        self._counts[found] += 1
+        if 0 < found < len(bounds):
+            self._counts[self._found_at] += self._repeated
+            self._found_at, self._repeated = found, 0
+            self._found_above, self._found_up_to = int(bounds[found - 1]), int(bounds[found])
 
     def observe_many(self, value: float, number: int) -> None:
         """Count ``number`` observations of the same value."""

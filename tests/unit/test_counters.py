@@ -2,13 +2,34 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware import counters
-from apf_middleware.counters import Histogram, Occupancy
+from apf_middleware.counters import DURATION_BOUNDS_NS, LENGTH_BOUNDS, Histogram, Occupancy
+
+
+def test_each_observation_is_in_its_bucket_whatever_came_before() -> None:
+    """A bucket that was searched for is remembered, and must not swallow what belongs to others."""
+    dice = Random(5)
+    every: tuple[tuple[int, ...], ...] = ((), (1,), LENGTH_BOUNDS, DURATION_BOUNDS_NS)
+    for bounds in every:
+        histogram, counts, values = Histogram(bounds), [0] * (len(bounds) + 1), []
+        edges = [edge + step for edge in (*bounds, 10**12) for step in (-1, 0, 1)]
+        for _ in range(300):
+            values += [dice.choice(edges)] * dice.randrange(4)
+        for number, value in enumerate(values):
+            histogram.observe(value)
+            counts[sum(bound < value for bound in bounds)] += 1
+            if number % 50 == 0:
+                assert histogram.counts == counts
+                assert histogram.count == sum(counts)
+                assert histogram.copy().counts == counts
+        assert histogram.plus(histogram).counts == [2 * count for count in counts]
+        assert histogram.total == sum(values)
 
 
 def test_observations_at_a_bound_belong_to_its_bucket() -> None:
