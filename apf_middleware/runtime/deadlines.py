@@ -23,7 +23,7 @@ class Deadlines(Generic[T]):
     ``now`` is the clock, and ``alarm`` creates the timer, which is set only while there are objects.
     """
 
-    __slots__ = ("_alarm", "_ends", "_expire", "_now", "limit_ns")
+    __slots__ = ("_alarm", "_earliest", "_ends", "_expire", "_now", "limit_ns")
 
     def __init__(
         self,
@@ -37,15 +37,21 @@ class Deadlines(Generic[T]):
         self._expire = expire
         # The earliest deadline first. A plain `dict` would find that in O(n), because it passes over deleted keys.
         self._ends: OrderedDict[T, int] = OrderedDict()
+        self._earliest = 0  # if there are any: the first deadline, or one before it that has ended
         self._alarm = alarm(self._look, now)
 
     def begin(self, item: T, since: int | None = None) -> None:
         """Let ``item`` expire when the limit has passed, counted from now or from the time ``since``."""
-        self._ends.pop(item, None)  # one that begins again must not keep its place in the order
-        self._ends[item] = (self._now() if since is None else since) + self.limit_ns
+        ends = self._ends
+        if item in ends:  # one that begins again must not keep its place in the order
+            del ends[item]
+        ends_at = (self._now() if since is None else since) + self.limit_ns
+        if not ends:
+            self._earliest = ends_at
+        ends[item] = ends_at
         # Usually the timer is set for the first one already. But if the event loop that had the timer has ended, no
         # deadline would be kept until none were left.
-        self._alarm.ask(next(iter(self._ends.values())))
+        self._alarm.ask(self._earliest)
 
     def end(self, item: T) -> None:
         """Forget ``item``, which has ended in time or has expired; further calls do nothing."""
@@ -66,7 +72,8 @@ class Deadlines(Generic[T]):
                     self._expire(item)
         finally:  # if one of them raises, the alarm rings again at once for the others
             if self._ends:
-                self._alarm.ask(next(iter(self._ends.values())))
+                self._earliest = next(iter(self._ends.values()))
+                self._alarm.ask(self._earliest)
 
     def __repr__(self) -> str:
         return f"<Deadlines of {len(self._ends)}, each {self.limit_ns} ns after its beginning>"
