@@ -78,14 +78,17 @@ class WaitMonitor:
 
     def _look(self) -> None:
         """Make the waits long that had begun before the last call."""
-        for wait in self._young:
-            if not wait.is_over:
-                self.loop.call_soon(wait.become_long)  # an error of one doesn't affect the others
+        old = self._young
         self._young = [wait for wait in self._new if not wait.is_over]
         self._new = []
         self._is_set = bool(self._young)
         if self._is_set:
             self.loop.call_later(_WATCH_AFTER, self._look)
+        for wait in old:
+            try:
+                wait.become_long()
+            except Exception as error:  # noqa: BLE001 - an error of one doesn't affect the others
+                self.loop.call_exception_handler({"message": "A client can't be watched", "exception": error})
 
     def __repr__(self) -> str:
         return f"<WaitMonitor: {len(self._young) + len(self._new)} new, {self._deadlines!r}>"
