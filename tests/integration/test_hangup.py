@@ -13,6 +13,7 @@ from apf_middleware.asgi.body import MOST_MESSAGES, RequestBody
 from apf_middleware.classification import Classification
 from apf_middleware.config.bodies import BodySettings
 from apf_middleware.runtime import IncomingBodies
+from apf_middleware.runtime.waiting import Start
 from tests.support.protected_app import ProtectedApp
 
 pytestmark = pytest.mark.anyio
@@ -33,6 +34,7 @@ class Server:
         self.messages = list(messages)
         self.asked = 0
         self.sent: list[Message] = []
+        self.last = LAST
         self.answered = anyio.Event()
 
     async def receive(self) -> Message:
@@ -45,17 +47,22 @@ class Server:
 
     async def send(self, message: Message) -> None:
         self.sent.append(message)
-        if message == LAST:
+        if message == self.last:
             self.answered.set()
 
 
 class PlainServer(Server):
-    """A server like uvicorn, whose ``receive`` awaits nothing but futures: it is called without a task of its own."""
+    """A server like uvicorn, whose ``receive`` awaits nothing but futures: it is called without a task of its own.
+
+    After its response, and after a hang-up, it returns without waiting.
+    """
 
     __module__ = "uvicorn.of_a_test"
 
     async def receive(self) -> Message:
         self.asked += 1
+        if self.answered.is_set():
+            return GONE
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         loop.call_soon(lambda: None if turn.done() else turn.set_result(None))
@@ -64,6 +71,48 @@ class PlainServer(Server):
             await self.answered.wait()
             return GONE
         return self.messages.pop(0)
+
+
+class Told(Server):
+    """A server that sends what the test tells it to; ``receive`` is of the module of the server ``like``."""
+
+    def __init__(self, like: type[Server]) -> None:
+        super().__init__([])
+        self.news = anyio.Event()
+        self.future: asyncio.Future[None] | None = None
+        if like is PlainServer:
+            self.receive = PlainCalls(self).receive  # type: ignore[method-assign]
+
+    def tell(self, message: Message) -> None:
+        self.messages.append(message)
+        self.news.set()
+        if self.future is not None and not self.future.done():
+            self.future.set_result(None)
+
+    def cancel(self) -> None:
+        assert self.future is not None
+        self.future.cancel()
+
+    async def receive(self) -> Message:
+        while not self.messages:
+            self.news = anyio.Event()
+            await self.news.wait()
+        return self.messages.pop(0)
+
+
+class PlainCalls:
+    """The calls of a ``Told`` server, of which each waits for a future."""
+
+    __module__ = "uvicorn.of_a_test"
+
+    def __init__(self, server: Told) -> None:
+        self.server = server
+
+    async def receive(self) -> Message:
+        while not self.server.messages:
+            self.server.future = asyncio.get_running_loop().create_future()
+            await self.server.future
+        return self.server.messages.pop(0)
 
 
 @pytest.fixture(params=[("asyncio", Server), ("asyncio", PlainServer), ("trio", Server)], ids=lambda way: str(way[0]))
@@ -100,9 +149,8 @@ def bodies_of(total: int = BodySettings().max_buffered) -> IncomingBodies:
     return bodies
 
 
-async def watched(server: Server, client: Client, tasks: anyio.abc.TaskGroup, bodies: IncomingBodies) -> RequestBody:
-    """Return the body that was watched for as long as ``server`` sends messages."""
-    body = RequestBody(bodies, Classification("schema", "level", "flow", 0), server.receive, is_ahead=False)
+def starter(tasks: anyio.abc.TaskGroup) -> Start:
+    """Return the function that starts the tasks which watch."""
 
     def start(run: Callable[[], Coroutine[None, None, None]]) -> anyio.CancelScope:
         scope = anyio.CancelScope()
@@ -114,7 +162,14 @@ async def watched(server: Server, client: Client, tasks: anyio.abc.TaskGroup, bo
         tasks.start_soon(run_in_scope)
         return scope
 
-    body.watch(client, start)
+    return start
+
+
+async def watched(server: Server, client: Client, tasks: anyio.abc.TaskGroup, bodies: IncomingBodies) -> RequestBody:
+    """Return the body that was watched for as long as ``server`` sends messages."""
+    body = RequestBody(bodies, Classification("schema", "level", "flow", 0), server.receive, is_ahead=False)
+
+    body.watch(client, starter(tasks))
     await anyio.wait_all_tasks_blocked()
     if isinstance(server, PlainServer):  # each message takes a turn of the event loop
         for _ in range(2 * MOST_MESSAGES):
@@ -204,6 +259,58 @@ async def test_an_error_of_the_server_reaches_the_app(serve: type[Server]) -> No
             await receive()
 
 
+async def test_an_app_that_has_read_its_body_receives_a_disconnect_after_its_response_at_once(
+    serve: type[Server],
+) -> None:
+    for said in ([WHOLE], [EMPTY], [PART, WHOLE]):
+        server = serve(said)
+        async with anyio.create_task_group() as tasks:
+            body = await watched(server, Client(), tasks, bodies_of())
+            receive, send = body.hand_over(server.receive, server.send)
+            assert [await receive() for _ in said] == said
+            await send(START)
+            assert await at_once(receive) is None
+            await send(LAST)
+            assert await at_once(receive) == GONE
+            body.close()
+
+
+async def test_what_comes_between_the_wait_and_the_first_call_of_the_app_is_not_lost(serve: type[Server]) -> None:
+    """Also if it comes in the same turn of the event loop in which the wait ends, or in a second wait."""
+    for waits_again in (False, True):
+        server, client, bodies = Told(serve), Client(), bodies_of()
+        async with anyio.create_task_group() as tasks:
+            body = await watched(server, client, tasks, bodies)
+            server.tell(WHOLE)
+            receive, _ = body.hand_over(server.receive, server.send)
+            if waits_again:
+                body.watch(client, starter(tasks))
+                await anyio.wait_all_tasks_blocked()
+                assert not client.has_gone
+                server.tell(GONE)
+                await anyio.wait_all_tasks_blocked()
+                assert client.has_gone
+            else:
+                server.tell(GONE)
+            assert [await receive(), await receive()] == [WHOLE, GONE]
+            body.close()
+        bodies.check()
+
+
+async def test_a_call_that_the_server_cancels_ends_the_watch(serve: type[Server]) -> None:
+    if serve is not PlainServer:
+        return  # a task is cancelled as a whole, by anyio
+    server, client = Told(serve), Client()
+    async with anyio.create_task_group() as tasks:
+        body = await watched(server, client, tasks, bodies_of())
+        server.cancel()
+        await anyio.wait_all_tasks_blocked()
+        assert not client.has_gone
+        server.tell(WHOLE)
+        receive, _ = body.hand_over(server.receive, server.send)
+        assert await receive() == WHOLE
+
+
 ANSWERS: list[list[Message]] = [
     [{"type": "http.response.body"}],
     [{"type": "http.response.body", "more_body": True}, {"type": "http.response.body", "body": b"x"}],
@@ -213,7 +320,7 @@ ANSWERS: list[list[Message]] = [
 TRAILER: Message = {"type": "http.response.trailers", "headers": []}
 
 
-@pytest.mark.parametrize("said", [[WHOLE], [PART, PART], [EMPTY, GONE], [WHOLE, GONE], [LONG, WHOLE]])
+@pytest.mark.parametrize("said", [[WHOLE], [PART, PART], [EMPTY], [], [EMPTY, GONE], [WHOLE, GONE], [LONG, WHOLE]])
 @pytest.mark.parametrize(
     "answer",
     [
@@ -226,6 +333,7 @@ async def test_after_its_response_an_app_receives_a_disconnect_at_once(
 ) -> None:
     """As the specification says, and so that a single non-blocking receive finds it."""
     server, client, bodies = serve(said), Client(), bodies_of()
+    server.last = answer[-1]
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies)
         receive, send = body.hand_over(server.receive, server.send)
