@@ -63,9 +63,10 @@ class KindSampler:
 
     def sample(self) -> None:
         """Take a sample, and schedule the next one unless the server is idle."""
-        levels = list(self._levels())
-        kinds = RequestKinds(*map(sum, zip(*(level.count_kinds() for level in levels), strict=True)))
-        dispatched = sum(level.dispatched for level in levels)
+        kinds, dispatched = RequestKinds(0, 0, 0, 0), 0
+        for level in self._levels():
+            kinds = level.add_kinds(kinds)
+            dispatched += level.dispatched
         now = self._now()
         self._occupancy.set(now, kinds)
         if any(kinds) or dispatched != self._dispatched:

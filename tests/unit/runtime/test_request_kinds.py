@@ -21,8 +21,8 @@ class Level:
         self.kinds = RequestKinds(0, 0, 0, 0)
         self.dispatched = 0
 
-    def count_kinds(self) -> RequestKinds:
-        return self.kinds
+    def add_kinds(self, others: RequestKinds) -> RequestKinds:
+        return RequestKinds(*map(sum, zip(self.kinds, others, strict=True)))
 
 
 class Clock:
@@ -95,7 +95,7 @@ def test_a_level_counts_readers_and_writers_apart_and_shows_their_sum() -> None:
     writes.at_once, writes.waiting, writes.widths = 3, 2, {4: 2}
     writes.executions.observe(MS)
 
-    assert level.count_kinds() == RequestKinds(5, 2, 1, 2)
+    assert level.add_kinds(RequestKinds(10, 20, 30, 40)) == RequestKinds(15, 22, 31, 42)
     shown = level.schema_counters["all"]
     assert (shown.dispatched, shown.executing, shown.waiting, shown.executions.count) == (8, 7, 3, 1)
     assert (level.dispatched, shown.widths) == (8, {4: 2})
