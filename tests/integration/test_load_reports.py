@@ -14,7 +14,9 @@ from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.load_reports import rejected_for_load
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration, load_text
+from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.metrics.reading import FleetReading
 from apf_middleware.runtime import Admission
 from tests.support.asgi_exchange import Exchange, websocket_scope
 from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, settle
@@ -287,8 +289,20 @@ async def test_a_member_of_a_fleet_divides_by_the_seats_that_it_was_granted(monk
         holder = await protected.holder()
         move_clock(protected.middleware, 10)
         service.keep_house(service.now())
-        member = SimpleNamespace(participant=SimpleNamespace(reading=lambda: SimpleNamespace(granted=4)))
-        monkeypatch.setattr(service, "fleet", member)
+        reading = FleetReading(
+            seats=10,
+            granted=4,
+            in_use=1,
+            members=2,
+            exchanges=Histogram(DURATION_BOUNDS_NS),
+            age_ns=None,
+            fallback_ns=0,
+            is_allocator=False,
+            epochs=0,
+            overshoot=0,
+            is_outdated=False,
+        )
+        monkeypatch.setattr(service, "fleet", SimpleNamespace(participant=SimpleNamespace(reading=lambda: reading)))
         report = (await ask(protected.middleware, "/load")).json()
         protected.finish()
         await holder.end()
