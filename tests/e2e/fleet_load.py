@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import select
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -15,7 +16,6 @@ SEATS = 10
 SERVICE_S = 0.02
 _PER_CONNECTION = 50  # requests
 _TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # not used, and it takes long to make one for each client
-_TURNS = 5  # of the event loop, until the end of a connection is noticed
 LEVELS = """
 apiVersion: apf/v1
 kind: Server
@@ -45,18 +45,18 @@ class Backend:
 
     def __init__(self) -> None:
         self.in_flight = self.most = self.finished = 0
+        self._callers: set[int] = set()  # the descriptors of the calls in flight
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        caller = writer.get_extra_info("socket").fileno()
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             await reader.readexactly(1)
+            self._callers.add(caller)
             self.in_flight += 1
-            # The kernel closes the connections of a killed caller before others get its seats, but the event loop may
-            # handle these events in any order.
-            for _ in range(_TURNS):
-                await asyncio.sleep(0)
-            self.most = max(self.most, self.in_flight)
+            self.most = max(self.most, self.in_flight - self._count_gone())
             gone = asyncio.create_task(reader.read())
             await asyncio.wait([gone], timeout=SERVICE_S)
+            self._callers.remove(caller)
             self.in_flight -= 1
             try:
                 if not gone.done():
@@ -67,6 +67,17 @@ class Backend:
                 gone.cancel()
                 await asyncio.gather(gone, return_exceptions=True)  # an error if the answer found no caller
         writer.close()
+
+    def _count_gone(self) -> int:
+        """Count the calls in flight whose callers have gone, as the kernel knows.
+
+        It closes the connections of a killed caller before others get its seats, but the event loop may learn of that
+        after it has received their calls.
+        """
+        poll = select.poll()
+        for caller in self._callers:
+            poll.register(caller, select.POLLRDHUP)
+        return len(poll.poll(0))
 
 
 class Load:

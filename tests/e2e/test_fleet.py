@@ -23,10 +23,15 @@ def anyio_backend() -> str:
 
 
 @contextlib.asynccontextmanager
-async def fleet(folder: Path, patience_s: int = 10) -> AsyncIterator[tuple[Server, Backend, Load]]:
-    """Run four workers under load; a worker that doesn't answer uvicorn for ``patience_s`` is replaced."""
+async def fleet(
+    folder: Path, *, lease_s: int = 20, patience_s: int = 10
+) -> AsyncIterator[tuple[Server, Backend, Load]]:
+    """Run four workers under load; a worker that doesn't answer uvicorn for ``patience_s`` is replaced.
+
+    Leases are long, so that none ends on a busy machine unless a test wants that.
+    """
     folder.chmod(0o700)  # noqa: ASYNC240
-    settings = f"{{name: shop, directory: {folder}, lease: 2s}}"
+    settings = f"{{name: shop, directory: {folder}, lease: {lease_s}s}}"
     async with backend_and_environment(folder, settings) as (backend, variables):
         options = "--workers", "4", "--timeout-worker-healthcheck", str(patience_s), "--timeout-keep-alive", "60"
         variables["APF_RUNTIME_DIR"] = str(folder)  # for the command line
@@ -87,7 +92,7 @@ async def test_the_budget_holds_while_workers_and_the_allocator_are_killed(tmp_p
 
 async def test_a_stopped_worker_loses_its_seats_and_returns(tmp_path: Path) -> None:
     """Its requests are in flight at the backend while it is stopped, so the seats that others get are beyond these."""
-    async with fleet(tmp_path, patience_s=100) as (_, backend, load):
+    async with fleet(tmp_path, lease_s=2, patience_s=100) as (_, backend, load):
         await until(lambda: load.statuses[200] > 300)
         # Which workers accept the connections is random, so the busiest one is stopped.
         others = members_of(tmp_path) - {allocator_of(tmp_path)}
