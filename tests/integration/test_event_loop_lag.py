@@ -43,13 +43,13 @@ def test_a_loop_that_blocks_is_late(name: str) -> None:
         end = time.monotonic_ns() + 2 * SECOND
         while time.monotonic_ns() < end:
             block(30 * MS)
-            await sleep(0.001)
+            await sleep(0)  # no longer: on a busy machine that could be any time
 
     run(main)
 
     assert lag.probes >= 5
     assert lag.quantile(0.99) > 15 * MS
-    assert lag.window.share_above(2 * MS) > 0.2  # of about eight probes; on a busy machine the loop also sleeps longer
+    assert lag.window.share_above(2 * MS) > 0.5  # of at least five probes, nine of ten are late
 
 
 @pytest.mark.parametrize("name", LOOPS)
