@@ -8,14 +8,14 @@ resumes. If the request has been seated, its seats are released again; if it sti
 cases the cancellation continues.
 
 On asyncio a waiting request costs a future. When it has waited for some milliseconds (`WATCH_AFTER_NS`), the wait is
-*long*: a deadline is set for the wait limit, and a task begins to watch the client. (If the limit itself is only some
+*long*: a deadline is set for the wait limit, and the client is watched from then on. (If the limit itself is only some
 milliseconds, the deadline is set at once, and the client isn't watched.) Requests with the same wait limit share one
 timer (see `wait_monitor`).
 
 On trio the request's task sleeps in a cancel scope, and a system task watches the client.
 
-The watching task isn't cancelled when the wait ends: cancelling the server's ``receive`` could lose the message that it
-was about to return.
+A watch that is a task isn't cancelled when the wait ends: cancelling the server's ``receive`` could lose the message
+that it was about to return.
 """
 
 import asyncio
@@ -76,11 +76,11 @@ class ClientWatch(Protocol):
     """Watches the client of a waiting request and notices when the client hangs up, as `asgi.body.RequestBody` does."""
 
     def watch(self, waiter: Waiter, start: Start) -> None:
-        """Call ``waiter.hang_up`` if the client hangs up; use ``start`` to start the task that watches."""
+        """Call ``waiter.hang_up`` if the client hangs up; use ``start`` to start a task that watches."""
         ...
 
     def close(self) -> None:
-        """End the watching task, because the request is over."""
+        """End the watch, because the request is over."""
         ...
 
 
