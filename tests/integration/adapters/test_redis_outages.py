@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from apf_middleware import Gates
 from apf_middleware.adapters import lua
@@ -24,6 +25,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyn
 QUICK = Sharing(timeout=0.2)
 KEY = "apf:db:"
 REQUEST = GateRequest("level", "schema", "alice")
+TIMEOUTS = (TimeoutError, RedisTimeoutError)  # ours and that of redis-py, which are equally long
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ async def acquired(gate: Any, count: int = 1) -> list[Any]:  # noqa: ANN401
     """Return permits, although a busy machine may make an attempt last too long."""
     leases: list[Any] = []
     while len(leases) < count:
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(*TIMEOUTS):
             leases.append(await gate.try_acquire(REQUEST, "", 1))
     await wait_until(lambda: not len(gate._releases))
     return leases
@@ -83,7 +85,7 @@ async def test_an_acquire_whose_reply_was_lost_takes_no_permit(server: RedisServ
         await acquired(gate, 2)
         server.pause()
         found = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(8)), return_exceptions=True)
-        assert {type(one) for one in found} == {TimeoutError}
+        assert all(isinstance(one, TIMEOUTS) and not isinstance(one, NotSentError) for one in found)
         server.resume()
         await wait_until(lambda: not len(gate._releases))
         await asyncio.sleep(0.1)
@@ -199,7 +201,7 @@ async def test_an_acquire_that_was_never_sent_needs_no_withdrawal(server: RedisS
         await acquired(gate)
         server.pause()
         found = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(5)), return_exceptions=True)
-        assert all(isinstance(one, TimeoutError) for one in found)
+        assert all(isinstance(one, TIMEOUTS) for one in found)
         never_sent = [one for one in found if isinstance(one, NotSentError)]
         assert never_sent
         assert len(gate._releases) == len(found) - len(never_sent)
