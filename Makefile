@@ -39,7 +39,7 @@ test: check  ## everything: lint, types, contracts, tests
 check: $(READY)  ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers 2
 	$(BIN)/lint-imports
 
 format: $(READY)  ## let ruff format and mend
