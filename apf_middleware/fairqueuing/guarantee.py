@@ -6,7 +6,8 @@ queue, its *shortfall* is the service that it lacks: the largest integral of its
 interval up to now. As long as all shortfalls are small, the discipline decides which queue is served next. A queue is
 *overdue* if it has fewer seats than its fair share, and its shortfall exceeds the threshold W / 2 + C * T / 4, where C
 is the number of seats, W the greatest work and T the longest duration of a recent request. Overdue queues are served
-before all others, the largest shortfall first.
+before all others, the largest shortfall first. (If seats are free now, a queue is due an equal part of these besides
+its fair share. Otherwise it would seem to have enough whenever seats are kept free for a wide request of another one.)
 
 The shortfall of an overdue queue grows only until requests that were seated before have ended. So no shortfall exceeds
 the work of C + 1 of the longest requests, over any interval and regardless of the history; randomized tests reach nine
@@ -144,6 +145,7 @@ class Guarantee:
         "_share_rounded_up",
         "_shares",
         "_threshold",
+        "_usable",
         "_waiting_queues",
         "is_tracking",
         "overridden",
@@ -163,6 +165,7 @@ class Guarantee:
         self._remaining = _REMEMBERED
         self._overdue: Queue | None = None
         self._is_decided = True
+        self._usable = 0  # the seats that may be used
         self._is_weighted = False  # whether any queue has had a weight of its own
         self._rate_bits = _GRAIN_BITS
         self._forget()
@@ -527,14 +530,16 @@ class Guarantee:
             self._unlist(meter)
         self._list(meter, heap, at)
 
-    def overdue(self, now: int) -> Queue | None:
+    def overdue(self, now: int, seats: int) -> Queue | None:
         """Return the queue that must be served before the discipline's choice; None if no queue is overdue.
 
-        The answer stays valid until the seats or requests of a queue change; time alone doesn't change it.
+        So many ``seats`` may be used now. The answer stays valid until they, or the seats or requests of a queue,
+        change; time alone doesn't change it.
         """
-        if self._is_decided:
+        if self._is_decided and seats == self._usable:
             return self._overdue
         self._is_decided = True
+        self._usable = seats
         if now != self._now:
             self._pass_time(now)
         is_possible = self._waiting_queues and self._earliest < self.r - self._threshold
@@ -577,9 +582,12 @@ class Guarantee:
         return latest + ((way << WEIGHT_BITS) // meter.weight + 1 if self._is_weighted else way)
 
     def _is_share(self, meter: ServiceMeter, seats: int) -> bool:
-        """Return whether a limited queue with this meter has its fair share with this number of ``seats``."""
+        """Return whether ``seats`` are the fair share of a limited queue and its part of those that were idle."""
         shares = self._shares
-        return shares.limited > 0 and seats * shares.limited >= shares.free * meter.weight
+        free = shares.free
+        if self._usable > shares.capacity:
+            free += self._usable - shares.capacity
+        return shares.limited > 0 and seats * shares.limited >= free * meter.weight
 
     def _first(self, latest: int) -> ServiceMeter | None:
         """Return the meter of a queue that is listed before ``latest`` and not postponed, or else the first of all."""

@@ -373,7 +373,7 @@ class QueueSet:
 
     def head(self) -> Ticket:
         """Return the ticket that is next; raise LookupError if no ticket waits."""
-        overdue = self.guarantee.overdue(self._now) if self.guarantee is not None else None
+        overdue = self.guarantee.overdue(self._now, self.concurrency) if self.guarantee is not None else None
         ticket = (overdue or self.deck.queues[self.discipline.pick()]).oldest
         assert ticket is not None, "a discipline picks a queue where a ticket waits"
         return ticket
@@ -382,7 +382,7 @@ class QueueSet:
         """Seat ``ticket``, which is the `head` or may pass it; the caller has checked that it fits."""
         queue = ticket.queue
         assert queue is not None, "a waiting ticket has a queue"
-        if self.guarantee is not None and self.guarantee.overdue(now) is queue:
+        if self.guarantee is not None and self.guarantee.overdue(now, self.concurrency) is queue:
             self.discipline.forget_lead(queue)
         if self.reservation.rounds:
             self.reservation.end(ticket)

@@ -24,6 +24,7 @@ class Comparison:
     """
 
     def __init__(self, queueset: QueueSet) -> None:
+        self.queueset = queueset
         self.guarantee = queueset.guarantee = Guarantee(queueset.ceiling)
         queueset.gatekeeper = self
         discipline = queueset.discipline
@@ -39,7 +40,7 @@ class Comparison:
         self.plain.rounding = 10**8  # a tenth of a request that takes a microsecond
 
     def compare(self, now: int) -> None:
-        found = self.guarantee.overdue(now)
+        found = self.guarantee.overdue(now, self.queueset.concurrency)
         if self.is_new:
             self.is_new = False
             may, must = self.plain.verdict()

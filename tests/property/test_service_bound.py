@@ -47,6 +47,15 @@ def test_the_bound_is_tight(kind: str, seed: int) -> None:
     judge(kind, seed, LeastServed)
 
 
+@pytest.mark.parametrize("seed", [49, 2593])
+@pytest.mark.parametrize("discipline", DISCIPLINES.values(), ids=list(DISCIPLINES))
+def test_seats_that_are_kept_free_for_wide_requests_are_shared_out(
+    discipline: type[Discipline[Any]], seed: int
+) -> None:
+    """A flow of narrow requests has half of the seats in use whenever others are kept free for a wide request."""
+    judge("uneven linger", seed, discipline)
+
+
 def test_first_come_first_served_breaks_the_bound() -> None:
     one_queue = QueueSetSettings(2, 1, 1, 1000)
     callers = [Caller(connections, (SECOND,), [(0, 100 * SECOND)]) for connections in (40, 4)]

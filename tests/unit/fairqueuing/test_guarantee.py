@@ -210,7 +210,7 @@ def test_a_queue_that_waits_is_overdue_also_where_no_queue_is_limited() -> None:
     guarantee.vacate(3 * SECOND, deck[0], 1, SECOND)
     deck[0].seats_in_use = 1
 
-    assert guarantee.overdue(3 * SECOND) is deck[1]
+    assert guarantee.overdue(3 * SECOND, 2) is deck[1]
 
 
 def test_a_rise_is_the_least_value_of_a_queue_that_has_too_few_seats_from_then_on() -> None:
