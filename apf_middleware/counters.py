@@ -225,6 +225,21 @@ class Occupancy:
         self._take_apart()
         return tuple(map(dict, self._times))
 
+    def time_at(self, now: int, index: int, value: int) -> int:
+        """Return the nanoseconds for which the number at ``index`` was ``value``, up to ``now``."""
+        self.set(now, self.values)
+        self._take_apart()
+        return self._times[index].get(value, 0)
+
+    def integral(self, now: int, index: int) -> int:
+        """Return the sum over time, in nanoseconds, of the number at ``index``, up to ``now``."""
+        self.set(now, self.values)
+        self._take_apart()
+        total = 0
+        for value, lasted in self._times[index].items():
+            total += value * lasted
+        return total
+
     def _take_apart(self) -> None:
         for combination in self._combined.values():
             for times, value in zip(self._times, combination.values, strict=True):

@@ -138,9 +138,10 @@ class RejectionAnswers:
         if reason is _STREAM_LIMIT:
             ahead, rate = 1, runtime.streams.drain.sample(now, runtime.streams.closed)
         else:
-            ahead, rate = runtime.shared.queueset.waiting + 1, runtime.drain.sample(now, runtime.dispatched)
+            ahead = runtime.shared.queueset.waiting + 1
             if reason is _DEADLINE and ahead == 1:  # nobody waits, so another request has its seats at once
                 return 0
+            rate = runtime.service_rate(admission.destination.controller.now())  # ``now`` may be earlier than events
         return expected_wait_s(ahead, rate, self._bounds.least_s, self._bounds.most_s)
 
     def _write(

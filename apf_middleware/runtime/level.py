@@ -8,7 +8,7 @@ from apf_middleware.counters import Occupancy
 from apf_middleware.fairqueuing import SharedLevel
 from apf_middleware.metrics.schema_counters import SchemaCounters
 from apf_middleware.runtime.open_streams import OpenStreams
-from apf_middleware.runtime.retry_after import DrainMeter
+from apf_middleware.runtime.retry_after import Served, ServiceRateMeter
 
 __all__ = ["LONGEST_WAIT_NS", "LevelRuntime", "RequestKinds"]
 
@@ -18,6 +18,8 @@ LONGEST_WAIT_NS: Final = 60 * 10**9
 _NO_FACTORS: Final[Mapping[int, int]] = {}
 _EMPTY: Final = (0, 0, 0, 0)
 _ALONE: Final = (1, 1, 0, 1)
+_EXECUTING: Final = 1  # the places of these numbers in the occupancy
+_WAITING: Final = 2
 
 
 class RequestKinds(NamedTuple):
@@ -39,10 +41,10 @@ class LevelRuntime:
 
     __slots__ = (
         "_alone_ns",
+        "_rate_meter",
         "_schema_counters",
         "_writes",
         "deadline_ns",
-        "drain",
         "factors",
         "generation",
         "level",
@@ -66,11 +68,11 @@ class LevelRuntime:
         self.generation: int = generation
         self.adopt(level, streams, request_timeout_ns=request_timeout_ns)
         self.factors: Mapping[int, int] = _NO_FACTORS
-        self.drain: DrainMeter = DrainMeter(now)
         self._alone_ns = 0
         self._schema_counters: dict[str, SchemaCounters] = {}
         self._writes: dict[str, SchemaCounters] = {}  # of requests that write; their schemas are keys above, too
         self.occupancy: Occupancy = Occupancy(now, _EMPTY)
+        self._rate_meter = ServiceRateMeter(now, Served(0, 0, 0, 0))
 
     def adopt(self, level: Level, streams: OpenStreams, *, request_timeout_ns: int) -> None:
         """Put another configuration in force; requests that wait keep their deadlines."""
@@ -85,7 +87,7 @@ class LevelRuntime:
         """Share the counters of ``before``, an earlier level of this name, which still counts while it drains."""
         # Both use the same dictionaries, so that counters of this name don't fall while requests of ``before`` end.
         self._schema_counters, self._writes = before._schema_counters, before._writes  # noqa: SLF001 - of the same class
-        self.drain = DrainMeter(now, self.dispatched)
+        self._rate_meter = ServiceRateMeter(now, self._served(now))
 
     def forget_schemas(self, current: Container[str], now: int) -> bool:
         """Forget the counters of schemas that aren't ``current`` and have no requests.
@@ -100,7 +102,7 @@ class LevelRuntime:
             del self._schema_counters[schema]
             self._writes.pop(schema, None)
         if gone:
-            self.drain = DrainMeter(now, self.dispatched)  # the count has become smaller, and a rate can't be negative
+            self._rate_meter = ServiceRateMeter(now, self._served(now))  # counts are smaller; a rate can't be negative
         return len(gone) == len(others)
 
     @property
@@ -117,6 +119,21 @@ class LevelRuntime:
         for counters in self._writes.values():
             dispatched += counters.at_once + counters.after_wait
         return dispatched
+
+    def service_rate(self, now: int) -> float | None:
+        """Return the requests per second that the level serves while requests wait; None if too little is known."""
+        self.look(now)
+        return self._rate_meter.sample(now, self._served(now), self.shared.queueset.executing)
+
+    def _served(self, now: int) -> Served:
+        after_wait = 0
+        for counters in self._schema_counters.values():
+            after_wait += counters.after_wait
+        for counters in self._writes.values():
+            after_wait += counters.after_wait
+        occupancy = self.occupancy
+        unwaited_ns, executing_ns = occupancy.time_at(now, _WAITING, 0), occupancy.integral(now, _EXECUTING)
+        return Served(self.dispatched, after_wait, unwaited_ns, executing_ns)
 
     @property
     def schema_counters(self) -> Mapping[str, SchemaCounters]:

@@ -1,15 +1,16 @@
 """The rate at which a level dispatches requests, and the time after which a rejected client should retry.
 
-The rate is measured over the last seconds, from a few samples that are taken when requests are rejected, so it costs
-nothing while there are no rejections. The retry time is jittered, so that rejected clients don't all return at once.
+The rate is measured over those of the last seconds in which requests waited, so that an idle level isn't taken for a
+slow one. Its few samples are taken when requests are rejected, so it costs nothing while there are no rejections. The
+retry time is jittered, so that rejected clients don't all return at once.
 """
 
 from collections import deque
 from math import ceil
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
-__all__ = ["DrainMeter", "expected_wait_s", "jittered_s", "retry_after_s"]
+__all__ = ["DrainMeter", "Served", "ServiceRateMeter", "expected_wait_s", "jittered_s", "retry_after_s"]
 
 _SECOND: Final = 10**9
 _WINDOW_NS: Final = 10 * _SECOND
@@ -18,30 +19,91 @@ _LOWEST: Final = 0.75  # the jitter is a quarter
 _RANGE: Final = 0.5
 
 
-class DrainMeter:
-    """A meter for the rate at which a count of requests grows."""
+class _Samples:
+    """Totals, which only grow, at some moments of the last seconds."""
 
     __slots__ = ("_samples",)
 
-    def __init__(self, now: int, dispatched: int = 0) -> None:
-        self._samples = deque([(now, dispatched)])
+    def __init__(self, now: int, totals: tuple[int, ...]) -> None:
+        self._samples = deque([(now, totals)])
 
-    def sample(self, now: int, dispatched: int) -> float | None:
-        """Return the requests per second over the window up to ``now``; None without samples of a suitable age."""
+    def growth(self, now: int, totals: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Return the time since the oldest sample, and the growth of each total; None if all samples are too old."""
         samples = self._samples
         while len(samples) > 1 and samples[1][0] <= now - _WINDOW_NS:
             samples.popleft()
         since, before = samples[0]
         if now - samples[-1][0] >= _SPACING_NS:
-            samples.append((now, dispatched))
+            samples.append((now, totals))
         elapsed = now - since
         if elapsed > 2 * _WINDOW_NS:  # such an old sample says nothing about the present rate
             samples.popleft()
             return None
-        return (dispatched - before) * _SECOND / elapsed if elapsed >= _SPACING_NS else None
+        return (elapsed, *(total - earlier for total, earlier in zip(totals, before, strict=True)))
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+
+class DrainMeter:
+    """A meter for the rate at which a count grows."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self, now: int, count: int = 0) -> None:
+        self._samples = _Samples(now, (count,))
+
+    def sample(self, now: int, count: int) -> float | None:
+        """Return the growth per second over the window up to ``now``; None without samples of a suitable age."""
+        growth = self._samples.growth(now, (count,))
+        if growth is None or growth[0] < _SPACING_NS:
+            return None
+        return growth[1] * _SECOND / growth[0]
 
     def __repr__(self) -> str:
         return f"<DrainMeter: {len(self._samples)} samples>"
+
+
+class Served(NamedTuple):
+    """Totals of what a level has served.
+
+    ``dispatched`` requests were given seats, ``after_wait`` of them after a wait. For ``unwaited_ns`` no request
+    waited. ``executing_ns`` is the sum of the times for which requests have executed.
+    """
+
+    dispatched: int
+    after_wait: int
+    unwaited_ns: int
+    executing_ns: int
+
+
+class ServiceRateMeter:
+    """A meter for the rate at which a level serves requests while it is busy."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self, now: int, served: Served) -> None:
+        self._samples = _Samples(now, served)
+
+    def sample(self, now: int, served: Served, executing: int) -> float | None:
+        """Return the requests per second that the level serves when requests wait; None if too little is known.
+
+        Time without waiting requests doesn't count: an idle level isn't a slow one. If requests have hardly waited, the
+        rate follows from the mean duration of requests, and from how many are ``executing``.
+        """
+        growth = self._samples.growth(now, served)
+        if growth is None:
+            return None
+        elapsed, dispatched, after_wait, unwaited_ns, executing_ns = growth
+        waited_ns = elapsed - unwaited_ns
+        if waited_ns >= _SPACING_NS:
+            return after_wait * _SECOND / waited_ns
+        if executing and executing_ns >= _SPACING_NS:
+            return executing * dispatched * _SECOND / executing_ns
+        return None
+
+    def __repr__(self) -> str:
+        return f"<ServiceRateMeter: {len(self._samples)} samples>"
 
 
 def expected_wait_s(ahead: int, rate: float | None, least: int, most: int) -> float:

@@ -416,7 +416,7 @@ class Simulation:
         runtime, settings = request.admission.destination.runtime, self._responses
         return retry_after_s(
             runtime.shared.queueset.waiting + 1,
-            runtime.drain.sample(self._events.now, runtime.dispatched),
+            runtime.service_rate(self._events.now),
             least=settings.retry_after.least_s,
             most=settings.retry_after.most_s,
             chance=self._dice,

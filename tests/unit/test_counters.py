@@ -72,6 +72,9 @@ def test_occupancy_counts_each_number_separately(steps: Sequence[tuple[int, int,
                 assert [+Counter(times) for times in occupancy.times(now)] == [+times for times in expected]
 
         assert [+Counter(times) for times in occupancy.times(now)] == [+times for times in expected]
+        for index, times in enumerate(expected):
+            assert occupancy.time_at(now, index, 3) == times[3]
+            assert occupancy.integral(now, index) == sum(value * lasted for value, lasted in times.items())
 
 
 def test_quantiles_are_interpolated_within_buckets() -> None:

@@ -198,12 +198,28 @@ def test_retry_after_is_random_and_follows_the_rate() -> None:
     answers = [world.answers.find(world.arrive(flow("a", 1))) for _ in range(500)]
     seconds = set(map(retry_after, answers))
 
-    # 401 requests at 11 a second, because 22 were served in two seconds; and a quarter more or less
-    assert 28 <= min(seconds) <= 29
-    assert 45 <= max(seconds) <= 46
+    # 401 requests at 10 a second, because 20 were served in two seconds; and a quarter more or less
+    assert 31 <= min(seconds) <= 32
+    assert 50 <= max(seconds) <= 51
     assert len(seconds) >= 15
     for answer in answers:
         assert json.loads(answer.body)["retry_after"] == retry_after(answer)
+
+
+@pytest.mark.parametrize("light", [0, 15], ids=["idle before", "lightly used before"])
+def test_a_burst_after_quiet_seconds_is_told_to_return_soon(light: int) -> None:
+    world = World(crowd(length=20, seats=8))
+    for _ in range(light):  # one request of 0.2 s in each second
+        one = world.arrive(flow("a", 1))
+        world.now += 200 * MS
+        world.controller.release(one)
+        world.now += 800 * MS
+    world.now = max(world.now, 15 * SECOND)
+    burst = [world.answers.find(one) for one in [world.arrive(flow("a", 1)) for _ in range(60)] if one.reason]
+
+    # 20 wait, and are served within half a second
+    assert len(burst) == 32
+    assert {retry_after(answer) for answer in burst} <= {1, 2}
 
 
 def test_the_rate_is_measured_again_after_a_short_time() -> None:
@@ -215,7 +231,7 @@ def test_the_rate_is_measured_again_after_a_short_time() -> None:
         world.now = now
         found.append(retry_after(world.answers.find(world.arrive(flow("a", 1)))))
 
-    # at first the rate is unknown, and then only one request was served in so many seconds
+    # at first the rate is unknown, and then no request was served in so many seconds
     assert found[0] <= 2
     assert all(seconds > 2 for seconds in found[1:])
 

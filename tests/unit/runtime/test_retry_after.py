@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from apf_middleware.runtime import DrainMeter, retry_after_s
+from apf_middleware.runtime.retry_after import Served, ServiceRateMeter
 
 SECOND = 10**9
 
@@ -30,6 +31,31 @@ def test_a_meter_keeps_few_samples() -> None:
         meter.sample(number * 10**7, number)
 
     assert repr(meter) == "<DrainMeter: 21 samples>"
+
+
+def test_only_the_time_in_which_requests_wait_says_how_fast_a_level_is() -> None:
+    meter = ServiceRateMeter(0, Served(0, 0, 0, 0))
+    served = Served(dispatched=48, after_wait=40, unwaited_ns=9 * SECOND, executing_ns=10 * SECOND)
+
+    assert meter.sample(10 * SECOND, served, executing=8) == pytest.approx(40)
+
+
+def test_without_waits_the_rate_follows_from_the_mean_duration() -> None:
+    meter = ServiceRateMeter(0, Served(0, 0, 0, 0))
+    served = Served(dispatched=10, after_wait=0, unwaited_ns=10 * SECOND, executing_ns=2 * SECOND)
+
+    assert meter.sample(10 * SECOND, served, executing=8) == pytest.approx(40), "8 seats, 0.2 s each"
+    assert meter.sample(10 * SECOND, served, executing=0) is None
+    assert meter.sample(40 * SECOND, served, executing=8) is None, "this was long ago"
+
+
+def test_a_burst_that_has_just_begun_says_nothing_yet() -> None:
+    meter = ServiceRateMeter(0, Served(0, 0, 0, 0))
+    begun = 15 * SECOND
+    served = Served(dispatched=8, after_wait=0, unwaited_ns=begun, executing_ns=8 * SECOND // 200)
+
+    assert meter.sample(begun + SECOND // 200, served, executing=8) is None
+    assert repr(meter) == "<ServiceRateMeter: 2 samples>"
 
 
 def seconds(ahead: int, rate: float | None, seed: int = 1) -> int:
