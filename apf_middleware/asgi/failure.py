@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apf_middleware.asgi.lifespan import refuse_to_start
 from apf_middleware.asgi.responses import Answer, send_answer
-from apf_middleware.exceptions import UnknownArgumentError
+from apf_middleware.exceptions import InvalidValueError, UnknownArgumentError
 from apf_middleware.runtime import log_event
 
 __all__ = ["SetupFailureApp", "answer_unavailable", "keeps_failure"]
@@ -73,6 +73,8 @@ def keeps_failure(set_up: _SetUp) -> _SetUp:
 
     @wraps(set_up)
     def wrapper(middleware: Any, *given: Any, **named: Any) -> None:  # noqa: ANN401 - `signature` has the types
+        if not given and "app" not in named:  # without an app nothing can answer, so this can't be told later
+            _check_arguments(signature, middleware, given, named)
         app: ASGIApp = given[0] if given else named["app"]
         try:
             _check_arguments(signature, middleware, given, named)
@@ -86,9 +88,13 @@ def keeps_failure(set_up: _SetUp) -> _SetUp:
 def _check_arguments(
     signature: inspect.Signature, middleware: object, given: tuple[object, ...], named: dict[str, object]
 ) -> None:
-    """Raise UnknownArgumentError, with the names of the parameters, unless the arguments fit the signature."""
+    """Raise an error unless the arguments fit the signature, and the app can be called."""
     try:
-        signature.bind(middleware, *given, **named)
+        bound = signature.bind(middleware, *given, **named)
     except TypeError as error:
         known = ", ".join(list(signature.parameters)[1:])
         raise UnknownArgumentError(type(middleware).__name__, str(error), known) from None
+    app = bound.arguments["app"]
+    if not callable(app):
+        hint = "Give the app first, and then the configuration: APFMiddleware(app, config='apf.yaml')"
+        raise InvalidValueError("app", app, "it must be an ASGI app", hint)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,6 +27,9 @@ __all__ = ["APFMiddleware", "ConfigurationSource"]
 
 ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathLike[str]]
 """A configuration, or the files, directories and globs to read it from."""
+
+
+_TEXT_HINT: Final = "apf_middleware.config.load_text(text) makes a Configuration of YAML or JSON"
 
 
 class APFMiddleware(RequestHandler):
@@ -125,9 +128,14 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
     """Return the paths to read: none if ``source`` is a configuration, or None for the web defaults."""
     if source is None or isinstance(source, Configuration):
         return ()
+    if isinstance(source, str) and "\n" in source:
+        first = source.split("\n", 1)[0]
+        raise InvalidValueError("config", f"{first}…", "it must be a path, not the content of a file", _TEXT_HINT)
     if isinstance(source, str | PathLike):
         return (source,)
     given: object = source  # untyped callers may pass anything
     if not isinstance(given, Sequence) or not all(isinstance(one, str | PathLike) for one in given):
-        raise InvalidValueError("config", source, "it must be a Configuration, or the paths to read one from")
+        raise InvalidValueError(
+            "config", source, "it must be a Configuration, or the paths to read one from", _TEXT_HINT
+        )
     return tuple(source)

@@ -1,5 +1,6 @@
 """Warnings about valid configurations that may not mean what is intended. Built-in objects cause no warnings."""
 
+import difflib
 from collections.abc import Sequence
 from typing import Final
 
@@ -8,6 +9,7 @@ from apf_middleware.config.flow_weights import given_weights
 from apf_middleware.config.formats import Definition
 from apf_middleware.config.formats.versions import ASSURED
 from apf_middleware.config.merge import MergedObjects, Sourced
+from apf_middleware.config.model import MOST_HINTS
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Path, Problems, dotted
 from apf_middleware.config.server import ServerSettings
@@ -84,7 +86,10 @@ def _lint_references(merged: MergedObjects, problems: Problems) -> None:
         schema = known.thing
         if known.definition and schema.level not in merged.levels:
             rule = "there is no such level, so this schema is ignored"
-            _warn(problems, known.definition, "level", schema.level, rule=rule, hint="Add the level, or name another")
+            known_levels = merged.levels if len(problems) < MOST_HINTS else ()
+            close = difflib.get_close_matches(schema.level[:60], known_levels, 1)
+            hint = f"Did you mean {close[0]}?" if close else "Add the level, or name another"
+            _warn(problems, known.definition, "level", schema.level, rule=rule, hint=hint)
     configuration = merged.configuration()
     if configuration.lets_name_queues:
         used |= merged.levels.keys()  # a request may name any level

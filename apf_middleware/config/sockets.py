@@ -99,6 +99,8 @@ def _require_short(name: str, directory: Path, app: str, pid: int) -> None:
 def require_safe(directory: Path) -> None:
     """Raise InvalidValueError if users other than root, the current user and the owner can change this directory."""
     try:
+        if not os.path.lexists(directory):
+            raise _unsafe(directory, "there is no such directory", "The server makes it when it starts")
         if directory.is_symlink() or not directory.is_dir():
             raise _unsafe(directory, "it must be a directory, not a link to one")
         real = directory.resolve(strict=True)

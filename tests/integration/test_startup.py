@@ -104,6 +104,7 @@ async def test_the_startup_fails_with_all_problems_of_the_configuration(tmp_path
         ({"config": "/nonexistent/apf.yaml"}, ConfigurationError, "/nonexistent/apf.yaml: error: it must be readable"),
         ({"confg": "apf.yaml"}, UnknownArgumentError, "'confg'. Its arguments are app, config, authenticators"),
         ({"config": 5}, InvalidValueError, "config is 5, but it must be a Configuration, or the paths"),
+        ({"config": BROKEN[1:]}, InvalidValueError, "config is 'apiVersion: apf/v1…', but it must be a path, not the"),
         ({"authenticators": 5}, TypeError, "Traceback"),  # for errors without a message of their own
     ],
 )
@@ -139,6 +140,19 @@ async def test_without_lifespan_requests_are_answered_503_and_the_log_says_why_o
     [record] = [one for one in caplog.records if one.levelno == logging.ERROR]
     assert record.getMessage().startswith("apf.not-set-up status=503 error=")
     assert "hush-hush" in record.getMessage()
+
+
+@pytest.mark.parametrize("arguments", [["apf.yaml"], ["apf.yaml", Starlette()]])
+def test_a_forgotten_app_fails_the_startup(arguments: list[Any]) -> None:
+    app: Any = APFMiddleware(*arguments)
+    with pytest.raises(InvalidValueError, match=r"app is 'apf.yaml', but it must be an ASGI app"), TestClient(app):
+        raise AssertionError
+
+
+def test_a_middleware_without_an_app_is_an_error_of_its_caller() -> None:
+    incomplete: Any = APFMiddleware
+    with pytest.raises(UnknownArgumentError, match=r"'app'\. Its arguments are app, config, authenticators"):
+        incomplete(config="apf.yaml")
 
 
 def test_the_service_raises_the_error_of_a_failed_startup(tmp_path: Path) -> None:

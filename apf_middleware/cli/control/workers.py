@@ -35,6 +35,7 @@ __all__ = [
 
 _MOST_BYTES: Final = 64 * 2**20
 _MOST_AT_ONCE: Final = 64
+_CREDENTIALS: Final = "give --token-file or the variable APF_TOKEN"
 
 DocumentT_co = TypeVar("DocumentT_co", covariant=True)
 
@@ -234,7 +235,7 @@ def _describe_stranger(status: int, location: str | None) -> str:
     if status == http.client.SERVICE_UNAVAILABLE:
         why = "it may have too many connections, such as open pages of the console"
         return f"it answers {status}: {why}; close some, or try again"
-    hint = "give --token-file or the variable APF_TOKEN" if status == 401 else "check the address, and its admin"
+    hint = _CREDENTIALS if status == 401 else "check the address, and its admin"
     return f"it answers {status}{where}, but isn't apf's admin: {hint}"
 
 
@@ -246,7 +247,8 @@ def _parse(name: str, status: int, content: bytes, kind: type[DocumentT_co]) -> 
     try:
         if 200 <= status < 300:
             return Reply(name, status, from_json(kind, content))
-        return Reply(name, status, detail=from_json(ProblemDocument, content).detail)
+        detail = from_json(ProblemDocument, content).detail
+        return Reply(name, status, detail=f"{detail.rstrip('.')}: {_CREDENTIALS}" if status == 401 else detail)
     except ValueError:
         silence = "" if status >= 300 else f"it answers {status} with an unknown document: does it run another version?"
         return Reply(name, 0 if silence else status, silence=silence)

@@ -144,7 +144,8 @@ def _reader(document: Document, problems: Problems) -> Callable[[Document, Probl
         known, reader = KUBERNETES_KINDS, _define_kubernetes
     else:
         close = difflib.get_close_matches(str(version)[:60], _VERSIONS, 1) if version is not None else []
-        error("apiVersion", f"it must be one of {', '.join(_VERSIONS)}", f"Did you mean {close[0]}?" if close else "")
+        hint = f"Did you mean {close[0]}?" if close else f"Write apiVersion: {APF_VERSION}" if version is None else ""
+        error("apiVersion", f"it must be one of {', '.join(_VERSIONS)}", hint)
         return None
     if kind not in known:
         close = difflib.get_close_matches(str(kind)[:60], known, 1)

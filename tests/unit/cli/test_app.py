@@ -95,8 +95,8 @@ def test_an_error_names_the_option_or_variable(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("APF_RUNTIME_DIR", "/nonexistent")
     by_variable = invoke("queue", "list")
 
-    assert by_option.output.startswith("apf: --runtime-dir is '/nonexistent', but it must be a directory")
-    assert by_variable.output.startswith("apf: APF_RUNTIME_DIR is '/nonexistent', but it must be a directory")
+    assert by_option.output.startswith("apf: --runtime-dir is '/nonexistent', but there is no such directory")
+    assert by_variable.output.startswith("apf: APF_RUNTIME_DIR is '/nonexistent', but there is no such directory")
 
 
 Apf = Callable[..., Outcome]

@@ -70,3 +70,9 @@ def test_a_similar_api_version_is_an_error(version: str, kind: str, field: str) 
     errors = read_source(f"apiVersion: {version}\nkind: {kind}\n").errors
 
     assert [one.field for one in errors] == [field]
+
+
+def test_an_api_version_is_suggested_for_an_object_without_one() -> None:
+    [error] = read_source("kind: Server\nspec: {seats: 10}\n").errors
+
+    assert (error.field, error.hint) == ("apiVersion", "Write apiVersion: apf/v1")

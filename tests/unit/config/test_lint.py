@@ -23,6 +23,12 @@ def test_a_dangling_reference_and_an_unused_level_are_reported() -> None:
     ]
 
 
+def test_a_misspelt_level_is_suggested() -> None:
+    found = read_source(SERVER % 10 + schema("s", 10, ALICE, "bacth") + level("batch")).warnings
+
+    assert [one.hint for one in found] == ["Did you mean batch?", "Add a schema, or remove the level"]
+
+
 def test_a_rule_for_a_criticality_that_no_header_says_is_reported() -> None:
     rules = "{httpRules: [{paths: [/a]}, {criticality: [sheddable]}]}"
     text = level("batch") + schema("s", 10, rules, "batch")
