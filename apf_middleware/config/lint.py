@@ -22,6 +22,9 @@ __all__ = ["MOST_COMPARED", "NOTICEABLE", "lint_objects", "rounds_beyond"]
 NOTICEABLE: Final = 0.01
 """There is a warning if one heavy flow fills the whole hand of a light flow with more than this probability."""
 
+_FEWEST_QUEUES: Final = 9
+"""With fewer queues, no hand makes the probability small enough."""
+
 MOST_COMPARED: Final = 300_000
 """The limit of pairs of parts of rules that are compared in order to find schemas that never match."""
 
@@ -208,7 +211,9 @@ def _lint_hand(known: Sourced[Level], problems: Problems) -> None:
     likely = collision_probabilities(queuing.queues, queuing.hand_size, 1)[0]
     if likely > NOTICEABLE:
         rule = f"with {queuing.queues} queues, one heavy flow fills all queues of {likely:.0%} of the light flows"
-        hint = "Take more queues, or a hand between 4 and half of the queues"
+        hint = f"Take at least {_FEWEST_QUEUES} queues, with a hand of 4"
+        if queuing.queues >= _FEWEST_QUEUES:
+            hint = "Take more queues, or a hand between 4 and half of the queues"
         _warn(problems, known.definition, "hand", queuing.hand_size, rule=rule, hint=hint)
 
 

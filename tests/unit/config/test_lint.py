@@ -23,6 +23,15 @@ def test_a_dangling_reference_and_an_unused_level_are_reported() -> None:
     ]
 
 
+@pytest.mark.parametrize("hand", [1, 2, 3, 4])
+def test_a_hint_about_hands_removes_the_warning(hand: int) -> None:
+    text = level("l", f"{{queuing: {{queues: 8, handSize: {hand}}}}}") + schema("s", 10, ALICE, "l")
+    [warning] = read_source(SERVER % 10 + text).warnings
+
+    assert warning.hint == "Take at least 9 queues, with a hand of 4"
+    assert warnings(level("l", "{queuing: {queues: 9, handSize: 4}}") + schema("s", 10, ALICE, "l")) == []
+
+
 def test_a_misspelt_level_is_suggested() -> None:
     found = read_source(SERVER % 10 + schema("s", 10, ALICE, "bacth") + level("batch")).warnings
 
