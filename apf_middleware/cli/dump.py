@@ -19,7 +19,7 @@ import typer
 from apf_middleware.asgi.admin.protocol import MARK
 from apf_middleware.cli.control.outcomes import Exit, fail
 from apf_middleware.cli.control.server import TOKEN_VARIABLE, admin_address
-from apf_middleware.cli.output import Output, OutputOption, parse_headers, show_json
+from apf_middleware.cli.output import Output, OutputOption, parse_headers, require_sendable, show_json
 from apf_middleware.config.admin import DEFAULT_PATH
 
 __all__ = ["What", "dump"]
@@ -90,8 +90,7 @@ def dump(
 def _headers(given: list[str], token: str) -> dict[str, str]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     headers |= parse_headers(given)
-    if any(not value.isprintable() or not value.isascii() for value in headers.values()):
-        raise typer.BadParameter("a header's value must be printable ASCII", param_hint="--token or --header")
+    require_sendable(headers, "--token or --header")
     return headers
 
 

@@ -4,7 +4,7 @@ Colours are for terminals only. Other outputs get the same lines, plain and not 
 """
 
 import json
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -25,6 +25,7 @@ __all__ = [
     "plural",
     "require_folder",
     "require_paths",
+    "require_sendable",
     "shorten",
     "show_json",
     "tell",
@@ -97,6 +98,12 @@ def parse_headers(given: Sequence[str]) -> list[tuple[str, str]]:
             raise typer.BadParameter(f"{header!r} is not NAME:VALUE", param_hint="--header")
         headers.append((name.strip(), value.strip()))
     return headers
+
+
+def require_sendable(headers: Mapping[str, str], option: str) -> None:
+    """End the command if a value can't be sent as that of a header."""
+    if any(not value.isprintable() or not value.isascii() for value in headers.values()):
+        raise typer.BadParameter("a header's value must be printable ASCII", param_hint=option)
 
 
 # Output

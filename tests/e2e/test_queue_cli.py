@@ -299,7 +299,7 @@ def test_over_http_a_token_has_the_rights_of_its_groups(batch: Shop) -> None:
     assert "Authorized to view, but not to change anything: spec.admin.operators" in refused.stderr
     assert (done.returncode, "web" in rows(done)) == (DONE, True)
     assert unknown.returncode == UNREACHED
-    assert "Authentication is required: give --token-file or the variable APF_TOKEN" in unknown.stderr
+    assert "Authentication is required: give --token-file, the variable APF_TOKEN, or --header" in unknown.stderr
 
 
 # Live

@@ -12,6 +12,7 @@ import typer
 from apf_middleware.cli.control.options import with_options
 from apf_middleware.cli.control.outcomes import Exit, fail
 from apf_middleware.cli.control.workers import Reply, SocketWorker, UrlWorker, Worker, ask_all
+from apf_middleware.cli.output import parse_headers, require_sendable
 from apf_middleware.config.admin import DEFAULT_PATH
 from apf_middleware.config.sockets import DIRECTORY_VARIABLE, SocketFile, find_sockets, is_refused, require_safe
 from apf_middleware.exceptions import InvalidValueError
@@ -38,6 +39,7 @@ _Url = Annotated[
 _TokenFile = Annotated[
     Path | None, typer.Option(help=f"A file with a bearer token for --server; or the variable {TOKEN_VARIABLE}.")
 ]
+_Header = Annotated[list[str] | None, typer.Option(help="A header for --server, like 'X-API-Key: …'; may be repeated.")]
 _Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for each worker.")]
 
 
@@ -82,12 +84,18 @@ def admin_address(url: str, hint: str = "URL") -> str:
 
 
 def find_server(
-    runtime_dir: Path | None, app: str | None, url: str | None, token_file: Path | None, timeout: float
+    runtime_dir: Path | None,
+    app: str | None,
+    url: str | None,
+    token_file: Path | None,
+    timeout: float,
+    *,
+    header: Sequence[str] | None = None,
 ) -> Server:
     """Return the server that the options name; end the command if they name none."""
     if url is not None:
         address = admin_address(url, "--server")
-        return Server(url, (UrlWorker(address, _credentials(token_file)),), timeout)
+        return Server(url, (UrlWorker(address, _credentials(token_file, header or ())),), timeout)
     if runtime_dir is None:
         rule = f"which server? Give --runtime-dir (or the variable {DIRECTORY_VARIABLE}), or --server URL"
         raise typer.BadParameter(rule, param_hint="--runtime-dir")
@@ -121,7 +129,7 @@ def _sockets(directory: Path, app: str | None) -> Sequence[SocketFile]:
     return files
 
 
-def _credentials(token_file: Path | None) -> dict[str, str]:
+def _credentials(token_file: Path | None, given: Sequence[str]) -> dict[str, str]:
     token = os.environ.get(TOKEN_VARIABLE, "")
     if token_file is not None:
         try:
@@ -130,7 +138,10 @@ def _credentials(token_file: Path | None) -> dict[str, str]:
             raise typer.BadParameter(f"it can't be read: {error}", param_hint="--token-file") from None
     if not (token.isprintable() and token.isascii()):
         raise typer.BadParameter("a token must be printable ASCII", param_hint=f"--token-file or {TOKEN_VARIABLE}")
-    return {"Authorization": f"Bearer {token}"} if token else {}
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers |= parse_headers(given)
+    require_sendable(headers, "--header")
+    return headers
 
 
 _OPTIONS: Final[dict[str, tuple[Any, object]]] = {
@@ -138,6 +149,7 @@ _OPTIONS: Final[dict[str, tuple[Any, object]]] = {
     "app": (_App, None),
     "url": (_Url, None),
     "token_file": (_TokenFile, None),
+    "header": (_Header, None),
     "timeout": (_Timeout, 5.0),
 }
 

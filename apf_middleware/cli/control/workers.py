@@ -35,7 +35,7 @@ __all__ = [
 
 _MOST_BYTES: Final = 64 * 2**20
 _MOST_AT_ONCE: Final = 64
-_CREDENTIALS: Final = "give --token-file or the variable APF_TOKEN"
+_CREDENTIALS: Final = "give --token-file, the variable APF_TOKEN, or --header"
 
 DocumentT_co = TypeVar("DocumentT_co", covariant=True)
 
@@ -235,8 +235,9 @@ def _describe_stranger(status: int, location: str | None) -> str:
     if status == http.client.SERVICE_UNAVAILABLE:
         why = "it may have too many connections, such as open pages of the console"
         return f"it answers {status}: {why}; close some, or try again"
-    hint = _CREDENTIALS if status == 401 else "check the address, and its admin"
-    return f"it answers {status}{where}, but isn't apf's admin: {hint}"
+    if status == http.client.UNAUTHORIZED:
+        return f"it doesn't accept these credentials: {_CREDENTIALS}"
+    return f"it answers {status}{where}, but isn't apf's admin: check the address, and its admin"
 
 
 def _parse(name: str, status: int, content: bytes, kind: type[DocumentT_co]) -> Reply[DocumentT_co]:

@@ -72,3 +72,15 @@ def test_a_token_comes_from_a_file_or_the_environment(directory: Path, monkeypat
     with pytest.raises(typer.BadParameter, match="printable ASCII"):
         found(None, url=url, token=file)
     assert os.environ.get("APF_TOKEN") is None
+
+
+def test_credentials_may_be_in_any_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("APF_TOKEN", raising=False)
+    url, address = "http://shop:8000", admin_address("http://shop:8000")
+
+    server = find_server(None, None, url, None, 5.0, header=["X-API-Key: secret"])
+    assert server.workers == (UrlWorker(address, {"X-API-Key": "secret"}),)
+    with pytest.raises(typer.BadParameter, match="'X-API-Key' is not NAME:VALUE"):
+        find_server(None, None, url, None, 5.0, header=["X-API-Key"])
+    with pytest.raises(typer.BadParameter, match="printable ASCII"):
+        find_server(None, None, url, None, 5.0, header=["X-API-Key: two\nlines"])

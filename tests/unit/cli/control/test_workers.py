@@ -35,7 +35,7 @@ def admin_says(document: bytes, status: bytes = b"200 OK") -> bytes:
         ),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", "it answers 200, but isn't apf's admin"),
         (b"HTTP/1.1 302 Found\r\nlocation: /away\r\ncontent-length: 0\r\n\r\n", "302 and redirects to '/away'"),
-        (b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n", "give --token-file or the variable APF_TOKEN"),
+        (b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n", "give --token-file, the variable APF_TOKEN, or --header"),
         (b"HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n", "too many connections, such as open pages of the console"),
         (admin_says(b"not json"), "it answers 200, but not with JSON"),
         (admin_says(b'{"deleted": 7}'), "it answers 200 with an unknown document: does it run another version?"),
