@@ -18,6 +18,7 @@ LONGEST_WAIT_NS: Final = 60 * 10**9
 _NO_FACTORS: Final[Mapping[int, int]] = {}
 _EMPTY: Final = (0, 0, 0, 0)
 _ALONE: Final = (1, 1, 0, 1)
+_RATE_VALID_NS: Final = 50_000_000
 _EXECUTING: Final = 1  # the places of these numbers in the occupancy
 _WAITING: Final = 2
 
@@ -41,7 +42,9 @@ class LevelRuntime:
 
     __slots__ = (
         "_alone_ns",
+        "_rate",
         "_rate_meter",
+        "_rate_until",
         "_schema_counters",
         "_writes",
         "deadline_ns",
@@ -73,6 +76,8 @@ class LevelRuntime:
         self._writes: dict[str, SchemaCounters] = {}  # of requests that write; their schemas are keys above, too
         self.occupancy: Occupancy = Occupancy(now, _EMPTY)
         self._rate_meter = ServiceRateMeter(now, Served(0, 0, 0, 0))
+        self._rate: float | None = None
+        self._rate_until = now
 
     def adopt(self, level: Level, streams: OpenStreams, *, request_timeout_ns: int) -> None:
         """Put another configuration in force; requests that wait keep their deadlines."""
@@ -122,8 +127,11 @@ class LevelRuntime:
 
     def service_rate(self, now: int) -> float | None:
         """Return the requests per second that the level serves while requests wait; None if too little is known."""
-        self.look(now)
-        return self._rate_meter.sample(now, self._served(now), self.shared.queueset.executing)
+        if now >= self._rate_until:  # many requests may be rejected at once, and measuring takes some microseconds
+            self.look(now)
+            self._rate = self._rate_meter.sample(now, self._served(now), self.shared.queueset.executing)
+            self._rate_until = now + _RATE_VALID_NS
+        return self._rate
 
     def _served(self, now: int) -> Served:
         after_wait = 0
