@@ -382,6 +382,12 @@ class RequestBody:
         if self.has_gone and self._waiter is not None:
             self._waiter.hang_up()
 
+    def end_watch(self) -> None:
+        """End the watch, because the task that waits has been cancelled."""
+        self.stop_watching()
+        if self._send is None:  # otherwise the app may have given its call of `receive` a time limit, and go on
+            self.close()
+
     def _notify(self) -> None:
         news, self._news = self._news, None
         if news is not None:
@@ -517,7 +523,17 @@ class Upload:
     a body, is ended: the client gets an error unless a response has begun, and the app gets ``http.disconnect``.
     """
 
-    __slots__ = ("_admission", "_body", "_exchange", "_has_begun", "_is_cut", "_is_suspended", "_reject", "_wait")
+    __slots__ = (
+        "_admission",
+        "_body",
+        "_exchange",
+        "_has_begun",
+        "_is_counted",
+        "_is_cut",
+        "_is_suspended",
+        "_reject",
+        "_wait",
+    )
 
     def __init__(
         self,
@@ -533,7 +549,8 @@ class Upload:
         self._exchange = exchange
         self._wait = wait
         self._reject = reject
-        self._has_begun = self._is_cut = self._is_suspended = False
+        self._has_begun = self._is_cut = False
+        self._is_suspended = self._is_counted = False  # without seats; counted as one while it waits for more
         body.hand_over(exchange[1], exchange[2])
 
     async def receive(self) -> Message:
@@ -541,19 +558,21 @@ class Upload:
         body = self._body
         if self._is_cut:
             return {"type": "http.disconnect"}
-        if body.is_empty and not body.is_whole and self._may_be_suspended():
-            bodies = self._admission.destination.controller.bodies
-            try:
-                await body.gather(bodies.settings.buffer, self._begin_to_wait)
-            finally:
-                bodies.held.end(self)
-                if self._is_suspended:
-                    self._admission.destination.counters.suspended -= 1
-            if self._is_suspended:
-                self._is_suspended = False
-                if body.reason is not Reason.CANCELLED and not await self._resume():
-                    return await self._cut()
+        if body.is_empty and not body.is_whole and (self._is_suspended or self._may_be_suspended()):
+            await self._gather()
+        if self._is_suspended and body.reason is not Reason.CANCELLED and not await self._resume():
+            return await self._cut()
         return await body.receive()
+
+    async def _gather(self) -> None:
+        bodies = self._admission.destination.controller.bodies
+        try:
+            await self._body.gather(bodies.settings.buffer, self._begin_to_wait)
+        finally:
+            bodies.held.end(self)
+            if self._is_counted:
+                self._is_counted = False
+                self._admission.destination.counters.suspended -= 1
 
     def _may_be_suspended(self) -> bool:
         """Return whether the request has seats that it can give back and ask for again."""
@@ -565,22 +584,30 @@ class Upload:
 
     def _begin_to_wait(self) -> None:
         self._body.note_task()
-        self._admission.destination.controller.bodies.held.begin(self)
+        if not self._is_suspended:
+            self._admission.destination.controller.bodies.held.begin(self)
+        elif not self._is_counted:  # an earlier call has been cancelled
+            self._count()
 
     def suspend(self) -> None:
         """Give the seats back until more of the body has arrived."""
         if self._may_be_suspended():
             self._is_suspended = True
-            self._admission.destination.counters.suspended += 1
+            self._count()
             self._admission.destination.controller.release(self._admission)
-            self._body.incoming.is_running = True
-            self._body.count()
+
+    def _count(self) -> None:
+        self._is_counted = True
+        self._admission.destination.counters.suspended += 1
+        self._body.incoming.is_running = True
+        self._body.count()
 
     async def _resume(self) -> bool:
         """Ask for seats again, and return whether the request may continue."""
         admission, body = self._admission, self._body
         destination = admission.destination
         controller = destination.controller
+        self._is_suspended = False
         if body.reason is not None:
             admission.renew()
             controller.refuse(controller.now(), admission, body.reason)
@@ -592,8 +619,11 @@ class Upload:
         admission.renew()
         controller.arrive(controller.now(), admission)
         if admission.state is _WAITING:
-            scope, receive, _ = self._exchange
-            await self._wait(admission, scope, receive, body)
+            try:
+                await self._wait(admission, self._exchange[0], self._exchange[1], body)
+            except BaseException:  # such as the end of a time limit of the app, which may ask again
+                self._is_suspended = True
+                raise
             body.stop_watching()
         return admission.reason is None  # it has seats, or passes without, because the mode has changed
 

@@ -79,8 +79,8 @@ class ClientWatch(Protocol):
         """Call ``waiter.hang_up`` if the client hangs up; use ``start`` to start a task that watches."""
         ...
 
-    def close(self) -> None:
-        """End the watch, because the request is over."""
+    def end_watch(self) -> None:
+        """End the watch, because the waiting task has been cancelled."""
         ...
 
 
@@ -113,7 +113,7 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
         # The task is cancelled. Its request may still wait, or have been seated just before; `leave` handles both.
         controller.leave(admission)
         if waiting.client_watch is not None:
-            waiting.client_watch.close()
+            waiting.client_watch.end_watch()
         raise
     finally:
         admission.waiter = None
@@ -138,7 +138,7 @@ async def wait_in_scope(admission: Admission, limit_ns: int, begin_to_watch: Cal
         controller.abandon(admission, reason)  # does nothing if the request has been seated or rejected
     except BaseException:
         controller.leave(admission)
-        client_watch.close()
+        client_watch.end_watch()
         raise
     finally:
         admission.waiter = None

@@ -107,6 +107,47 @@ async def test_an_upload_that_gets_no_seats_again_is_rejected() -> None:
         protected.check_idle()
 
 
+class PatientApp(HeldUploadApp):
+    """An app that calls ``receive`` again after a test has cancelled a call."""
+
+    calls: dict[str, anyio.CancelScope]
+
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        received = self.received[scope["path"]] = []
+        while not received or received[-1].get("more_body"):
+            with anyio.CancelScope() as self.calls[scope["path"]]:
+                received.append(await receive())
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"done"})
+
+
+@pytest.mark.parametrize("while_it", ["waits for more", "waits for seats", "waits long for seats"])
+async def test_an_app_that_cancels_a_call_and_calls_again_gets_all_with_seats(while_it: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = PatientApp(tasks)
+        protected.calls = {}
+        long = await protected.start()
+        protected.expire_holds()
+        other = await protected.start("/other", "bob")
+        if while_it != "waits for more":
+            long.body(LONG, more=True)
+            await (settle() if while_it == "waits for seats" else anyio.sleep(0.02))
+        protected.calls["/long"].cancel()
+        await settle()
+        if while_it == "waits for more":
+            assert protected.bodies.number == 1
+            long.body(LONG, more=True)
+            await settle()
+        assert len(protected.received["/long"]) == 1, "there are no seats yet"
+        await other.body().end()
+        await settle()
+
+        assert (len(protected.received["/long"]), protected.seats_in_use) == (2, 1)
+        assert (await long.body(b"b").end()).status == 200
+        assert [message["body"] for message in protected.received["/long"]] == [LONG, LONG, b"b"]
+        protected.check_idle()
+
+
 async def test_the_app_receives_the_disconnect_of_its_client() -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)

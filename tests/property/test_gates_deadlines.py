@@ -66,7 +66,7 @@ class _Silence:  # not of `ClientWatch`: interpreted classes cannot inherit from
     def watch(self, waiter: Waiter, start: Start) -> None:  # noqa: ARG002 - the client never hangs up
         self.task = start(anyio.sleep_forever)
 
-    def close(self) -> None:
+    def end_watch(self) -> None:
         if self.task is not None:
             self.task.cancel()
 
