@@ -549,8 +549,7 @@ class Upload:
         self._exchange = exchange
         self._wait = wait
         self._reject = reject
-        self._has_begun = self._is_cut = False
-        self._is_suspended = self._is_counted = False  # without seats; counted as one while it waits for more
+        self._has_begun = self._is_cut = self._is_suspended = self._is_counted = False
         body.hand_over(exchange[1], exchange[2])
 
     async def receive(self) -> Message:
@@ -558,6 +557,7 @@ class Upload:
         body = self._body
         if self._is_cut:
             return {"type": "http.disconnect"}
+        self._is_suspended = self._is_suspended and not self._has_begun  # after an earlier call that was cancelled
         if body.is_empty and not body.is_whole and (self._is_suspended or self._may_be_suspended()):
             await self._gather()
         if self._is_suspended and body.reason is not Reason.CANCELLED and not await self._resume():

@@ -148,6 +148,41 @@ async def test_an_app_that_cancels_a_call_and_calls_again_gets_all_with_seats(wh
         protected.check_idle()
 
 
+async def test_an_app_that_answers_without_seats_asks_for_none_after_its_response() -> None:
+    calls: list[anyio.CancelScope] = []
+    after: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        if scope["path"] == "/long":
+            with anyio.CancelScope() as call:
+                calls.append(call)
+                await receive()
+        else:
+            await receive()
+        await send({"type": "http.response.start", "status": 408, "headers": []})
+        await send({"type": "http.response.body", "body": b"too slow"})
+        after.append((await receive())["type"])
+
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        protected.middleware = APFMiddleware(app, load_text(CONFIG % ""))
+        long = protected.open("/long").body(LONG, more=True)
+        await settle()
+        protected.expire_holds()
+        other = protected.open("/other", "bob").body(LONG, more=True)
+        await settle()
+        long.body(LONG)
+        await settle()
+        calls[0].cancel()
+        assert (await long.end()).status == 408
+        assert after == ["http.disconnect"]
+        assert protected.middleware.service.controller.levels["crowd"].dispatched == 2
+        other.body().disconnect()
+        await other.end()
+        protected.check_idle()
+
+
 async def test_the_app_receives_the_disconnect_of_its_client() -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
