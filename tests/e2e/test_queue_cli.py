@@ -220,7 +220,7 @@ def test_a_worker_that_does_not_answer_is_unknown_and_the_other_is_operated(batc
         (("delete", "web"), REFUSED, "it is the default queue"),
         (("delete", "exempt"), REFUSED, "can't be deleted"),
         (("list", "--app", "other"), UNREACHED, "no worker of other has a socket"),
-        (("list", "--runtime-dir", "/nowhere"), UNREACHED, "it must be a directory"),
+        (("list", "--runtime-dir", "/nowhere"), UNREACHED, "there is no such directory"),
         (("list", "--server", "localhost"), USAGE, "isn't like http://127.0.0.1:8000"),
         (("list", "--server", "http://127.0.0.1:1", "--token-file", "/nowhere"), USAGE, "it can't be read"),
         (("diff", "/nowhere"), USAGE, "there is no /nowhere"),

@@ -129,7 +129,7 @@ def test_the_order_of_documents_does_not_matter(tmp_path: Path) -> None:
     [
         ("apiVersion: apf/v2\nkind: Server\n", "apiVersion", "Did you mean apf/v1?"),
         ("apiVersion: apf/v1\nkind: PriorityLvl\n", "kind", "Did you mean PriorityLevel?"),
-        ("kind: Server\n", "apiVersion", ""),
+        ("kind: Server\n", "apiVersion", "Write apiVersion: apf/v1"),
         ("- a\n", "the document", ""),
         ("apiVersion: v1\nkind: List\nitems: {}\n", "items", ""),
         ("apiVersion: v1\nkind: List\nitems: [1]\n", "items[0]", ""),
