@@ -6,7 +6,7 @@ DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 NATIVE := .venv-native
 PROFILE := $(abspath $(NATIVE))/profile
-# `make native PROFILED=no` builds once, and optimizes little, in a third of the time: enough for tests, not for measurements.
+# `make native PROFILED=no` builds once, and optimizes little, in less than half the time: enough for tests, not for measurements.
 PROFILED := yes
 COMPILED := $(NATIVE)/.ready$(if $(filter no,$(PROFILED)),-without-profile)
 # Most of what is installed is never imported, so it is compiled when it is.
