@@ -6,15 +6,15 @@ queue, its *shortfall* is the service that it lacks: the largest integral of its
 interval up to now. As long as all shortfalls are small, the discipline decides which queue is served next. A queue is
 *overdue* if it has fewer seats than its fair share, and its shortfall exceeds the threshold W / 2 + C * T / 4, where C
 is the number of seats, W the greatest work and T the longest duration of a recent request. Overdue queues are served
-before all others, the largest shortfall first. (If seats are free now, a queue is due an equal part of these besides
-its fair share. Otherwise it would seem to have enough whenever seats are kept free for a wide request of another one.)
+before all others, the largest shortfall first. (If seats have been idle, a queue is due its part of these besides its
+fair share. Otherwise it would seem to have enough whenever seats are kept free for a wide request of another queue.)
 
-The shortfall of an overdue queue grows only until requests that were seated before have ended. So no shortfall exceeds
-the work of C + 1 of the longest requests, over any interval and regardless of the history; randomized tests reach nine
-tenths of this bound. The shortfall depends only on the demands and seats at each instant, not on guesses or on earlier
-service, so no queue can save up credit or be held back by a debt. The threshold is as high as the bound allows. If it
-were lower, more queues would be overdue, and a queue that begins to wait, which has no shortfall yet, would have to
-wait for all of them.
+The shortfall of an overdue queue grows only until requests that were seated before have ended. So with requests of one
+width, no shortfall exceeds the work of C + 1 of the longest requests, over any interval and regardless of the history;
+randomized tests reach nine tenths of this bound. The shortfall depends only on the demands and seats at each instant,
+not on guesses or on earlier service, so no queue can save up credit or be held back by a debt. The threshold is as high
+as the bound allows. If it were lower, more queues would be overdue, and a queue that begins to wait, which has no
+shortfall yet, would have to wait for all of them.
 
 **Meters.** ``r`` is the integral of the fair share of a *limited* queue, one that demands more than its share (see
 `MaxMinShares`), in grains of 2**-10 seat-nanoseconds. Each waiting queue is assumed to be limited. (A queue whose whole

@@ -7,7 +7,7 @@ from random import Random
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
@@ -16,6 +16,7 @@ from apf_middleware.asgi.service import Service
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import TicketState
 from tests.support.asgi_exchange import http_scope
+from tests.support.examples import examples
 from tests.support.upload_app import CHUNKED, CONFIG
 from tests.support.virtual_loop import VirtualLoop
 
@@ -196,7 +197,7 @@ async def exchanges(random: Random) -> list[str]:
     return faults
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.integers(0, 2**32))
 def test_apps_receive_what_their_clients_send_and_hear_of_the_end_once(seed: int) -> None:
     with asyncio.Runner(loop_factory=VirtualLoop) as runner, pytest.MonkeyPatch.context() as patch:

@@ -52,7 +52,7 @@ def test_the_bound_is_tight(kind: str, seed: int) -> None:
 def test_seats_that_are_kept_free_for_wide_requests_are_shared_out(
     discipline: type[Discipline[Any]], seed: int
 ) -> None:
-    """A flow of narrow requests has half of the seats in use whenever others are kept free for a wide request."""
+    """While seats are idle because a wide request waits, a narrow flow has its share of the few seats in use."""
     judge("uneven linger", seed, discipline)
 
 

@@ -46,7 +46,7 @@ class PlainGuarantee:
         )
         return max(limited, default=inf)
 
-    def _share_with_unused(self) -> Fraction | float:
+    def _share_with_idle(self) -> Fraction | float:
         """Return the fair share, and an equal part of the seats that haven't been in use until now."""
         share, queues = self.fair_share(), list(self._queueset.deck)
         if not isinstance(share, Fraction):
@@ -56,8 +56,8 @@ class PlainGuarantee:
             for queue in queues
             if (queue.seats_in_use + sum(ticket.width for ticket in queue)) * WEIGHT_ONE > share * queue.weight
         )
-        unused = max(0, self._queueset.concurrency - self._seats)
-        return share + Fraction(unused * WEIGHT_ONE, limited)
+        idle = max(0, self._queueset.concurrency - self._seats)
+        return share + Fraction(idle * WEIGHT_ONE, limited)
 
     @staticmethod
     def has_share(queue: Queue, share: Fraction | float) -> bool:
@@ -112,7 +112,7 @@ class PlainGuarantee:
         work = max((width * held for width, held in recent), default=0)
         longest = max((held for _, held in recent), default=0)
         self.threshold = threshold = (2 * work + self._queueset.ceiling * longest) * _GRAINS // 4
-        share = self._share_with_unused()
+        share = self._share_with_idle()
         for queue in self.shortfalls:
             self._note_share(queue, share)
         may = {
