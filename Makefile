@@ -12,6 +12,8 @@ COMPILED := $(NATIVE)/.ready$(if $(filter no,$(PROFILED)),-without-profile)
 # Most of what is installed is never imported, so it is compiled when it is.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
 NATIVE_PIP := $(PIP:$(BIN)%=$(NATIVE)/bin%) --quiet
+# The compiled build has an environment of its own, and shares all packages that aren't in it with the first one.
+SITE := import sysconfig; print(sysconfig.get_path("purelib"))
 DEMO_NEEDS := import tomllib; print("rich", *tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")
 
 # What runs against the compiled build too: all tests of behaviour. Those of documentation, structure, packaging,
@@ -95,10 +97,8 @@ endif
 	    $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(NATIVE)/dist $(NATIVE)/dist/*.tar.gz
 	rm -rf $(PROFILE)
 	@[ -d $(NATIVE)/bin ] || $(PYTHON) -m venv $(NATIVE)
-	@$(NATIVE_PIP) --upgrade 'pip>=25.1'
-	@$(NATIVE_PIP) --group dev
+	@$(BIN)/python -c '$(SITE)' >"$$($(NATIVE)/bin/python -c '$(SITE)')/shared.pth"
 	@$(NATIVE_PIP) --force-reinstall --no-deps $(NATIVE)/dist/*.whl
-	@$(NATIVE_PIP) "$$(echo $(NATIVE)/dist/*.whl)[cli,jwt]"
 	@$(NATIVE)/bin/python -I tests/smoke.py compiled
 	@touch $@
 
