@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apf_middleware.asgi.body import RequestBody, Upload, announcement, watch_of_client
+from apf_middleware.asgi.body import RequestBody, announcement, watch_of_client
 from apf_middleware.asgi.failure import answer_unavailable
 from apf_middleware.asgi.identity import Refused
 from apf_middleware.asgi.request_deadlines import RequestDeadlines
@@ -33,6 +33,7 @@ from apf_middleware.asgi.stream_policy import (
     is_event_stream,
     send_timed,
 )
+from apf_middleware.asgi.upload import Upload
 from apf_middleware.classification import Identity
 from apf_middleware.compilation import mypyc_attr
 from apf_middleware.fairqueuing import Reason, TicketState

@@ -50,6 +50,7 @@ ELSEWHERE: Final = {
     "asgi/service.py": "integration/test_saturated_reload.py",
     "asgi/startup_gates.py": "integration/test_gates.py",
     "asgi/tracing.py": "integration/test_tracing.py",
+    "asgi/upload.py": "integration/test_uploads.py",
     "runtime/fleet/host.py": "integration/test_fleet.py",
     "runtime/fleet/host_allocator.py": "integration/test_fleet.py",
     "runtime/fleet/redis_allocator.py": "integration/test_redis_fleet.py",

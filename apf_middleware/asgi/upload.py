@@ -1,0 +1,156 @@
+"""Give seats back while an app waits for more of a long body, and ask for them again.
+
+If nothing comes for a while (`HELD_NS`), the seats are given back, more of the body is received without them, and the
+request asks for seats again in its flow's queue.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from starlette.types import Message, Receive, Scope, Send
+
+from apf_middleware.asgi.body import RequestBody
+from apf_middleware.fairqueuing import Reason, TicketState
+from apf_middleware.runtime import Admission
+
+__all__ = ["Upload"]
+
+_SEATED: Final = TicketState.SEATED
+_WAITING: Final = TicketState.WAITING
+
+Wait = Callable[[Admission, Scope, Receive, RequestBody], Awaitable[object]]
+"""A function that waits for seats and watches the client meanwhile."""
+
+Reject = Callable[[Admission, Scope, Send], Awaitable[None]]
+"""A function that sends the response to a rejected request."""
+
+
+class Upload:
+    """The rest of a long ``body``, which the app of ``admission`` receives itself.
+
+    A client that sends the beginning at once and the rest very slowly would hold the seats of its request all the time.
+    The seats are therefore given back while the app waits for more. A request that gets no seats again, or has too slow
+    a body, is ended: the client gets an error unless a response has begun, and the app gets ``http.disconnect``.
+    """
+
+    __slots__ = (
+        "_admission",
+        "_body",
+        "_exchange",
+        "_has_begun",
+        "_is_counted",
+        "_is_cut",
+        "_is_suspended",
+        "_reject",
+        "_wait",
+    )
+
+    def __init__(
+        self,
+        body: RequestBody,
+        admission: Admission,
+        exchange: tuple[Scope, Receive, Send],
+        *,
+        wait: Wait,
+        reject: Reject,
+    ) -> None:
+        self._body = body
+        self._admission = admission
+        self._exchange = exchange
+        self._wait = wait
+        self._reject = reject
+        self._has_begun = self._is_cut = self._is_suspended = self._is_counted = False
+        body.hand_over(exchange[1], exchange[2])
+
+    async def receive(self) -> Message:
+        """Return the next message, for the app."""
+        body = self._body
+        if self._is_cut:
+            return {"type": "http.disconnect"}
+        self._is_suspended = self._is_suspended and not self._has_begun  # after an earlier call that was cancelled
+        if body.is_empty and not body.is_whole and (self._is_suspended or self._may_be_suspended()):
+            await self._gather()
+        if self._is_suspended and body.reason is not Reason.CANCELLED and not await self._resume():
+            return await self._cut()
+        return await body.receive()
+
+    async def _gather(self) -> None:
+        bodies = self._admission.destination.controller.bodies
+        try:
+            await self._body.gather(bodies.settings.buffer, self._begin_to_wait)
+        finally:
+            bodies.held.end(self)
+            if self._is_counted:
+                self._is_counted = False
+                self._admission.destination.counters.suspended -= 1
+
+    def _may_be_suspended(self) -> bool:
+        """Return whether the request has seats that it can give back and ask for again."""
+        admission = self._admission
+        destination = admission.destination
+        if self._has_begun or admission.state is not _SEATED or destination.gates:
+            return False
+        return not (admission.work.linger_ns or destination.runtime.shared.exempt)
+
+    def _begin_to_wait(self) -> None:
+        self._body.note_task()
+        if not self._is_suspended:
+            self._admission.destination.controller.bodies.held.begin(self)
+        elif not self._is_counted:  # an earlier call has been cancelled
+            self._count()
+
+    def suspend(self) -> None:
+        """Give the seats back until more of the body has arrived."""
+        if self._may_be_suspended():
+            self._is_suspended = True
+            self._count()
+            self._admission.destination.controller.release(self._admission)
+
+    def _count(self) -> None:
+        self._is_counted = True
+        self._admission.destination.counters.suspended += 1
+        self._body.incoming.is_running = True
+        self._body.count()
+
+    async def _resume(self) -> bool:
+        """Ask for seats again, and return whether the request may continue."""
+        admission, body = self._admission, self._body
+        destination = admission.destination
+        controller = destination.controller
+        self._is_suspended = False
+        if body.reason is not None:
+            admission.renew()
+            controller.refuse(controller.now(), admission, body.reason)
+            return False
+        if controller.is_passing or controller.is_closing:
+            return True  # no request waits now; this one finishes like others that run
+        if controller.registry.levels.get(admission.level) is not destination.runtime:
+            return True
+        admission.renew()
+        controller.arrive(controller.now(), admission)
+        if admission.state is _WAITING:
+            try:
+                await self._wait(admission, self._exchange[0], self._exchange[1], body)
+            except BaseException:  # such as the end of a time limit of the app, which may ask again
+                self._is_suspended = True
+                raise
+            body.stop_watching()
+        return admission.reason is None  # it has seats, or passes without, because the mode has changed
+
+    async def _cut(self) -> Message:
+        """End the request while its app runs."""
+        self._is_cut = True
+        scope, _, send = self._exchange
+        if not self._has_begun:
+            self._has_begun = True
+            await self._reject(self._admission, scope, send)
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Send a message of the app, unless the request has already been answered with an error."""
+        if not self._is_cut:
+            self._has_begun = True
+            await self._body.send(message)
+
+    def __repr__(self) -> str:
+        return f"<Upload of {self._body!r}>"
