@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+_MARK: Final = "apf.middleware"  # the key that this middleware adds to the scope of the lifespan
+_REMEDY: Final = "remove one of the two middlewares, unless each request is meant to take seats of both"
 _RESTART_S: Final = 1.0  # between the error of a service and its next start
 _POLL_NS: Final = 100_000_000  # the interval at which hypercorn's worker polls, too
 
@@ -157,10 +159,16 @@ class LifespanSteps(Protocol):
 
 
 async def run_lifespan(app: ASGIApp, scope: Scope, receive: Receive, send: Send, steps: LifespanSteps) -> None:
-    """Run the lifespan of ``app`` with these ``steps``."""
+    """Run the lifespan of ``app`` with these ``steps``.
+
+    A second middleware around the same app is noticed here, where it costs requests nothing. An app that is mounted in
+    another one gets no lifespan of the other one, and may have a middleware of its own.
+    """
+    if _MARK in scope:
+        log_event(logging.WARNING, "apf.added-twice", hint=_REMEDY)
     lifespan = _Lifespan(receive, send, steps)
     try:
-        await app(scope, lifespan.receive, lifespan.send)
+        await app({**scope, _MARK: True}, lifespan.receive, lifespan.send)
     finally:
         lifespan.end()
 

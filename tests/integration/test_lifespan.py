@@ -1,5 +1,6 @@
 """Beginning and end: the lifespan protocol, the signals of a server that is asked to stop, servers without either."""
 
+import logging
 import signal
 import threading
 
@@ -11,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware, get_admission
 from apf_middleware.asgi.lifespan import Signals
@@ -62,6 +63,38 @@ async def test_the_middleware_works_in_a_mounted_app_and_twice_in_one_process() 
         'apf_dispatched_requests_total{flow_schema="anonymous-clients",priority_level="anonymous"} 1\n' in metrics.text
     )
     assert 'apf_dispatched_requests_total{flow_schema="everybody",priority_level="crowd"} 1\n' in inner_metrics.text
+
+
+def twice_protected(way: str) -> ASGIApp:
+    app = starlette_app()
+    if way == "wrapped":
+        return APFMiddleware(app, configuration())
+    if way == "wrapped twice":
+        return APFMiddleware(APFMiddleware(Starlette(), configuration()), configuration())
+    app.add_middleware(APFMiddleware, config=configuration())
+    return app
+
+
+@pytest.mark.parametrize("way", ["added twice", "wrapped", "wrapped twice"])
+def test_a_second_middleware_around_the_same_app_is_logged(way: str, caplog: pytest.LogCaptureFixture) -> None:
+    with TestClient(twice_protected(way)):
+        pass
+
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert [record.__dict__["event"] for record in warnings] == ["apf.added-twice"]
+    assert "remove one of the two" in warnings[0].message
+
+
+def test_middlewares_of_an_app_and_of_one_that_is_mounted_in_it_are_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    outer = Starlette(routes=[Mount("/tenants", starlette_app())])
+    outer.add_middleware(APFMiddleware, config=WEB_DEFAULTS)
+    for _ in range(2):  # a second run is no second middleware
+        with TestClient(outer) as client:
+            assert client.get("/tenants/hello").status_code == 200
+
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 async def test_the_lifespan_passes_through_and_its_end_closes_the_levels() -> None:
