@@ -5,7 +5,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from starlette.applications import Starlette
@@ -153,6 +153,14 @@ def test_a_middleware_without_an_app_is_an_error_of_its_caller() -> None:
     incomplete: Any = APFMiddleware
     with pytest.raises(UnknownArgumentError, match=r"'app'\. Its arguments are app, config, authenticators"):
         incomplete(config="apf.yaml")
+
+
+def test_an_instance_that_is_added_instead_of_the_class_fails_as_documented() -> None:
+    """Starlette calls the instance with an app; a check of this would take time in each request."""
+    app, instance = Starlette(), cast("Any", APFMiddleware(Starlette()))
+    app.add_middleware(instance)
+    with pytest.raises(TypeError, match=r"__call__\(\) missing"):
+        TestClient(app).get("/")
 
 
 def test_the_service_raises_the_error_of_a_failed_startup(tmp_path: Path) -> None:
