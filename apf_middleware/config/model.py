@@ -16,7 +16,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticKnownError, core_schema
 
-from apf_middleware.config.problems import Absent, Path, Problems, dotted
+from apf_middleware.config.problems import Absent, Path, Problems, brief, dotted
 from apf_middleware.config.settings import (
     Settings,
     SettingsT,
@@ -244,7 +244,7 @@ def _explained(model: type[Settings], details: ErrorDetails, data: object, *, hi
         yield _unknown_tag(context["discriminator"].strip("'"), path, details["input"], known)
     else:
         value = Absent.ABSENT if kind == "missing" else details["input"]
-        yield Violation(path, value, *_rule(kind, context, value, details["msg"]))
+        yield Violation(path, value, *_rule(kind, context, value, details["msg"], path))
 
 
 def _unknown_tag(key: str, path: Path, given: object, known: list[str]) -> Violation:
@@ -253,7 +253,7 @@ def _unknown_tag(key: str, path: Path, given: object, known: list[str]) -> Viola
     return Violation((*path, key), value, f"it must be one of {', '.join(known)}", _close(value, known))
 
 
-def _rule(kind: str, context: Mapping[str, Any], value: object, message: str) -> tuple[str, str]:
+def _rule(kind: str, context: Mapping[str, Any], value: object, message: str, path: Path) -> tuple[str, str]:
     if kind == "rule":
         return context["rule"], context["hint"]
     if kind == "literal_error":
@@ -263,17 +263,28 @@ def _rule(kind: str, context: Mapping[str, Any], value: object, message: str) ->
     if kind in _BOUNDS:
         said, key = _BOUNDS[kind]
         return f"it must {said} {context[key]}", ""
-    return _WANTED.get(kind, message), _remedy(kind, value)
+    return _WANTED.get(kind, message), _remedy(kind, value, path)
 
 
-def _remedy(kind: str, value: object) -> str:
+def _remedy(kind: str, value: object, path: Path) -> str:
     if kind == "string_type" and isinstance(value, bool | int | float):
         return "Put it in quotes"
     if kind == "int_type" and isinstance(value, str):
         return "Write it in decimal digits, without quotes"
     if kind == "bool_type" and isinstance(value, str):
         return "yes, no, on and off are text in YAML 1.2"
+    if kind in ("list_type", "tuple_type"):
+        return _as_list(value, path)
     return ""
+
+
+def _as_list(value: object, path: Path) -> str:
+    """Return how to write a list with this value, or with the parts of a text that has commas."""
+    if isinstance(value, Mapping):
+        return "Begin it with '- ', or put it in brackets"
+    items = [part for part in map(str.strip, value.split(",")) if part] if isinstance(value, str) else [value]
+    key = f"{path[-1]}: " if path and isinstance(path[-1], str) else ""
+    return f"Write {key}{brief(items)}"
 
 
 def _real(loc: tuple[str | int, ...], data: object) -> Path:

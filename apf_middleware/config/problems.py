@@ -8,7 +8,18 @@ from typing import Final
 
 from apf_middleware.exceptions import APFError
 
-__all__ = ["MOST_LINES", "Absent", "ConfigurationError", "Path", "Place", "Problem", "Problems", "Severity", "dotted"]
+__all__ = [
+    "MOST_LINES",
+    "Absent",
+    "ConfigurationError",
+    "Path",
+    "Place",
+    "Problem",
+    "Problems",
+    "Severity",
+    "brief",
+    "dotted",
+]
 
 MOST_LINES: Final = 200
 """The number of problems in a message; further ones are only counted there."""
@@ -60,7 +71,7 @@ class Problem:
     severity: Severity = Severity.ERROR
 
     def __str__(self) -> str:
-        said = f"{self.field} is {_short(self.value)}, but " if self.field else ""
+        said = f"{self.field} is {brief(self.value)}, but " if self.field else ""
         hint = f". {self.hint}" if self.hint else ""
         return f"{self.place}: {self.severity}: {said}{self.rule}{hint}"
 
@@ -72,13 +83,14 @@ class Problem:
             "document": self.place.document,
             "line": self.place.line,
             "field": self.field,
-            "value": _short(self.value),
+            "value": brief(self.value),
             "rule": self.rule,
             "hint": self.hint,
         }
 
 
-def _short(value: object) -> str:
+def brief(value: object) -> str:
+    """Return the value as YAML would have it in one line, cut to what a message has room for."""
     if isinstance(value, Sequence | Mapping) and not isinstance(value, str) and len(value) > _MOST_CHARACTERS:
         return f"{'a mapping' if isinstance(value, Mapping) else 'a list'} of {len(value)}"
     text = _written(value[: _MOST_CHARACTERS + 1] if isinstance(value, str) else value)
@@ -93,6 +105,8 @@ def _written(value: object) -> str:
         return f"{{{', '.join(f'{key}: {_written(one)}' for key, one in value.items())}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, str) and value.isprintable():  # other text gets the escapes of Python
+        return "'" + value.replace("'", "''") + "'"
     return repr(value)
 
 

@@ -3,13 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
+import pytest
 from pydantic import Field, TypeAdapter
 
 from apf_middleware.config.files import read_text
 from apf_middleware.config.model import BuiltFrom, TaggedUnion, parse
 from apf_middleware.config.problems import Problems
 from apf_middleware.config.settings import Settings, as_mapping
-from apf_middleware.config.values import Nanoseconds, NonEmpty
+from apf_middleware.config.values import Nanoseconds, NonEmpty, Texts, TextSet
 from apf_middleware.exceptions import require_integer
 
 
@@ -54,6 +55,8 @@ AnyKind = Annotated[Steady | Named, TaggedUnion("Kind", "kind", Steady, Named, d
 class Whole(Settings):
     pure: AnyPure | None = None
     kinds: Annotated[tuple[AnyKind, ...], Field(strict=False)] = ()
+    names: TextSet = ()
+    lists: Annotated[tuple[Texts, ...], Field(strict=False)] = ()
 
 
 def read(text: str) -> tuple[Whole | None, list[str]]:
@@ -74,6 +77,29 @@ def test_a_pure_object_is_read_and_written_by_its_settings() -> None:
 def test_what_a_pure_object_refuses_is_reported_at_its_field() -> None:
     assert read("pure: {name: a, size: 1}") == (None, ["pure.size is 1, but it must be at least 2"])
     assert read("pure: {name: ''}") == (None, ["pure.name is '', but it must not be empty"])
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("sre", "Write names: ['sre']"),
+        ("'sre, ops'", "Write names: ['sre', 'ops']"),
+        ("'*'", "Write names: ['*']"),
+        ("''", "Write names: []"),
+        (r"/v\d", r"Write names: ['/v\d']"),
+        ("5", "Write names: [5]"),
+        ("{kind: steady}", "Begin it with '- ', or put it in brackets"),
+        ("x" * 1_000, "Write names: ['" + "x" * 78 + "…"),
+    ],
+)
+def test_a_value_where_a_list_must_be_is_told_how_to_write_it(given: str, hint: str) -> None:
+    _, [problem] = read(f"names: {given}")
+
+    assert problem.endswith(f", but it must be a list. {hint}")
+
+
+def test_an_item_that_must_be_a_list_has_no_key() -> None:
+    assert read("lists: [[a], b]") == (None, ["lists[1] is 'b', but it must be a list. Write ['b']"])
 
 
 def test_the_tag_names_the_class() -> None:

@@ -28,6 +28,8 @@ def test_a_problem_has_place_field_value_rule_and_hint() -> None:
     [
         ("x" * 10_000, "'" + "x" * 79 + "…"),
         (list(range(1000)), "a list of 1000"),
+        (r"\d's", r"'\d''s'"),
+        ("\x1b[2J", r"'\x1b[2J'"),
         (Absent.ABSENT, "absent"),
         (None, "null"),
         (True, "true"),
