@@ -1,7 +1,8 @@
 """Warnings about valid configurations that may not mean what is intended. Built-in objects cause no warnings."""
 
 import difflib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from apf_middleware.classification import FlowSchema, Rule
@@ -65,8 +66,10 @@ def lint_objects(merged: MergedObjects, problems: Problems) -> None:
     _lint_order(merged, problems)
     _lint_shares(merged, problems)
     _lint_promises(merged, problems)
-    for level in merged.levels.values():
-        _lint_hand(level, problems)
+    shared = _shared_levels(merged)
+    for name, level in merged.levels.items():
+        if name in shared:
+            _lint_hand(level, problems)
     for schema in merged.schemas:
         _lint_weights(schema, merged, problems)
         if merged.server.criticality is None:
@@ -201,6 +204,15 @@ def _lint_promises(merged: MergedObjects, problems: Problems) -> None:
             rule=rule,
             hint=f"{nobody}. Lower minSeats, or give the server more seats",
         )
+
+
+def _shared_levels(merged: MergedObjects) -> Collection[str]:
+    """Return the levels in which different flows may meet; all requests of a schema may be one flow."""
+    if merged.configuration().lets_name_queues:
+        return merged.levels.keys()
+    schemas = [known.thing for known in merged.schemas]
+    users = Counter(schema.level for schema in schemas)
+    return {one.level for one in schemas if one.distinguisher is not None or users[one.level] > 1}
 
 
 def _lint_hand(known: Sourced[Level], problems: Problems) -> None:

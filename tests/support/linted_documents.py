@@ -2,13 +2,13 @@
 
 from apf_middleware.config import read_source
 
-__all__ = ["ALICE", "BOB", "EVERYTHING", "SERVER", "schema", "warnings"]
+__all__ = ["ALICE", "BOB", "EVERYTHING", "SERVER", "USERS", "schema", "warnings"]
 
 SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {defaults: none, seats: %s}\n"
 
 
-def schema(name: str, precedence: int, rule: str, to: str = "exempt") -> str:
-    spec = f"{{level: {to}, precedence: {precedence}, rules: [{rule}]}}"
+def schema(name: str, precedence: int, rule: str, to: str = "exempt", more: str = "") -> str:
+    spec = f"{{level: {to}, precedence: {precedence}, rules: [{rule}]{more}}}"
     return f"---\napiVersion: apf/v1\nkind: FlowSchema\nmetadata: {{name: {name}}}\nspec: {spec}\n"
 
 
@@ -18,6 +18,7 @@ def warnings(text: str, seats: int = 100) -> list[str]:
     return [f"{one.place.document} {one.field}: {one.rule}" for one in reading.warnings]
 
 
+USERS = ", distinguisher: {source: user}"
 EVERYTHING = "{httpRules: [{}]}"
 ALICE = "{subjects: [{user: alice}], httpRules: [{}]}"
 BOB = "{subjects: [{user: bob}], httpRules: [{}]}"

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from apf_middleware.config import load, read, read_source
-from tests.support.linted_documents import ALICE, BOB, EVERYTHING, SERVER, schema, warnings
+from tests.support.linted_documents import ALICE, BOB, EVERYTHING, SERVER, USERS, schema, warnings
 
 DATA = Path(__file__).parent / "data"
+NAMING = ", queue: {source: header, name: X-Queue}"
 
 
 def level(name: str, spec: str = "{}") -> str:
@@ -25,11 +26,11 @@ def test_a_dangling_reference_and_an_unused_level_are_reported() -> None:
 
 @pytest.mark.parametrize("hand", [1, 2, 3, 4])
 def test_a_hint_about_hands_removes_the_warning(hand: int) -> None:
-    text = level("l", f"{{queuing: {{queues: 8, handSize: {hand}}}}}") + schema("s", 10, ALICE, "l")
+    text = level("l", f"{{queuing: {{queues: 8, handSize: {hand}}}}}") + schema("s", 10, ALICE, "l", USERS)
     [warning] = read_source(SERVER % 10 + text).warnings
 
     assert warning.hint == "Take at least 9 queues, with a hand of 4"
-    assert warnings(level("l", "{queuing: {queues: 9, handSize: 4}}") + schema("s", 10, ALICE, "l")) == []
+    assert warnings(level("l", "{queuing: {queues: 9, handSize: 4}}") + schema("s", 10, ALICE, "l", USERS)) == []
 
 
 def test_a_misspelt_level_is_suggested() -> None:
@@ -88,9 +89,25 @@ def test_a_level_that_can_never_have_a_seat_is_reported(spec: str, field: str | 
     ("queues", "hand", "expected"), [(64, 6, 0), (16, 4, 0), (16, 1, 1), (8, 8, 1), (200, 1, 0), (1, 1, 0)]
 )
 def test_a_hand_that_one_heavy_flow_covers_is_reported(queues: int, hand: int, expected: int) -> None:
-    text = level("l", f"{{queuing: {{queues: {queues}, handSize: {hand}}}}}") + schema("s", 10, ALICE, "l")
+    text = level("l", f"{{queuing: {{queues: {queues}, handSize: {hand}}}}}") + schema("s", 10, ALICE, "l", USERS)
 
     assert [one.split(":")[0] for one in warnings(text)] == ["2 spec.queuing.handSize"] * expected
+
+
+@pytest.mark.parametrize(
+    ("schemas", "expected"),
+    [
+        (schema("s", 10, ALICE, "l"), 0),
+        (schema("s", 10, ALICE, "l") + schema("b", 20, BOB, "l"), 1),
+        (schema("s", 10, ALICE, "l") + schema("q", 20, BOB, "catch-all", NAMING), 1),
+    ],
+    ids=["one flow", "two flows", "flows of requests that name the level"],
+)
+def test_hands_matter_only_where_flows_meet(schemas: str, expected: int) -> None:
+    """A schema without a distinguisher makes one flow of all its requests."""
+    found = warnings(level("l", "{queuing: {queues: 8, handSize: 4}}") + schemas)
+
+    assert [one.split(":")[0] for one in found] == ["2 spec.queuing.handSize"] * expected
 
 
 def test_excessive_guarantees_are_reported_once_at_the_largest() -> None:
