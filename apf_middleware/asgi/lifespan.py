@@ -6,6 +6,7 @@ middleware therefore handles the signal itself from startup to shutdown: queued 
 finish (`runtime.controller.Controller.close`). The server's own handler is called as before.
 """
 
+import asyncio
 import logging
 import signal
 import sys
@@ -248,9 +249,11 @@ async def run_beside(services: Sequence[Serving], send: Send, living: Callable[[
     """Run ``living`` while the ``services`` run beside it; an exception from ``living`` is raised unwrapped.
 
     The services end before the app's last message is passed to ``send``: the server may end the process then, and
-    uvicorn does.
+    uvicorn does. If it only ends the event loop, its cancellation of what is left here isn't raised: uvicorn would log
+    that the app doesn't support the lifespan.
     """
     failure: Exception | None = None
+    has_lived = False
     scope, ended = CancelScope(), Event()
 
     async def send_last(message: Message) -> None:
@@ -259,13 +262,18 @@ async def run_beside(services: Sequence[Serving], send: Send, living: Callable[[
             await ended.wait()
         await send(message)
 
-    async with create_task_group() as tasks:
-        await tasks.start(_serve_all, services, scope, ended)
-        try:
-            await living(send_last)
-        except Exception as error:  # noqa: BLE001 - raised below, outside of the task group, which would wrap it
-            failure = error
-        scope.cancel()
+    try:
+        async with create_task_group() as tasks:
+            await tasks.start(_serve_all, services, scope, ended)
+            try:
+                await living(send_last)
+            except Exception as error:  # noqa: BLE001 - raised below, outside of the task group, which would wrap it
+                failure = error
+            scope.cancel()
+            has_lived = True
+    except asyncio.CancelledError:
+        if not has_lived:
+            raise
     if failure is not None:
         raise failure
 

@@ -1,5 +1,6 @@
 """Workers notice that their parent process stops them, and the services beside an app don't end it by their errors."""
 
+import asyncio
 import multiprocessing
 import threading
 from multiprocessing.process import BaseProcess
@@ -141,3 +142,42 @@ def test_services_have_ended_when_the_server_gets_the_last_message(last: str) ->
 
     anyio.run(run_beside, [serve], send, live, backend_options={"loop_factory": VirtualLoop})
     assert seen == ["lifespan.startup.complete", "ended", last]
+
+
+async def idle(*, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+    task_status.started()
+    await anyio.sleep_forever()
+
+
+def test_a_server_that_ends_its_event_loop_after_the_last_message_sees_no_cancellation() -> None:
+    """As uvicorn does if its port is in use; of a lifespan that is cancelled it says that there is none."""
+    lifespans: list[asyncio.Task[None]] = []
+
+    async def serve() -> None:
+        answered = asyncio.Event()
+
+        async def send(_message: Message) -> None:
+            answered.set()
+
+        async def live(send: Send) -> None:
+            await send({"type": "lifespan.shutdown.complete"})
+
+        lifespans.append(asyncio.create_task(run_beside([idle], send, live)))
+        await answered.wait()
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        asyncio.run(serve())
+
+    assert [task.cancelled() for task in lifespans] == [False]
+
+
+def test_the_cancellation_of_an_app_that_lives_is_raised() -> None:
+    async def cancel() -> bool:
+        lifespan = asyncio.create_task(run_beside([idle], ignore, lambda _: anyio.sleep(60)))
+        await asyncio.sleep(1)
+        lifespan.cancel()
+        await asyncio.wait([lifespan])
+        return lifespan.cancelled()
+
+    assert anyio.run(cancel, backend="asyncio", backend_options={"loop_factory": VirtualLoop})
