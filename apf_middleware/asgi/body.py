@@ -25,7 +25,7 @@ from starlette.types import Message, Receive, Scope, Send
 from apf_middleware.asgi.scope import headers_of
 from apf_middleware.classification.digest import NO_VALUES
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.runtime import Admission, IncomingBodies, IncomingBody
+from apf_middleware.runtime import IncomingBodies, IncomingBody
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -36,12 +36,10 @@ if TYPE_CHECKING:
 __all__ = [
     "LONGEST_BODY",
     "MOST_MESSAGES",
-    "Client",
     "RequestBody",
     "announcement",
     "expects_continue",
     "is_readable",
-    "watch_of_client",
 ]
 
 LONGEST_BODY: Final = 64 * 1024
@@ -487,21 +485,6 @@ class RequestBody:
 
     def __repr__(self) -> str:
         return f"<RequestBody: {len(self._kept)} messages kept>"
-
-
-Client = tuple[Admission, Scope, Receive, RequestBody | None]
-"""A waiting request: its admission, its scope, the server's ``receive``, and its `RequestBody` if there is one."""
-
-
-def watch_of_client(client: Client) -> RequestBody:
-    """Return the body that watches the client of a waiting request."""
-    admission, scope, receive, body = client
-    if body is not None:
-        return body
-    destination = admission.destination
-    bodies = destination.controller.bodies
-    is_silent = expects_continue(scope)
-    return RequestBody(bodies, destination.classification, receive, is_silent=is_silent, is_ahead=False)
 
 
 def _is_plain(receive: Receive) -> bool:

@@ -2,7 +2,7 @@
 
 It is pure ASGI, and does as little as possible for a request that is admitted at once: the app gets the server's own
 ``receive``, and a ``send`` that looks at the start of the response (`HttpReply`). While a request waits,
-`body.RequestBody.watch` notices that its client hangs up.
+`waiting_client` notices that its client hangs up.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apf_middleware.asgi.body import RequestBody, announcement, watch_of_client
+from apf_middleware.asgi.body import RequestBody, announcement
 from apf_middleware.asgi.failure import answer_unavailable
 from apf_middleware.asgi.identity import Refused
 from apf_middleware.asgi.request_deadlines import RequestDeadlines
@@ -34,6 +34,7 @@ from apf_middleware.asgi.stream_policy import (
     send_timed,
 )
 from apf_middleware.asgi.upload import Upload
+from apf_middleware.asgi.waiting_client import WaitingClient
 from apf_middleware.classification import Identity
 from apf_middleware.compilation import mypyc_attr
 from apf_middleware.fairqueuing import Reason, TicketState
@@ -80,15 +81,15 @@ class RequestHandler:
         # There is no await from here to `arrive`, so no reload can replace the level that was resolved.
         controller, policy, more = service.controller, resolved.policy, resolved.headers_at_once
         deadlines, admission = service.deadlines, Admission(resolved)
-        if service.is_observed:
-            send = service.observers.attach(scope, resolved, admission, send)
+        send = service.observers.attach(scope, resolved, admission, send) if service.is_observed else send
         try:
             is_plain = resolved.is_plain and body is None and deadlines is None
             if is_plain or _may_arrive((arrived, now), admission, body, deadlines, scope):
                 controller.arrive(now, admission)
             if admission.state is _WAITING:
-                more, client = resolved.headers, (admission, scope, receive, body)  # the wait may replace ``body``
-                body = await service.wait(admission, resolved.runtime.wait_limit_ns, watch_of_client, client) or body
+                more, client = resolved.headers, WaitingClient(admission, scope, receive, body)
+                await service.wait(admission, resolved.runtime.wait_limit_ns, client)
+                body = client.body  # a watch of the client begins one
             if (admission.state is not _SEATED or deadlines is not None) and _is_refused(admission, deadlines):
                 _end(admission, body)
                 await self._reject(admission, scope, send)
@@ -150,7 +151,7 @@ class RequestHandler:
     def _wait(self, admission: Admission, scope: Scope, receive: Receive, body: RequestBody) -> Awaitable[object]:
         """Wait for seats again, for an upload that gave them back while its body was arriving."""
         limit_ns = admission.destination.runtime.wait_limit_ns
-        return self._service.wait(admission, limit_ns, watch_of_client, (admission, scope, receive, body))
+        return self._service.wait(admission, limit_ns, WaitingClient(admission, scope, receive, body))
 
 
 # These are functions, not methods: the compiled build looks up methods of a class that Python code subclasses by name,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apf_middleware.asgi.body import Client, RequestBody
+from apf_middleware.asgi.waiting_client import WaitingClient
 from apf_middleware.config import Configuration
 from apf_middleware.exceptions import MissingExtraError
 from apf_middleware.runtime import Admission, wait_for_seat
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Wait", "build_tracing", "choose_wait", "timing_header", "wrap_with_telemetry", "wrap_with_timing"]
 
-Wait = Callable[[Admission, int, Callable[[Client], RequestBody], Client], Awaitable[RequestBody | None]]
-"""A function that waits for a request's seats, at most the given nanoseconds, and watches its client meanwhile."""
+Wait = Callable[[Admission, int, WaitingClient], Awaitable[None]]
+"""A function that waits for a request's seats, at most the given nanoseconds, and watches the client meanwhile."""
 
 _STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _MS: Final = 1_000

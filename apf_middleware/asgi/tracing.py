@@ -22,9 +22,7 @@ from apf_middleware.runtime import Admission, wait_for_seat
 from apf_middleware.runtime.log import LOG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from apf_middleware.asgi.body import Client, RequestBody
+    from apf_middleware.asgi.waiting_client import WaitingClient
 
 __all__ = ["Tracing"]
 
@@ -57,13 +55,11 @@ class Tracing:
         self._settings = settings
         self._tracer = trace.get_tracer("apf_middleware", __version__)  # the provider may be set later
 
-    async def wait(
-        self, admission: Admission, limit_ns: int, begin_to_watch: "Callable[[Client], RequestBody]", client: "Client"
-    ) -> "RequestBody | None":
+    async def wait(self, admission: Admission, limit_ns: int, client: "WaitingClient") -> None:
         """Wait as `wait_for_seat` does, in a span."""
-        span = self._begin(client[1])
+        span = self._begin(client.scope)
         try:
-            return await wait_for_seat(admission, limit_ns, begin_to_watch, client)
+            await wait_for_seat(admission, limit_ns, client)
         finally:
             span.set_attributes(self._facts(admission))
             span.end()

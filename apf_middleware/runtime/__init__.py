@@ -1,6 +1,7 @@
 """Time and waiting: levels on an event loop."""
 
 from apf_middleware.runtime.admission import Admission, Destination
+from apf_middleware.runtime.connection_polls import Connection
 from apf_middleware.runtime.controller import SETTLED_AT_START, Controller
 from apf_middleware.runtime.deadlines import Deadlines
 from apf_middleware.runtime.incoming_bodies import IncomingBodies, IncomingBody
@@ -18,6 +19,7 @@ __all__ = [
     "SETTLED_AT_START",
     "Admission",
     "ClientWatch",
+    "Connection",
     "Controller",
     "Deadlines",
     "Destination",

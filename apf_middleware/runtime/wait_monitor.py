@@ -1,7 +1,7 @@
 """Timers for the requests that wait on an asyncio event loop.
 
 Most waits are short, so at first a `WaitMonitor` only lists them. Between once and twice `WATCH_AFTER_NS` after its
-start, a wait becomes a *long* one: its deadline is set, and its client is watched.
+start, a wait becomes a *long* one: its deadline is set, and its connection is looked at or its client is watched.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from apf_middleware.runtime.connection_polls import ConnectionPolls
 from apf_middleware.runtime.deadlines import Deadlines
 
 __all__ = ["WATCH_AFTER_NS", "Wait", "WaitMonitor", "WaitMonitors"]
@@ -41,10 +42,11 @@ def _time_out(wait: Wait) -> None:
 class WaitMonitor:
     """The waits on one ``loop``; one timer serves all waits that have just begun. ``now`` is the clock of deadlines."""
 
-    __slots__ = ("_deadlines", "_is_set", "_new", "_now", "_thread_id", "_young", "loop")
+    __slots__ = ("_deadlines", "_is_set", "_new", "_now", "_thread_id", "_young", "loop", "polls")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], int]) -> None:
         self.loop: asyncio.AbstractEventLoop = loop
+        self.polls: ConnectionPolls = ConnectionPolls(loop)
         self._thread_id = 0
         self._now = now
         self._new: list[Wait] = []  # begun since the last call of `_look`

@@ -8,9 +8,9 @@ resumes. If the request has been seated, its seats are released again; if it sti
 cases the cancellation continues.
 
 On asyncio a waiting request costs a future. When it has waited for some milliseconds (`WATCH_AFTER_NS`), the wait is
-*long*: a deadline is set for the wait limit, and the client is watched from then on. (If the limit itself is only some
-milliseconds, the deadline is set at once, and the client isn't watched.) Requests with the same wait limit share one
-timer (see `wait_monitor`).
+*long*: a deadline is set for the wait limit, and the client is watched from then on, or its connection is looked at
+for some time (see `connection_polls`). (If the limit itself is only some milliseconds, the deadline is set at once, and
+the client isn't watched.) Requests with the same wait limit share one timer (see `wait_monitor`).
 
 On trio the request's task sleeps in a cancel scope, and a system task watches the client.
 
@@ -22,18 +22,20 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio
 
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime.admission import Admission, Wakeable
+from apf_middleware.runtime.connection_polls import Connection
 from apf_middleware.runtime.event_loop import EventLoop
 from apf_middleware.runtime.wait_monitor import WATCH_AFTER_NS, WaitMonitor
 
 if TYPE_CHECKING:
     from trio import CancelScope
 
+    from apf_middleware.runtime.connection_polls import PolledConnection
     from apf_middleware.runtime.deadlines import Deadlines
     from apf_middleware.runtime.wait_monitor import Wait
 
@@ -73,7 +75,11 @@ Start = Callable[[Callable[[], Coroutine[Any, Any, None]]], Cancellable]
 
 
 class ClientWatch(Protocol):
-    """Watches the client of a waiting request and notices when the client hangs up, as `asgi.body.RequestBody` does."""
+    """The client of a waiting request, and how to notice that it hangs up: see `asgi.waiting_client.WaitingClient`."""
+
+    def connection(self) -> Connection | None:
+        """Return the connection, if a look at it shows whether the client has hung up."""
+        ...
 
     def watch(self, waiter: Waiter, start: Start) -> None:
         """Call ``waiter.hang_up`` if the client hangs up; use ``start`` to start a task that watches."""
@@ -84,21 +90,15 @@ class ClientWatch(Protocol):
         ...
 
 
-L = TypeVar("L", bound=ClientWatch)
-C = TypeVar("C")
-
-
-async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Callable[[C], L], client: C) -> L | None:
-    """Wait until ``admission``, which is queued, is seated or rejected; after ``limit_ns``, reject it.
-
-    Return the watch of its ``client``, or None if the wait was too short for one.
-    """
+async def wait_for_seat(admission: Admission, limit_ns: int, client: ClientWatch) -> None:
+    """Wait until ``admission``, which is queued, is seated or rejected; after ``limit_ns``, reject it."""
     controller = admission.destination.controller
     monitor = controller.wait_monitors.here()
     if monitor is None:
-        return await wait_in_scope(admission, limit_ns, begin_to_watch, client)
+        await wait_in_scope(admission, limit_ns, client)
+        return
     # Nothing has been awaited since `Controller.arrive`, so no wake was missed.
-    admission.waiter = waiting = WaitingTask(admission, limit_ns, begin_to_watch, client, monitor)
+    admission.waiter = waiting = WaitingTask(admission, limit_ns, client, monitor)
     limit_ns = waiting.limit_ns
     # The monitor sets the deadline when the wait becomes long. This can be as late as 2 * WATCH_AFTER_NS after the
     # start of the wait: too late for a limit that isn't longer. So a wait with such a limit gets its deadline at once,
@@ -112,16 +112,14 @@ async def wait_for_seat(admission: Admission, limit_ns: int, begin_to_watch: Cal
     except BaseException:
         # The task is cancelled. Its request may still wait, or have been seated just before; `leave` handles both.
         controller.leave(admission)
-        if waiting.client_watch is not None:
-            waiting.client_watch.end_watch()
+        client.end_watch()
         raise
     finally:
         admission.waiter = None
         waiting.end()
-    return waiting.client_watch
 
 
-async def wait_in_scope(admission: Admission, limit_ns: int, begin_to_watch: Callable[[C], L], client: C) -> L:
+async def wait_in_scope(admission: Admission, limit_ns: int, client: ClientWatch) -> None:
     """Wait as `wait_for_seat` does, on any backend of anyio: the task sleeps in a scope that `wake` cancels."""
     controller = admission.destination.controller
     limit_ns, reason = _earlier(admission, limit_ns)
@@ -129,20 +127,18 @@ async def wait_in_scope(admission: Admission, limit_ns: int, begin_to_watch: Cal
     # The waiter is set before the watch begins, because the client may have hung up already. In this case `wake`
     # cancels the scope before the task enters it, and the sleep in the scope ends at once.
     admission.waiter = waiter = _ScopeWaiter(admission, scope)
-    client_watch = begin_to_watch(client)
     try:
-        client_watch.watch(waiter, _start)
+        client.watch(waiter, _start)
         # The scope absorbs only its own cancellation. A cancellation of the task reaches the handler below.
         with scope:
             await anyio.sleep_forever()
         controller.abandon(admission, reason)  # does nothing if the request has been seated or rejected
     except BaseException:
         controller.leave(admission)
-        client_watch.end_watch()
+        client.end_watch()
         raise
     finally:
         admission.waiter = None
-    return client_watch
 
 
 def _earlier(admission: Admission, limit_ns: int) -> tuple[int, Reason]:
@@ -205,21 +201,17 @@ class _ScopeWaiter:
         self._admission.destination.controller.hang_up(self._admission)
 
 
-class WaitingTask(Generic[C, L]):
-    """A wait on asyncio: the future that ends the wait, the deadline, and, in a long wait, the watch of the client.
-
-    ``begin_to_watch`` is called with ``client`` and returns the watch.
-    """
+class WaitingTask:
+    """A wait on asyncio: the future that ends the wait, the deadline, and the ``client``, which a long wait watches."""
 
     __slots__ = (
         "_admission",
-        "_begin_to_watch",
         "_client",
         "_context",
         "_monitor",
+        "_polled",
         "_reason",
         "_timer",
-        "client_watch",
         "deadlines",
         "is_over",
         "limit_ns",
@@ -230,19 +222,17 @@ class WaitingTask(Generic[C, L]):
         self,
         admission: Admission,
         limit_ns: int,
-        begin_to_watch: Callable[[C], L],
-        client: C,
+        client: ClientWatch,
         monitor: WaitMonitor,
     ) -> None:
         self._admission = admission
         self.limit_ns: int
         self.limit_ns, self._reason = _earlier(admission, limit_ns)
         self._timer: asyncio.TimerHandle | None = None  # of a deadline
-        self._begin_to_watch = begin_to_watch
-        self._client: C | None = client
+        self._client: ClientWatch | None = client
+        self._polled: PolledConnection | None = None
         self._monitor = monitor
         self._context = copy_context()  # the context of the request, for the task that watches its client
-        self.client_watch: L | None = None
         self.deadlines: Deadlines[Wait] | None = None
         self.is_over: bool = False
         self.woken: asyncio.Future[None] = monitor.loop.create_future()
@@ -277,6 +267,9 @@ class WaitingTask(Generic[C, L]):
         """Forget the client, which the monitor would keep for some milliseconds, and the scheduled rejection."""
         self.is_over = True
         self._client = None
+        if self._polled is not None:
+            self._polled.end()
+            self._polled = None  # breaks a reference cycle
         if self.deadlines is not None:
             self.deadlines.end(self)
         elif self._timer is not None:
@@ -287,13 +280,22 @@ class WaitingTask(Generic[C, L]):
         self._admission.destination.controller.abandon(self._admission, self._reason)
 
     def become_long(self) -> None:
-        """Set the deadline and watch the client, unless the wait is over."""
-        if self.is_over or self.woken.done():
+        """Set the deadline, and look at the connection or watch the client, unless the wait is over."""
+        client = self._client
+        if client is None or self.woken.done():
             return
         self.set_deadline()
-        client = cast("C", self._client)  # it is there until the wait is over
-        self.client_watch = client_watch = self._begin_to_watch(client)
-        client_watch.watch(self, self._start)
+        connection = client.connection()
+        if connection is None:
+            client.watch(self, self._start)
+        else:
+            self._polled = self._monitor.polls.begin(connection, self)
+
+    def watch_client(self) -> None:
+        """Watch the client, unless the wait is over."""
+        client = self._client
+        if client is not None and not self.woken.done():
+            client.watch(self, self._start)
 
     def _start(self, run: Callable[[], Coroutine[Any, Any, None]]) -> Cancellable:
         return self._monitor.loop.create_task(run(), name=WATCHING, context=self._context)

@@ -9,7 +9,7 @@ import pytest
 from apf_middleware.asgi import telemetry
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.fairqueuing import Work
-from apf_middleware.runtime import Admission, Controller
+from apf_middleware.runtime import Admission, Connection, Controller
 from apf_middleware.runtime.waiting import Start, Waiter, wait_for_seat, wait_in_scope
 from tests.support.level_world import LevelWorld
 from tests.support.level_world import configuration as level_configuration
@@ -98,8 +98,11 @@ async def test_a_request_is_woken_when_another_thread_gives_seats_back() -> None
         assert protected.is_idle()
 
 
-class DeafWatch:
-    """A watch of a client that says nothing."""
+class SilentClient:
+    """A client that says nothing."""
+
+    def connection(self) -> Connection | None:
+        return None
 
     def watch(self, waiter: Waiter, start: Start) -> None: ...
 
@@ -108,7 +111,7 @@ class DeafWatch:
 
 async def _wait(admission: Admission, way: str) -> None:
     wait = wait_in_scope if way == "the plain way" else wait_for_seat
-    await wait(admission, 60 * 10**9, lambda _: DeafWatch(), None)
+    await wait(admission, 60 * 10**9, SilentClient())
 
 
 def _wait_in_a_loop_that_ends(admissions: list[Admission], way: str) -> None:

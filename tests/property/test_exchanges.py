@@ -105,6 +105,16 @@ class PlainServer:
         return await self._connection.receive()
 
 
+class OpenServer(PlainServer):
+    """Shows by ``disconnected`` whether its client has hung up, as uvicorn does."""
+
+    __module__ = "uvicorn.protocols.http.of_a_test"
+
+    @property
+    def disconnected(self) -> bool:
+        return self._connection.is_gone
+
+
 async def run_app(scope: Scope, receive: Receive, send: Send) -> None:
     """Receive in the ways of frameworks, respond, and receive once more."""
     connection: Connection = scope["connection"]
@@ -161,7 +171,7 @@ async def exchange(middleware: APFMiddleware, random: Random) -> Connection:
     sizes = [random.choice(SIZES) for _ in range(random.randrange(1, 6))]
     headers = {"X-User": random.choice("abc"), **random.choice([{}, CHUNKED, CHUNKED])}
     scope = http_scope("/", "POST", headers, connection=connection)
-    receive = random.choice([connection.receive, PlainServer(connection).receive])
+    receive = random.choice([connection.receive, PlainServer(connection).receive, OpenServer(connection).receive])
     sending = asyncio.ensure_future(connection.send_body(sizes))
     task = asyncio.ensure_future(middleware(scope, receive, connection.send))
     for end in (connection.hang_up, task.cancel):

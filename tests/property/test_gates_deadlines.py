@@ -22,7 +22,7 @@ from apf_middleware.classification import Classification
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason, Work, flow_hash
 from apf_middleware.gates import GateRequest, Park
-from apf_middleware.runtime import Admission, Controller, wait_for_seat
+from apf_middleware.runtime import Admission, Connection, Controller, wait_for_seat
 from apf_middleware.runtime.waiting import Cancellable, Start, Waiter
 from tests.support.examples import examples
 from tests.support.virtual_loop import VirtualLoop
@@ -54,14 +54,13 @@ def _run(backend: str, live: Callable[[Callable[[], float]], Any]) -> None:
         assert not failed
 
 
-def _begin_to_watch(_client: None) -> "_Silence":
-    return _Silence()
-
-
-class _Silence:  # not of `ClientWatch`: interpreted classes cannot inherit from compiled protocols
-    """The watch of a client that stays connected and sends nothing."""
+class _SilentClient:  # not of `ClientWatch`: interpreted classes cannot inherit from compiled protocols
+    """A client that stays connected and sends nothing."""
 
     task: Cancellable | None = None
+
+    def connection(self) -> Connection | None:
+        return None
 
     def watch(self, waiter: Waiter, start: Start) -> None:  # noqa: ARG002 - the client never hangs up
         self.task = start(anyio.sleep_forever)
@@ -153,9 +152,8 @@ class _Scene:
         with anyio.move_on_after(request.cancelled_after):
             self.controller.arrive(self.now(), admission)
             if admission.is_waiting:
-                await wait_for_seat(
-                    admission, int(_LIMIT * 1e9), _begin_to_watch, None
-                )  # if it is cancelled, it gives back everything itself
+                # If it is cancelled, it gives back everything itself.
+                await wait_for_seat(admission, int(_LIMIT * 1e9), _SilentClient())
             try:
                 self._check_waited(request, admission, anyio.current_time() - came_at)
                 if admission.is_seated:
