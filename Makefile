@@ -17,11 +17,13 @@ SITE := import sysconfig; print(sysconfig.get_path("purelib"))
 DEMO_NEEDS := import tomllib; print("rich", *tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")
 
 # What runs against the compiled build too: all tests of behaviour. Those of documentation, structure, packaging,
-# examples and benchmarks run once, and of the simulated worlds those that play at the core itself.
-NATIVE_TESTS := tests/unit tests/integration tests/property tests/differential \
-    $(patsubst %,tests/simulation/test_%.py,exact_queues fairness more_fairness sharing starvation weighted_flows weights) \
+# examples and benchmarks run once.
+NATIVE_TESTS := tests/unit tests/integration tests/property tests/differential tests/simulation \
     $(patsubst %,tests/e2e/test_%.py,control_socket expect leaks lingering malformed_requests pool_gate prometheus \
     refused_start reload servers shutdown slow_clients streams workers)
+
+# What `make test` runs; TESTS='tests --ignore=tests/simulation' leaves a folder out.
+TESTS := tests
 
 # Tests start some hundred processes, and each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -36,7 +38,7 @@ demo: $(DEMO)  ## an elephant and some mice before a real server, with and witho
 	@$(BIN)/python -m examples.demo $(if $(CONSOLE),--console)
 
 test: check  ## everything: lint, types, contracts, tests
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(TESTS)
 
 check: $(READY)  ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check .
