@@ -5,6 +5,7 @@ terms). A plain discipline that is fair by construction shows that the bound can
 first served is the control that must break it.
 """
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -54,6 +55,24 @@ def test_seats_that_are_kept_free_for_wide_requests_are_shared_out(
 ) -> None:
     """While seats are idle because a wide request waits, a narrow flow has its share of the few seats in use."""
     judge("uneven linger", seed, discipline)
+
+
+@pytest.mark.parametrize("discipline", [*DISCIPLINES.values(), LeastServed], ids=[*DISCIPLINES, "least-served"])
+@pytest.mark.parametrize("seed", [35, 42])
+def test_a_wide_request_is_made_up_for_by_more_than_its_share(discipline: type[Discipline[Any]], seed: int) -> None:
+    """Each time that other requests end to make room for a wide one, its flow loses service; it must get this back."""
+    judge("all", seed, discipline)
+
+
+@pytest.mark.parametrize("discipline", DISCIPLINES.values(), ids=list(DISCIPLINES))
+def test_the_last_of_many_flows_lacks_more_whatever_the_order(discipline: type[Discipline[Any]]) -> None:
+    """Forty flows have one request each: the share of the last one is a fortieth, then a thirty-ninth and so on."""
+    level = QueueSetSettings(1, 1, 1, 1000, exact=64)
+
+    shortfall = observe(level, [Caller(1, (SECOND,), [(0, 1)])] * 40, discipline=discipline).shortfall
+
+    assert shortfall.worst is not None
+    assert shortfall.worst.amount == sum(Fraction(SECOND, flows) for flows in range(2, 41))
 
 
 def test_first_come_first_served_breaks_the_bound() -> None:

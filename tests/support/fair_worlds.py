@@ -34,6 +34,7 @@ KINDS: Final = (
     "wide",
     "wide and back-fill",
     "too wide",
+    "different widths",
     "resized",
     "all",
 )
@@ -81,7 +82,12 @@ class _Maker:
         flows = chance.randint(2, 12)
         self.horizon = self.base * most_calls // self.seats
         settings = QueueSetSettings(self.seats, 1, 1, 10**6, exact=_EXACT, backfill=self.backfill)
-        callers = self.history(flows) if self.kind == "history" else [self.caller() for _ in range(flows)]
+        if self.kind == "history":
+            callers = self.history(flows)
+        elif self.kind == "different widths":
+            callers = [self.mixed_caller() for _ in range(flows)]
+        else:
+            callers = [self.caller() for _ in range(flows)]
         resizes: list[tuple[int, QueueSetSettings]] = []
         if self.varies("resized"):
             for _ in range(chance.randint(1, 6)):
@@ -114,6 +120,21 @@ class _Maker:
             think_ns=chance.choice((0, 0, 0, 1, self.base // 7, self.base, 5 * self.base)),
             later_ns=later,
             later_from_ns=chance.randint(0, self.horizon),
+        )
+
+    def mixed_caller(self) -> Caller:
+        """Has requests of other widths and durations than the other flows, and almost always some that wait."""
+        chance = self.chance
+        works = [
+            Work(chance.choice((1, chance.randint(1, 2 * self.seats)))) for _ in range(chance.choice((1, 1, 2, 3, 5)))
+        ]
+        return Caller(
+            connections=chance.choice((1, 4, 30)),
+            durations_ns=[self.duration() for _ in range(chance.choice((1, 1, 2, 3)))],
+            phases=((0, 1000 * self.horizon),),
+            works=works,
+            think_ns=max(1, int(self.base * 10 ** chance.uniform(-2, 0))),
+            is_open=chance.random() < 0.7,
         )
 
     def open_caller(self) -> Caller:

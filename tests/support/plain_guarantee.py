@@ -27,11 +27,13 @@ class PlainGuarantee:
         self._queueset = queueset
         self.rounding = _ROUNDING
         self.threshold = 0
+        self._longest = 0  # the longest duration of a recent request
+        self._is_wide = False  # whether a request of more than one seat has waited
         self._now = now
         self._seats = 0
         self._r = Fraction(0)
         self._held: list[tuple[int, int]] = []  # width and time of all requests that have given their seats back
-        self._had_share: dict[Queue, Fraction] = {}  # the latest r at which a queue had its fair share
+        self._had_enough: dict[Queue, Fraction] = {}  # the latest r at which a queue had enough seats
         self.shortfalls: dict[Queue, Fraction] = {}  # of the queues in which something waits
 
     def fair_share(self) -> Fraction | float:
@@ -59,9 +61,16 @@ class PlainGuarantee:
         idle = max(0, self._queueset.concurrency - self._seats)
         return share + Fraction(idle * WEIGHT_ONE, limited)
 
-    @staticmethod
-    def has_share(queue: Queue, share: Fraction | float) -> bool:
-        return share != inf and queue.seats_in_use * WEIGHT_ONE >= share * queue.weight
+    def has_enough(self, queue: Queue, share: Fraction | float, shortfall: Fraction) -> bool:
+        """Return whether the queue has its share; if there are wide requests, also whether it will catch up.
+
+        That is, it would with one more seat, if this and those beyond its share are in use for the longest time.
+        """
+        if not isinstance(share, Fraction):
+            return False
+        beyond = queue.seats_in_use - share * queue.weight / WEIGHT_ONE
+        may_catch_up = shortfall <= self.threshold + (beyond + 1) * self._longest * _GRAINS
+        return beyond >= 0 and (may_catch_up or not self._is_wide)
 
     def advance(self, now: int) -> None:
         """Let time pass until ``now``, before anything changes then."""
@@ -75,20 +84,20 @@ class PlainGuarantee:
         for queue, shortfall in self.shortfalls.items():
             own = due * queue.weight / WEIGHT_ONE
             self.shortfalls[queue] = max(Fraction(0), shortfall + own - queue.seats_in_use * elapsed * _GRAINS)
-            self._note_share(queue, share)
+            self._note_enough(queue, share)
 
-    def _note_share(self, queue: Queue, share: Fraction | float) -> None:
-        if self.has_share(queue, share):
-            self._had_share[queue] = self._r
+    def _note_enough(self, queue: Queue, share: Fraction | float) -> None:
+        if self.has_enough(queue, share, self.shortfalls[queue] - self.rounding):
+            self._had_enough[queue] = self._r
 
-    def _since_share(self, queue: Queue) -> Fraction:
-        """Return what the fair share of the queue has added up to since the queue had it."""
-        return (self._r - self._had_share[queue]) * queue.weight / WEIGHT_ONE
+    def _since_enough(self, queue: Queue) -> Fraction:
+        """Return what the fair share of the queue has added up to since the queue had enough seats."""
+        return (self._r - self._had_enough[queue]) * queue.weight / WEIGHT_ONE
 
     def wait(self, queue: Queue) -> None:
         if queue not in self.shortfalls:
             self.shortfalls[queue] = Fraction(0)
-            self._had_share[queue] = self._r
+            self._had_enough[queue] = self._r
 
     def leave(self, queue: Queue) -> None:
         if not queue.length:
@@ -96,7 +105,7 @@ class PlainGuarantee:
 
     def reweigh(self, queue: Queue) -> None:
         """Let the queue, which has another weight now, lack the same work; it may be looked at later than otherwise."""
-        self._had_share[queue] = self._r
+        self._had_enough[queue] = self._r
 
     def vacate(self, width: int, held_ns: int) -> None:
         self._held.append((width, held_ns))
@@ -104,25 +113,26 @@ class PlainGuarantee:
     def verdict(self) -> tuple[dict[Queue, Fraction], dict[Queue, Fraction]]:
         """Return the shortfalls of the queues that may be served out of turn, and of those that must be.
 
-        A queue may be that has fallen behind and has less than its fair share. It must be once it has had less for
-        longer than the guarantee may look away: until its share has added up to the threshold.
+        A queue may be that has fallen behind and hasn't enough seats. It must be once it has had too few for longer
+        than the guarantee may look away: until its share has added up to the threshold.
         """
         blocks = len(self._held) // _BLOCK
         recent = self._held[max(0, blocks - 1) * _BLOCK :]
         work = max((width * held for width, held in recent), default=0)
-        longest = max((held for _, held in recent), default=0)
-        self.threshold = threshold = (2 * work + self._queueset.ceiling * longest) * _GRAINS // 4
+        self._longest = max((held for _, held in recent), default=0)
+        self.threshold = threshold = (2 * work + self._queueset.ceiling * self._longest) * _GRAINS // 4
+        self._is_wide = self._is_wide or any(ticket.width > 1 for queue in self._queueset.deck for ticket in queue)
         share = self._share_with_idle()
         for queue in self.shortfalls:
-            self._note_share(queue, share)
+            self._note_enough(queue, share)
         may = {
             queue: shortfall
             for queue, shortfall in self.shortfalls.items()
-            if shortfall > threshold - self.rounding and not self.has_share(queue, share)
+            if shortfall > threshold - self.rounding and not self.has_enough(queue, share, shortfall + self.rounding)
         }
         must = {
             queue: shortfall - self.rounding
             for queue, shortfall in may.items()
-            if min(shortfall, self._since_share(queue)) > threshold + self.rounding
+            if min(shortfall, self._since_enough(queue)) > threshold + self.rounding
         }
         return may, must

@@ -3,11 +3,13 @@
 Random worlds are in tests/property/test_guarantee.py, and those of the bound in test_service_bound.py there.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
 from apf_middleware.fairqueuing import (
+    DISCIPLINES,
+    Discipline,
     QueueSet,
     QueueSetSettings,
     Ticket,
@@ -52,6 +54,26 @@ def test_it_holds_when_the_level_is_resized() -> None:
 
     assert worst is not None
     assert worst.ratio <= 1
+
+
+@pytest.mark.parametrize("discipline", [*DISCIPLINES.values(), FirstQueue], ids=[*DISCIPLINES, "first-queue"])
+def test_a_flow_that_waits_for_room_again_and_again_does_not_fall_behind_ever_more(
+    discipline: type[Discipline[Any]],
+) -> None:
+    """Its short requests need four seats, then two, so that it has its fair share whenever another one could run."""
+    end = 400 * SECOND
+    callers = [
+        Caller(4, (3 * SECOND,), [(0, end)], (Work(2),)),
+        Caller(30, (SECOND // 20,), [(0, end)], (Work(4), Work(2), Work(2))),
+    ]
+
+    observation = observe(SETTINGS, callers, discipline=discipline, windows=(0, end))
+
+    worst = observation.shortfall.worst
+    assert worst is not None
+    assert worst.ratio < 0.5  # it was 10 in this time while a queue was never overdue that had its fair share
+    long, short = observation.seats[0]
+    assert short > 0.9 * long
 
 
 class Level:
