@@ -8,7 +8,7 @@ or the seats are used up). Its *service* is the seats that its requests occupy, 
 fair share minus the integral of the service; the largest over all intervals is kept, in seat-nanoseconds, exactly. It
 depends on no choice of windows and on nothing that happened before the interval. Its bound is C + 1 times the longest
 work, that is width x time occupied, of the requests that have been seated so far, where C is the most seats that the
-level has had.
+level has had. (Dozens of flows with one request each can exceed it on one or two seats, in any order of service.)
 
 **Drought.** A waiting flow is short of seats while it has none, or while its widest waiting request would fit into its
 fair share beside those that it has. A drought is an interval in which that holds throughout: it ends when the flow
