@@ -12,9 +12,10 @@ While all requests need one seat, the fair share is enough. With *wide* requests
 it has its fair share, and its shortfall would be at most the threshold after one more seat, and those that it has
 beyond its share, had been in use for T. For while other requests end to make room for a wide one, its queue lacks
 service. If the other queues were served again as soon as it has its share, its next wide request would have to wait for
-their requests, and so on: the shortfall would grow for ever. If seats have been idle, a queue is due its part of these
-besides its fair share. Otherwise it would seem to have enough whenever seats are kept free for a wide request of
-another queue.
+their requests, and so on: the shortfall would grow for ever. (Once a request has been billed less than it held, the
+fair share is enough: such refunds add up to a shortfall that no seats make good.) If seats have been idle, a queue is
+due its part of these besides its fair share. Otherwise it would seem to have enough whenever seats are kept free for a
+wide request of another queue.
 
 The shortfall depends only on the demands and seats at each instant, not on guesses or on earlier service, so no queue
 can save up credit or be held back by a debt. If the threshold were lower, more queues would be overdue, and a queue
@@ -619,7 +620,7 @@ class Guarantee:
         beyond = seats * limited - free * meter.weight
         if beyond < 0 or not limited:
             return False
-        if not self._is_wide:
+        if not self._is_wide or self._has_fallen:  # a queue that is billed less than it holds would never catch up
             return True
         return self.r - at - self._threshold <= self._scaled(meter, (beyond + limited) * self._may_take // limited)
 
