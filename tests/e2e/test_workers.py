@@ -46,15 +46,15 @@ def workers_of(pid: int) -> set[int]:
     return {int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()}
 
 
-async def become(url: str, pattern: re.Pattern[str], wanted: float) -> None:
-    """Wait until all workers report ``wanted``: they publish their values twice a second."""
+async def become(url: str, pattern: re.Pattern[str], least: float, most: float) -> None:
+    """Wait until all workers report from ``least`` to ``most``: they publish their values twice a second."""
     values: set[float] = set()
     for _ in range(60):
         values = await numbers(url, pattern)
-        if values == {wanted}:
+        if values and least <= min(values) and max(values) <= most:
             return
         await asyncio.sleep(0.1)
-    raise AssertionError(f"all should report {wanted}, but they report {sorted(values)}")
+    raise AssertionError(f"all should report from {least} to {most}, but they report {sorted(values)}")
 
 
 async def test_all_workers_tell_the_sum_and_one_that_was_killed_leaves_its_counters(tmp_path: Path) -> None:
@@ -62,8 +62,8 @@ async def test_all_workers_tell_the_sum_and_one_that_was_killed_leaves_its_count
     with serve("tests.e2e.playground:app", "--workers", "3", environment=environment, ready="/tell") as server:
         answers = await asyncio.gather(*[ask(server.url, "/who") for _ in range(40)])
         assert {answer.status_code for answer in answers} == {200}
-        await become(server.url, DISPATCHED, 40)
-        await become(server.url, SEATS, 6)
+        await become(server.url, DISPATCHED, 40, 40)
+        await become(server.url, SEATS, 6, 6)
 
         holding = [asyncio.create_task(ask(server.url, "/hold?ms=20000")) for _ in range(6)]
         running = {0.0}
@@ -85,6 +85,5 @@ async def test_all_workers_tell_the_sum_and_one_that_was_killed_leaves_its_count
 
         assert {answer.status_code for answer in answers} == {200}
         assert max(running) >= 1, "there was something that had to be forgotten"
-        await become(server.url, EXECUTING, 0)
-        values = await numbers(server.url, DISPATCHED)
-        assert min(values) >= 50, "what dead workers counted isn't lost"
+        await become(server.url, EXECUTING, 0, 0)
+        await become(server.url, DISPATCHED, 50, 56)  # what dead workers counted isn't lost
