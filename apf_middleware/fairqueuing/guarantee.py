@@ -24,16 +24,16 @@ that begins to wait, which has no shortfall yet, would have to wait for all of t
 **Bound.** In randomized tests with a dozen flows no shortfall exceeds the work of C + 1 of the longest requests, over
 any interval and with all widths; they reach nine tenths of it. If there are wide requests, the following holds for any
 number of flows, to within an eighth of the threshold, provided that W and T are never exceeded, all waiting queues are
-limited and have the same weight, nothing is wider than the level, and no request passes another. A queue that lacks
-more than B = W / 2 + C * T / 4 + (C + 1) * T is overdue whatever it has. So while a shortfall exceeds B, all requests
-that are seated belong to the queue with the largest one, and no such queue catches up entirely while its requests run.
-The sum of the k largest shortfalls grows only by the service of other queues, that is by at most C * T after a request
-of another queue was seated. At that moment the shortfall of the other queue was at least as large as each of the k, so
-their mean wasn't above that of the k + 1 largest. Hence the mean of the k largest exceeds an earlier mean of the k + 1
-largest by C * T / k at most. That of all n queues that wait at a time exceeds B by C * T / n at most. Requests that
-were seated before may add C * T once. So no shortfall exceeds B + C * T * (2 + ln n). No discipline can avoid the
-logarithm: if n flows with one request each come to one free seat at once, the share of those that wait is 1 / n of the
-seat, then 1 / (n - 1), and so on.
+limited and have the same weight, nothing is wider than the level, no request passes another, and none is billed less
+than it held. A queue that lacks more than B = W / 2 + C * T / 4 + (C + 1) * T is overdue whatever it has. So while a
+shortfall exceeds B, all requests that are seated belong to the queue with the largest one, and no such queue catches up
+entirely while its requests run. The sum of the k largest shortfalls grows only by the service of other queues, that is
+by at most C * T after a request of another queue was seated. At that moment the shortfall of the other queue was at
+least as large as each of the k, so their mean wasn't above that of the k + 1 largest. Hence the mean of the k largest
+exceeds an earlier mean of the k + 1 largest by C * T / k at most. That of all n queues that wait at a time exceeds B by
+C * T / n at most. Requests that were seated before may add C * T once. So no shortfall exceeds B + C * T * (2 + ln n).
+No discipline can avoid the logarithm: if n flows with one request each come to one free seat at once, the share of
+those that wait is 1 / n of the seat, then 1 / (n - 1), and so on.
 
 **Meters.** ``r`` is the integral of the fair share of a *limited* queue, one that demands more than its share (see
 `MaxMinShares`), in grains of 2**-10 seat-nanoseconds. Each waiting queue is assumed to be limited. (A queue whose whole
