@@ -12,8 +12,8 @@ While all requests need one seat, the fair share is enough. With *wide* requests
 it has its fair share, and its shortfall would be at most the threshold after one more seat, and those that it has
 beyond its share, had been in use for T. For while other requests end to make room for a wide one, its queue lacks
 service. If the other queues were served again as soon as it has its share, its next wide request would have to wait for
-their requests, and so on: the shortfall would grow for ever. (Once a request has been billed less than it held, the
-fair share is enough: such refunds add up to a shortfall that no seats make good.) If seats have been idle, a queue is
+their requests, and so on: the shortfall would grow for ever. The same holds once a request has been billed for other
+work than it held, because seats alone don't tell then what a queue is served. If seats have been idle, a queue is
 due its part of these besides its fair share. Otherwise it would seem to have enough whenever seats are kept free for a
 wide request of another queue.
 
@@ -24,8 +24,8 @@ that begins to wait, which has no shortfall yet, would have to wait for all of t
 **Bound.** In randomized tests with a dozen flows no shortfall exceeds the work of C + 1 of the longest requests, over
 any interval and with all widths; they reach nine tenths of it. If there are wide requests, the following holds for any
 number of flows, to within an eighth of the threshold, provided that W and T are never exceeded, all waiting queues are
-limited and have the same weight, nothing is wider than the level, no request passes another, and none is billed less
-than it held. A queue that lacks more than B = W / 2 + C * T / 4 + (C + 1) * T is overdue whatever it has. So while a
+limited and have the same weight, nothing is wider than the level, no request passes another, and each is billed for
+what it held. A queue that lacks more than B = W / 2 + C * T / 4 + (C + 1) * T is overdue whatever it has. So while a
 shortfall exceeds B, all requests that are seated belong to the queue with the largest one, and no such queue catches up
 entirely while its requests run. The sum of the k largest shortfalls grows only by the service of other queues, that is
 by at most C * T after a request of another queue was seated. At that moment the shortfall of the other queue was at
@@ -78,6 +78,7 @@ __all__ = ["Guarantee", "RiseLog"]
 
 _GRAIN_BITS: Final = 10  # more would make values exceed 62 bits within minutes, which compiled code handles slowly
 _REMEMBERED: Final = 1000  # the greatest work and the longest duration are those of the last 1,000 to 2,000 requests
+_LEAST_PART_BITS: Final = 4  # a request counts as a sixteenth of its work at least, however little it is billed
 _ANY_SHARE: Final = 1 << 62  # more seats than any share has
 
 
@@ -138,19 +139,18 @@ class Guarantee:
         "_earliest",
         "_former",
         "_free_meters",
-        "_has_fallen",
         "_heaps",
         "_held",
         "_hulls",
         "_in_order",
         "_is_decided",
         "_is_weighted",
-        "_is_wide",
         "_last_listed",
         "_longest",
         "_may_take",
         "_meters",
         "_most_work",
+        "_must_catch_up",
         "_now",
         "_overdue",
         "_postponed",
@@ -189,7 +189,8 @@ class Guarantee:
         self._is_decided = True
         self._usable = 0  # the seats that may be used
         self._is_weighted = False  # whether any queue has had a weight of its own
-        self._is_wide = False  # whether a request of more than one seat has ever waited
+        # Whether a request of more than one seat has ever waited, or been billed for other work than it held
+        self._must_catch_up = False
         self._rate_bits = _GRAIN_BITS
         self._forget()
 
@@ -212,7 +213,6 @@ class Guarantee:
         self._heaps: dict[int, QueueHeap] = {}
         self._postponed = QueueHeap()  # waiting queues that are examined again when `r` exceeds `listed` enough
         self._earliest = self._last_listed = self.r  # no queue is listed before `_earliest`
-        self._has_fallen = False  # whether `r` has ever decreased, because less was billed than held
 
     # Time and shares
 
@@ -347,7 +347,7 @@ class Guarantee:
         if now != self._now:
             self._pass_time(now)
         if width > 1:
-            self._is_wide = True
+            self._must_catch_up = True
         meter = queue.service_meter or self._open_meter(queue)
         if meter.is_limited:
             meter.rho += width  # it stays limited
@@ -455,9 +455,11 @@ class Guarantee:
         meter.since = now
         if queue.length:
             at = self._note(queue, meter)
-            is_postponed = meter.heap is self._postponed
-            if (is_postponed and not self._has_enough(meter, seats - width, at)) or self._has_fallen:
-                self._relist(meter, min(meter.listed, at))
+            if meter.heap is self._postponed:
+                if not self._has_enough(meter, seats - width, at):
+                    self._relist(meter, min(meter.listed, at))
+            elif at < meter.listed:  # `r` has decreased, because less was billed than held
+                self._relist(meter, at)
         self._held -= width
         rho = meter.rho - width
         if meter.is_limited and rho >= meter.at_least:
@@ -475,22 +477,28 @@ class Guarantee:
             self._most_work = self._longest = 0
         self._set_threshold()
 
-    def bill(self, now: int, queue: Queue, work: int) -> None:
-        """Charge ``queue`` for ``work`` beyond the seats that it held; if ``work`` is negative, charge for less.
+    def bill(self, now: int, queue: Queue, held: int, billed: int) -> None:
+        """Count ``billed`` instead of ``held`` as the work of a request of ``queue``, which is about to end.
 
-        This work counts as service of the queue, and ``r`` changes as if seats had been used for it.
+        ``r`` changes as if seats had been used for the difference.
         """
         meter = queue.service_meter
-        if meter is None or not queue.length:
+        if meter is None or not queue.length or billed == held:
             return
         if now != self._now:
             self._pass_time(now)
-        meter.debt += self._scaled(meter, work)
+        self._must_catch_up = True
+        self._note(queue, meter)
+        extra = max(billed, held >> _LEAST_PART_BITS) - held
+        if extra > 0:
+            meter.debt += self._scaled(meter, extra)
+        else:  # as a negative debt it would add to the shortfall for ever, because of the past minimum
+            meter.service += extra
         if self._shares.limited:
             before = self.r
-            self.r += (work << self._rate_bits) // self._shares.limited
-            self._has_fallen = self._has_fallen or self.r < before
+            self.r += (extra << self._rate_bits) // self._shares.limited
             self._log_rise(min(before, self.r), 0, _ANY_SHARE)
+            meter.noted = self._rise_count
         at = self._note(queue, meter)
         if at < meter.listed:
             self._relist(meter, at)
@@ -609,9 +617,9 @@ class Guarantee:
     def _has_enough(self, meter: ServiceMeter, seats: int, at: int) -> bool:
         """Return whether a limited queue with so many ``seats`` needs no more for now, if it lacks what `_note` says.
 
-        That is, it has its fair share and its part of the seats that were idle. Besides, if there are wide requests,
-        its shortfall would be at most the threshold after one more seat, and those beyond its share, had been in use
-        for the longest time.
+        That is, it has its fair share and its part of the seats that were idle. Besides, if it must catch up, its
+        shortfall would be at most the threshold after one more seat, and those beyond its share, had been in use for
+        the longest time.
         """
         shares = self._shares
         free, limited = shares.free, shares.limited
@@ -620,7 +628,7 @@ class Guarantee:
         beyond = seats * limited - free * meter.weight
         if beyond < 0 or not limited:
             return False
-        if not self._is_wide or self._has_fallen:  # a queue that is billed less than it holds would never catch up
+        if not self._must_catch_up:
             return True
         return self.r - at - self._threshold <= self._scaled(meter, (beyond + limited) * self._may_take // limited)
 

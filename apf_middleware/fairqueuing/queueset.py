@@ -287,7 +287,7 @@ class QueueSet:
         if self.charges.seats:
             billed = self.charges.settle(ticket, held)
             if self.guarantee is not None and queue is not None:
-                self.guarantee.bill(now, queue, ticket.work.seats * (billed - held))
+                self.guarantee.bill(now, queue, ticket.work.seats * held, ticket.work.seats * billed)
         if queue is not None:
             queue.executing -= 1
             self.discipline.settle(queue, ticket, billed)

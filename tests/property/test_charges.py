@@ -1,10 +1,13 @@
 """What a request is charged is what its flow is billed, in every discipline, to the nanosecond of its seats."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import (
@@ -20,7 +23,7 @@ from apf_middleware.fairqueuing import (
 from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import UpstreamEqualSerial, UpstreamEqualSerialQueue
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.fairqueuing.ticket import Queue
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, round_half_away, seat_seconds
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, WEIGHT_ONE, round_half_away, seat_seconds
 from tests.support.delegating_discipline import DelegatingDiscipline
 from tests.support.examples import examples
 
@@ -86,39 +89,69 @@ def test_billed_work_equals_charged_work(
     assert not queueset.charges.seats, "nobody is remembered"
 
 
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A flow whose requests wait all the time: what they hold, how long, and the part of it that they are charged."""
+
+    widths: list[int]
+    duration_ms: int
+    charged_part: float
+    weight: int
+
+    def counted(self, width: int) -> float:
+        """Return the work that the guarantee counts, divided by the weight."""
+        return width * self.duration_ms * max(self.charged_part, 1 / 16) / self.weight
+
+
+FLOWS = st.builds(
+    Flow,
+    st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    st.sampled_from([10, 20, 50]),
+    st.sampled_from([0, 0.25, 1, 2]),
+    st.sampled_from([1, 2]),
+)
+
+
 @pytest.mark.parametrize("name", DISCIPLINES)
-@pytest.mark.parametrize(("charge", "seats"), [(3, 1), (1, 2), (0.5, 1), (6, 2)])
-def test_a_flow_that_is_charged_more_is_served_less(name: str, charge: float, seats: int) -> None:
-    """Two flows that always have something waiting share by what they are billed, whatever they hold.
+@given(st.lists(FLOWS, min_size=2, max_size=5), st.integers(4, 10))
+@example([Flow([1], 10, 1, 1), Flow([1], 10, 3, 1)], 4)
+@example([Flow([2], 10, 1, 1), Flow([2], 10, 0.5, 1)], 4)
+@example([Flow([1], 10, 1, 1), Flow([1], 10, 0, 1)], 4)
+@example([Flow([4, 2], 50, 0.25, 1), Flow([1], 5, 1, 1)], 4)
+@examples(10)
+def test_flows_that_wait_are_charged_the_same_work(name: str, flows: list[Flow], concurrency: int) -> None:
+    """Whatever their requests hold, flows that always have something waiting are charged in proportion to weights."""
+    queueset = QueueSet(QueueSetSettings(concurrency, len(flows), 1, 10**5), discipline=DISCIPLINES[name])
+    counted, sent = [0.0] * len(flows), [0] * len(flows)
+    running: list[tuple[int, int, Ticket]] = []
+    order = count()
+    longest_ms = max(flow.duration_ms * max(1, flow.charged_part) for flow in flows)
+    slack = 4 * (concurrency + 1) * longest_ms  # twice what a flow is ahead of another in the worst of many worlds
 
-    Where requests run side by side in the virtual world too, a discount gives no flow more than its half.
-    """
-    queueset = QueueSet(QueueSetSettings(4, 2, 1, 1000), discipline=DISCIPLINES[name])
-    tickets: list[tuple[int, Ticket]] = []
-    held = [0, 0]
-
-    def seat(now: int, seated: Any) -> None:  # noqa: ANN401 - tickets of any kind
+    def seat(now: int, seated: Iterable[Ticket]) -> None:
         for ticket in seated:
-            flow = int(ticket.flow)
-            if flow:
-                queueset.charge(ticket, charge)
-            tickets.append((now + 10 * MS, ticket))
+            flow = flows[int(ticket.flow)]
+            queueset.charge(ticket, flow.charged_part * ticket.work.seats)
+            heappush(running, (now + flow.duration_ms * MS, next(order), ticket))
 
-    for flow in (0, 1):
-        for _ in range(800):
-            seat(0, queueset.arrive(0, Ticket(f"{flow}", flow, Work(seats))))
+    def send(now: int, index: int) -> None:
+        widths = flows[index].widths
+        sent[index] += 1
+        work = Work(widths[sent[index] % len(widths)])
+        seat(now, queueset.arrive(now, Ticket(f"{index}", index, work, flows[index].weight * WEIGHT_ONE)))
+
+    for index in range(len(flows)):
+        for _ in range(20):
+            send(0, index)
     now = 0
-    while now < 1500 * MS:
-        now, ticket = tickets.pop(0)
-        assert all(queue.length for queue in queueset.deck), "both always have something waiting"
-        held[int(ticket.flow)] += seats
+    while sum(counted) < 2 * slack * len(flows):
+        now, _, ticket = heappop(running)
+        index = int(ticket.flow)
+        counted[index] += flows[index].counted(ticket.work.seats)
         seat(now, queueset.release(now, ticket))
+        send(now, index)
     queueset.check()
-
-    if name != "max-min-concurrent" or charge > seats:
-        assert held[0] * seats == pytest.approx(held[1] * charge, rel=0.05)
-    else:
-        assert held[0] == pytest.approx(held[1], rel=0.05)
+    assert max(counted) - min(counted) < slack
 
 
 @pytest.mark.parametrize("name", DISCIPLINES)
