@@ -580,6 +580,10 @@ class Guarantee:
         self._overdue = found = self._find_overdue() if is_possible else None
         return found
 
+    def bars_passing(self, now: int, seats: int, queue: Queue | None) -> bool:
+        """Return whether no request may pass the next one of ``queue``: it is overdue, and some duration is known."""
+        return self._threshold > 0 and self.overdue(now, seats) is queue
+
     def _find_overdue(self) -> Queue | None:
         latest = self.r - self._threshold
         self._look_again(latest)

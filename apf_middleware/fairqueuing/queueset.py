@@ -431,8 +431,11 @@ class QueueSet:
     def find_behind(self, head: Ticket, free: int) -> Ticket | None:
         """Return a ticket that fits the ``free`` seats and may be seated before ``head``, which doesn't fit.
 
-        The discipline picks it among the tickets that fit, so the flows with such tickets still get fair shares.
+        The discipline picks it among the tickets that fit, so the flows with such tickets still get fair shares. No
+        ticket passes one whose queue is far behind.
         """
+        if self.guarantee is not None and self.guarantee.bars_passing(self._now, self.concurrency, head.queue):
+            return None
         if not self.may_be_passed(head):
             return None
         try:

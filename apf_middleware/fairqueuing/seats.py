@@ -12,6 +12,9 @@ same holds for the time after the last round, when no ticket may pass any more. 
 waits at most n + 1 times as long as the longest request lasts, however many others there are, and no duration has to be
 known in advance. With 0 rounds, no ticket ever passes.
 
+All the same, flows of narrow tickets that always pass would get more than their fair share. Therefore no ticket of its
+own level passes one whose queue is overdue (see `guarantee`).
+
 Another ticket may become next meanwhile. Each time that a ticket becomes next anew, one of its rounds is spent, so two
 wide tickets can't delay each other without end.
 """
