@@ -82,9 +82,13 @@ def _unmapped(host: str) -> str:
 
 
 def path_of(scope: Scope) -> str:
-    """Return the path as the app's own routes see it, without the prefix of a mount or a proxy."""
+    """Return the path as the app's own routes see it, without the prefix of a mount or a proxy.
+
+    A line feed at the end is left out: Starlette's routes end with ``$``, which also matches before it, so ``/a%0A``
+    reaches the route ``/a``, and must not evade the rules for that path.
+    """
     known = scope if isinstance(scope, dict) else dict(scope)
-    path, root = str(known.get("path") or "/"), str(known.get("root_path") or "")
+    path, root = str(known.get("path") or "/").removesuffix("\n"), str(known.get("root_path") or "")
     if root and path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/"):
         return path[len(root) :] or "/"
     return path

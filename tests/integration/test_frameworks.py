@@ -5,6 +5,7 @@ import importlib
 import sys
 import types
 from collections.abc import AsyncIterator
+from typing import Final
 
 import anyio
 import django
@@ -30,9 +31,28 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from apf_middleware import Admission, APFMiddleware, get_admission
+from apf_middleware.config import load_text
 from tests.support.protected_app import WEB_DEFAULTS, configuration
 
 pytestmark = pytest.mark.anyio
+
+REPORTS: Final = """
+apiVersion: apf/v1
+kind: Server
+spec: {responses: {headers: all}}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: reports}
+spec: {maxSeats: 2}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: reports}
+spec:
+  level: reports
+  rules: [{httpRules: [{paths: [/report]}]}]
+"""
 
 
 async def ask(app: ASGIApp, where: str = "/hello", **headers: str) -> httpx.Response:
@@ -64,6 +84,14 @@ async def test_fastapi() -> None:
     assert response.json() == {"level": "crowd", "flow": "bob", "seats": 1}
     assert done == ["background"]
     assert belongs(await ask(app, "/nowhere")) == (404, "crowd")
+
+
+async def test_a_line_feed_behind_the_path_evades_no_rule() -> None:
+    """Starlette takes ``/report%0A`` for ``/report``."""
+    app = APFMiddleware(Starlette(routes=[Route("/report", hello)]), load_text(REPORTS))
+
+    assert belongs(await ask(app, "/report")) == (200, "reports")
+    assert belongs(await ask(app, "/report%0A")) == (200, "reports")
 
 
 @asyncio_only
