@@ -16,6 +16,7 @@ from starlette.types import Scope
 
 from apf_middleware.classification import Identity, RequestDigest, Resolution
 from apf_middleware.classification.digest import NO_VALUES
+from apf_middleware.classification.paths import UNSEEN_END
 
 __all__ = [
     "HeaderView",
@@ -82,13 +83,9 @@ def _unmapped(host: str) -> str:
 
 
 def path_of(scope: Scope) -> str:
-    """Return the path as the app's own routes see it, without the prefix of a mount or a proxy.
-
-    A line feed at the end is left out: Starlette's routes end with ``$``, which also matches before it, so ``/a%0A``
-    reaches the route ``/a``, and must not evade the rules for that path.
-    """
+    """Return the path as the app's own routes see it, without the prefix of a mount or a proxy."""
     known = scope if isinstance(scope, dict) else dict(scope)
-    path, root = str(known.get("path") or "/").removesuffix("\n"), str(known.get("root_path") or "")
+    path, root = str(known.get("path") or "/").removesuffix(UNSEEN_END), str(known.get("root_path") or "")
     if root and path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/"):
         return path[len(root) :] or "/"
     return path

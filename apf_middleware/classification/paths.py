@@ -8,12 +8,14 @@ segment. Most patterns only match paths with certain heads, so a path is only co
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = [
     "ANY_SEGMENT",
+    "UNSEEN_END",
     "PathTemplate",
     "compile_templates",
     "head_of",
@@ -25,6 +27,10 @@ __all__ = [
 
 ANY_SEGMENT = "*"
 """A segment of a template that matches any segment, without a name."""
+
+UNSEEN_END: Final = "\n"
+"""An end of a path that is left out. Starlette's routes end with ``$``, which also matches before a line feed: so
+``/a%0A`` reaches the route ``/a``, and must not evade the rules for that path."""
 
 
 @dataclass(frozen=True, slots=True)

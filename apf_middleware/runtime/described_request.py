@@ -7,10 +7,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from apf_middleware.classification import ANONYMOUS, Explanation, Identity, RequestDigest
 from apf_middleware.classification.kubernetes import is_served_without_seats
+from apf_middleware.classification.paths import UNSEEN_END
 from apf_middleware.config import Configuration
 from apf_middleware.config.build import (
     derive_classifier,
@@ -67,15 +68,8 @@ def explain_request(configuration: Configuration, request: DescribedRequest) -> 
 
 
 def _digest(configuration: Configuration, request: DescribedRequest) -> RequestDigest:
-    try:
-        parts = urlsplit(request.url)
-        host = parts.hostname
-    except ValueError as error:
-        raise InvalidValueError("url", request.url, f"it is no URL: {error}") from None
-    path = parts.path or "/"
-    if not path.startswith("/"):
-        raise InvalidValueError("url", request.url, "its path doesn't begin with a slash")
-    query = dict(reversed(parse_qsl(parts.query, keep_blank_values=True)))  # the first one counts
+    host, path, query_text = _parts(request.url)
+    query = dict(reversed(parse_qsl(query_text, keep_blank_values=True)))  # the first one counts
     method = request.method.upper()
     resolution = derive_resolver(configuration)(method, path, query)
     digest = RequestDigest(
@@ -92,6 +86,22 @@ def _digest(configuration: Configuration, request: DescribedRequest) -> RequestD
     )
     digest.criticality = derive_criticality(configuration)(digest)
     return digest
+
+
+def _parts(url: str) -> tuple[str | None, str, str]:
+    """Return the host, the path as a server tells the app of it, and the query."""
+    if url.startswith("/"):  # also //, which would begin a host elsewhere
+        target, _, _ = url.partition("#")
+        host, (path, _, query) = None, target.partition("?")
+    else:
+        try:
+            parts = urlsplit(url)
+            host, path, query = parts.hostname, parts.path or "/", parts.query
+        except ValueError as error:
+            raise InvalidValueError("url", url, f"it is no URL: {error}") from None
+        if not path.startswith("/"):
+            raise InvalidValueError("url", url, "its path doesn't begin with a slash")
+    return host, unquote(path).removesuffix(UNSEEN_END), query
 
 
 def _explain(configuration: Configuration, digest: RequestDigest, explanation: Explanation) -> dict[str, object]:

@@ -31,6 +31,22 @@ spec:
   rules: [{httpRules: [{headers: [{name: x-tenant}]}]}]
 """)
 
+PATHS = load_text("""
+apiVersion: apf/v1
+kind: Server
+spec: {defaults: none}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: crowd}
+spec: {}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: by-path}
+spec: {level: crowd, rules: [{httpRules: [{paths: [/a!b/c, /]}]}]}
+""")
+
 
 @pytest.mark.parametrize(
     ("request_", "schema", "flow"),
@@ -45,6 +61,16 @@ def test_the_first_schema_that_matches_is_named(request_: DescribedRequest, sche
     facts = explain_request(CONFIG, request_)
 
     assert (facts["schema"], facts["flow"]) == (schema, flow)
+
+
+@pytest.mark.parametrize("url", ["/a!b/c", "/a%21b/%63", "/a%21b%2Fc%0A?x#y", "http://host/a%21b/c#y"])
+def test_a_path_is_decoded_as_servers_do(url: str) -> None:
+    assert explain_request(PATHS, DescribedRequest("GET", url))["schema"] == "by-path"
+
+
+@pytest.mark.parametrize("url", ["//by-path", "///a!b/c", "/a%2521b/c"])
+def test_another_path_is_another_path(url: str) -> None:
+    assert explain_request(PATHS, DescribedRequest("GET", url))["schema"] == "catch-all"
 
 
 def test_those_before_it_are_listed_with_their_reasons() -> None:
