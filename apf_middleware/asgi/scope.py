@@ -10,18 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import Final, TypeVar, overload
-from urllib.parse import parse_qsl
 
 from starlette.types import Scope
 
 from apf_middleware.classification import Identity, RequestDigest, Resolution
 from apf_middleware.classification.digest import NO_VALUES
 from apf_middleware.classification.paths import UNSEEN_END
+from apf_middleware.classification.query import QueryParameters
 
 __all__ = [
     "HeaderView",
     "Headers",
-    "QueryView",
     "complete_digest",
     "digest_request",
     "headers_of",
@@ -39,7 +38,6 @@ Headers = list[tuple[bytes, bytes]]
 T = TypeVar("T")
 
 _SEQUENCES: Final = (list, tuple)  # a constant, because `list | tuple` would create an object each time
-_MOST_PARAMETERS: Final = 256
 _MOST_PEERS: Final = 4096
 
 
@@ -126,45 +124,10 @@ class HeaderView(Mapping[str, str]):
         return len(list(iter(self)))
 
 
-class QueryView(Mapping[str, str]):
-    """Query parameters by name, parsed on first access; if several have the same name, the first counts."""
-
-    __slots__ = ("_parsed", "_raw")
-
-    def __init__(self, raw: bytes) -> None:
-        self._raw = raw
-        self._parsed: dict[str, str] | None = None
-
-    def _values(self) -> dict[str, str]:
-        if self._parsed is None:
-            self._parsed = _parse(self._raw)
-        return self._parsed
-
-    def __getitem__(self, name: str) -> str:
-        return self._values()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values())
-
-    def __len__(self) -> int:
-        return len(self._values())
-
-
-def _parse(raw: bytes) -> dict[str, str]:
-    values: dict[str, str] = {}
-    try:
-        pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
-    except ValueError:  # too many parameters
-        return values
-    for name, value in pairs:
-        values.setdefault(name, value)
-    return values
-
-
 def query_of(scope: Scope) -> Mapping[str, str]:
     """Return query parameters by name."""
     raw = (scope if isinstance(scope, dict) else dict(scope)).get("query_string")
-    return QueryView(raw) if raw else NO_VALUES
+    return QueryParameters(raw) if raw else NO_VALUES
 
 
 def digest_request(scope: Scope, identity: Identity, client_address: str, resolve: Resolver) -> RequestDigest:

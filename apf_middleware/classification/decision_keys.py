@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 
 from apf_middleware.classification.digest import RequestDigest
+from apf_middleware.classification.query import every_value
 from apf_middleware.classification.rules import Conjunction, Field, HttpRule
 from apf_middleware.classification.schema import FlowSchema
 
@@ -74,7 +75,7 @@ def _values(attributes: list[str], headers: list[str], queries: list[str]) -> Ca
         return (
             *[getter(digest) for getter in getters],
             *[digest.headers.get(name, _ABSENT) for name in headers],
-            *[digest.query.get(name, _ABSENT) for name in queries],
+            *[tuple(every_value(digest.query, name)) for name in queries],
         )
 
     return values

@@ -93,9 +93,9 @@ class RequestDigest(Value):
     """The facts of one request, which must not be changed.
 
     ``verb`` is the resource verb (get, list, watch…) or the HTTP method in lower case. Header names are in lower case;
-    a repeated header or query parameter has its first value. ``resource`` is None for a request that isn't about a
-    resource. ``body`` is the parsed JSON body, if it has been read. ``criticality`` is the name of the criticality that
-    the request may claim, or empty if the server reads none.
+    a repeated header or query parameter has its first value, but rules read all values of a parameter (`every_value`).
+    ``resource`` is None for a request that isn't about a resource. ``body`` is the parsed JSON body, if it has been
+    read. ``criticality`` is the name of the criticality that the request may claim, or empty if the server reads none.
     """
 
     identity: Identity

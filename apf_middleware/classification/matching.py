@@ -7,11 +7,12 @@ resource or without.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Final, assert_never
 
 from apf_middleware.classification.digest import Identity, RequestDigest, Resource
 from apf_middleware.classification.paths import compile_templates
+from apf_middleware.classification.query import every_value
 from apf_middleware.classification.rules import (
     AnySubject,
     AtomicTest,
@@ -133,10 +134,11 @@ def _why_not_http(rule: HttpRule, digest: RequestDigest) -> str | None:
 
 def _why_not_values(rule: HttpRule, digest: RequestDigest) -> str | None:
     for match in rule.headers:
-        if not _value_matches(match, digest.headers, match.name.lower()):
+        value = digest.headers.get(match.name.lower())
+        if not _value_matches(match, () if value is None else (value,)):
             return f"the header {match.name!r} doesn't meet the condition"
     for match in rule.query:
-        if not _value_matches(match, digest.query, match.name):
+        if not _value_matches(match, every_value(digest.query, match.name)):
             return f"the query parameter {match.name!r} doesn't meet the condition"
     return None
 
@@ -153,15 +155,15 @@ def host_matches(pattern: str, host: str) -> bool:
     return host.endswith(pattern[1:]) and host != pattern[1:] if pattern.startswith("*.") else host == pattern
 
 
-def _value_matches(match: ValueMatch, among: Mapping[str, str], name: str) -> bool:
-    value = among.get(name)
-    if value is None:
-        return match.absent
-    if match.absent:
-        return False
-    if match.pattern is not None and re.fullmatch(match.pattern, value):
+def _value_matches(match: ValueMatch, values: Sequence[str]) -> bool:
+    if match.absent or not values:
+        return match.absent and not values
+    if match.pattern is None and not match.values:
         return True
-    return value in match.values or (match.pattern is None and not match.values)
+    return any(
+        value in match.values or (match.pattern is not None and re.fullmatch(match.pattern, value) is not None)
+        for value in values
+    )
 
 
 def values_of(field: Field, digest: RequestDigest) -> tuple[str, ...]:

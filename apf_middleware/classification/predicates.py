@@ -14,6 +14,7 @@ from operator import attrgetter
 from apf_middleware.classification.digest import Identity, RequestDigest, Resource
 from apf_middleware.classification.matching import SERVICE_ACCOUNT, host_matches, plain_host
 from apf_middleware.classification.paths import compile_templates, head_of, heads_of_templates, heads_of_urls
+from apf_middleware.classification.query import every_value
 from apf_middleware.classification.rules import (
     AnySubject,
     AtomicTest,
@@ -191,8 +192,8 @@ def _compile_http_rule(rule: HttpRule) -> Predicate | None:
     if rule.criticality:
         accepted = frozenset(rule.criticality)
         tests.append(lambda digest, _: digest.criticality in accepted)
-    tests += [_compile_value(match, in_header=True) for match in rule.headers]
-    tests += [_compile_value(match, in_header=False) for match in rule.query]
+    tests += [_compile_header(match) for match in rule.headers]
+    tests += [_compile_parameter(match) for match in rule.query]
     return _all_of(tests)
 
 
@@ -217,18 +218,33 @@ def _compile_hosts(hosts: tuple[str, ...]) -> Predicate:
     return holds
 
 
-def _compile_value(match: ValueMatch, *, in_header: bool) -> Predicate:
-    mapping = attrgetter("headers" if in_header else "query")
-    name = match.name.lower() if in_header else match.name
+def _compile_value(match: ValueMatch) -> Callable[[str], bool]:
+    """Return a test of one value that a request has."""
+    if match.absent:
+        return lambda _: False
     values = frozenset(match.values)
-    pattern = None if match.pattern is None else re.compile(match.pattern).fullmatch
-    anyhow = not values and pattern is None
+    if match.pattern is None:
+        return values.__contains__ if values else lambda _: True
+    fits = re.compile(match.pattern).fullmatch
+    return lambda value: value in values or fits(value) is not None
+
+
+def _compile_header(match: ValueMatch) -> Predicate:
+    name, absent, test = match.name.lower(), match.absent, _compile_value(match)
 
     def holds(digest: RequestDigest, about: Resource) -> bool:  # noqa: ARG001 - all predicates take both
-        value = mapping(digest).get(name)
-        if value is None or match.absent:
-            return match.absent and value is None
-        return anyhow or value in values or (pattern is not None and pattern(value) is not None)
+        value = digest.headers.get(name)
+        return absent if value is None else test(value)
+
+    return holds
+
+
+def _compile_parameter(match: ValueMatch) -> Predicate:
+    name, absent, test = match.name, match.absent, _compile_value(match)
+
+    def holds(digest: RequestDigest, about: Resource) -> bool:  # noqa: ARG001 - all predicates take both
+        values = every_value(digest.query, name)
+        return any(map(test, values)) if values else absent
 
     return holds
 

@@ -7,11 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from apf_middleware.classification import ANONYMOUS, Explanation, Identity, RequestDigest
 from apf_middleware.classification.kubernetes import is_served_without_seats
 from apf_middleware.classification.paths import UNSEEN_END
+from apf_middleware.classification.query import QueryParameters
 from apf_middleware.config import Configuration
 from apf_middleware.config.build import (
     derive_classifier,
@@ -69,7 +70,7 @@ def explain_request(configuration: Configuration, request: DescribedRequest) -> 
 
 def _digest(configuration: Configuration, request: DescribedRequest) -> RequestDigest:
     host, path, query_text = _parts(request.url)
-    query = dict(reversed(parse_qsl(query_text, keep_blank_values=True)))  # the first one counts
+    query = QueryParameters.of_text(query_text)
     method = request.method.upper()
     resolution = derive_resolver(configuration)(method, path, query)
     digest = RequestDigest(

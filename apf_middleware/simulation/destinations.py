@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from apf_middleware.classification import ANONYMOUS, Classification, Identity, RequestDigest
+from apf_middleware.classification.query import QueryParameters
 from apf_middleware.config import Configuration
 from apf_middleware.config.build import derive_classifier, derive_criticality, derive_resolver, derive_work
 from apf_middleware.config.estimation import Sources
@@ -100,7 +101,7 @@ class DestinationResolver:
 
     def _resolve_new(self, template: RequestTemplate, seats: int) -> _Resolved:
         path, _, query = template.path.partition("?")
-        parameters = _parameters(query)
+        parameters = QueryParameters.of_text(query)
         resolution = self._resolve(template.method, path, parameters)
         digest = RequestDigest(
             identity=template.identity,
@@ -158,14 +159,6 @@ def _work(template: RequestTemplate, seats: int) -> Work:
 
 def _trusts_nothing(_: object) -> bool:
     return False  # no proxies are simulated; callers whose groups may name a queue still may
-
-
-def _parameters(query: str) -> dict[str, str]:
-    parameters: dict[str, str] = {}
-    for part in query.split("&") if query else ():
-        name, _, value = part.partition("=")
-        parameters.setdefault(name, value)
-    return parameters
 
 
 def _at_once(estimate: Estimate | Awaitable[Estimate]) -> Estimate:

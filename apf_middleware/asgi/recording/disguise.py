@@ -5,20 +5,21 @@ route of the app, as far as routes have become known: the frameworks write the r
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 from urllib.parse import quote
 
 from starlette.types import Scope
 
 from apf_middleware.asgi.recording.needed_facts import SELECTOR, NeededFacts
-from apf_middleware.asgi.scope import QueryView
 from apf_middleware.classification import Identity
+from apf_middleware.classification.query import QueryParameters
 from apf_middleware.recordings import Pseudonyms
 
 __all__ = ["Disguise", "route_of"]
 
 _MOST_WORDS: Final = 10_000
+_MOST_REPEATED: Final = 8  # values of one parameter
 _LONGEST: Final = 2048  # characters of a path, header or name; the rest is cut off
 _ACCOUNT: Final = "system:serviceaccount:"
 _NAMING_TERM: Final = re.compile(r"((?:metadata\.name|spec\.nodeName)(?:!=|==|=))")
@@ -84,19 +85,25 @@ class Disguise:
         parameters = self._parameters(query)
         if not parameters:
             return shown
-        said = "&".join(f"{quote(name, safe='')}={quote(value, safe='~')}" for name, value in parameters.items())
+        said = "&".join(f"{quote(name, safe='')}={quote(value, safe='~')}" for name, value in parameters)
         return f"{shown}?{said}"
 
-    def _parameters(self, query: bytes) -> Mapping[str, str]:
-        wanted, found = self._facts.query, dict[str, str]()
-        if not wanted or not query:
-            return found
-        for name, value in QueryView(query).items():
-            if name in wanted:
-                shows = self._are_plain or self._facts.shows_parameter(name, value)
-                hide = self._hide_selector if name == SELECTOR else self._hash
-                found[name] = value[:_LONGEST] if shows else hide(value)
+    def _parameters(self, query: bytes) -> list[tuple[str, str]]:
+        """Return the first value of each parameter, and those after it that a rule names and may ask for."""
+        if not query:
+            return []
+        parameters, found = QueryParameters(query), list[tuple[str, str]]()
+        for name in self._facts.query:
+            first, *more = parameters.every(name) or ("",)
+            if first or name in parameters:
+                named = dict.fromkeys(value for value in more if self._facts.shows_parameter(name, value))
+                found += [(name, self._parameter(name, value)) for value in [first, *named][:_MOST_REPEATED]]
         return found
+
+    def _parameter(self, name: str, value: str) -> str:
+        if self._are_plain or self._facts.shows_parameter(name, value):
+            return value[:_LONGEST]
+        return self._hide_selector(value) if name == SELECTOR else self._hash(value)
 
     def _hide_selector(self, selector: str) -> str:
         """Return a selector of fields in which the names of objects and nodes are hashed, and all other terms, too."""

@@ -133,6 +133,12 @@ def test_a_query_keeps_what_the_configuration_reads(hashed: Disguise, plain: Dis
     assert plain.path("/reports", b"tenant=a%26b%3D%C3%A9") == "/reports?tenant=a%26b%3D%C3%A9"
 
 
+def test_a_repeated_parameter_keeps_the_values_that_a_rule_names(hashed: Disguise) -> None:
+    query = b"dry=0&dry=2&dry=%31&dry=1&tenant=&tenant=acme"
+
+    assert hashed.path("/reports", query) == f"/reports?dry={HASH('0')}&dry=1&tenant={HASH('')}"
+
+
 @pytest.mark.parametrize(
     ("selector", "shown"),
     [
