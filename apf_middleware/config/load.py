@@ -58,18 +58,18 @@ def load_text(text: str | bytes, name: str = "<text>", *, defaults: Defaults | N
 
 
 def read(
-    paths: Iterable[str | PathLike[str]],
+    paths: str | PathLike[str] | Iterable[str | PathLike[str]],
     *,
     defaults: Defaults | None = None,
     allow_empty: bool = False,
     skip_foreign: bool = False,
 ) -> Reading:
-    """Return the configuration or the errors, as `load` does, and the warnings.
+    """Return the configuration or the errors, as `load` does, and the warnings; ``paths`` may be one path.
 
     Objects of other APIs are ignored; unless ``skip_foreign``, each causes a warning.
     """
     problems = Problems()
-    listed = [fspath(path) for path in paths]
+    listed = [fspath(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
     documents = read_files(listed, problems)
     needed = None if allow_empty or not listed else Place(listed[0])
     return read_documents(documents, problems, defaults, skip_foreign=skip_foreign, needed=needed)

@@ -1,12 +1,13 @@
 """All problems of a document are reported together, in the words of its format."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from apf_middleware.config import ConfigurationError, load_text
 from apf_middleware.config.emit import emit
-from apf_middleware.config.load import read_source
+from apf_middleware.config.load import read, read_source
 
 KUBERNETES = """apiVersion: flowcontrol.apiserver.k8s.io/v1
 kind: FlowSchema
@@ -163,3 +164,11 @@ def test_messages_have_no_names_of_python(text: str) -> None:
     for problem in read_source(text).problems:
         leak = re.search(r"\b[a-z]+_[a-z_]+\b|\b[A-Z][A-Za-z]+\(|\b(True|False|None)\b", str(problem))
         assert leak is None, str(problem)
+
+
+def test_one_path_is_read_like_a_list_of_one(tmp_path: Path) -> None:
+    path = tmp_path / "apf.yaml"
+    path.write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 7}\n")
+
+    for paths in (path, str(path), [path]):
+        assert read(paths).unwrap().server.seats == 7
