@@ -15,6 +15,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -319,7 +320,7 @@ class Watcher:
         MissingExtraError: the package watchfiles is not installed.
     """
 
-    __slots__ = ("_look", "_sources", "_stop", "_thread", "_watch")
+    __slots__ = ("_differs", "_look", "_looked_at", "_sources", "_stop", "_thread", "_watch")
 
     def __init__(self, sources: Sequence[str | PathLike[str]]) -> None:
         _require_sources(sources, "watch", value=True)
@@ -330,6 +331,7 @@ class Watcher:
         self._watch: Callable[..., Iterable[Any]] = watch
         self._sources = tuple(sources)
         self._look = self._seen()
+        self._looked_at, self._differs = -1.0, False
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -358,7 +360,7 @@ class Watcher:
             step=_QUIET_MS,
             debounce=_MOST_MS,
             recursive=is_deep,
-            watch_filter=None,
+            watch_filter=self._concerns,
             raise_interrupt=False,
             rust_timeout=_MOST_MS,
             yield_on_timeout=True,  # catches changes between the first comparison and the start of the watch
@@ -367,6 +369,18 @@ class Watcher:
             if stop.is_set():
                 return
             self._compare(changed)
+
+    def _concerns(self, *_change: object) -> bool:
+        """Return whether the files have changed, when watchfiles asks whether to report a change of any file.
+
+        It logs what it reports. If the log is a file in a directory that is watched, each of its lines would cause the
+        next one.
+        """
+        # All changes of one report are asked for at once, and there are at least `_QUIET_MS` between two reports.
+        now = time.monotonic()
+        if (now - self._looked_at) * 1000 >= _QUIET_MS / 2:
+            self._looked_at, self._differs = now, self._seen() != self._look
+        return self._differs
 
     def _compare(self, changed: Callable[[], object]) -> None:
         look = self._seen()

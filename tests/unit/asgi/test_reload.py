@@ -173,6 +173,22 @@ def test_a_watcher_reports_only_its_files_also_when_they_are_replaced(
     assert changed.acquire(timeout=60)
 
 
+def test_a_watcher_logs_no_changes_of_other_files(
+    watcher: Watcher, file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log may be one of these files, so a line about it would cause the next one, for ever."""
+    caplog.set_level(logging.INFO)
+    changed = threading.Event()
+    watcher.start(changed.set)
+    for number in range(5):
+        (tmp_path / "server.log").write_text(f"line {number}")
+        assert not changed.wait(0.25)
+    assert caplog.messages == []
+
+    file.write_text(SERVER.format(20))
+    assert changed.wait(60)
+
+
 def test_a_mounted_config_map_is_seen_to_change(tmp_path: Path) -> None:
     for version, seats in (("..1", 10), ("..2", 20)):
         (tmp_path / version).mkdir()
