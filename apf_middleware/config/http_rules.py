@@ -21,6 +21,7 @@ from apf_middleware.frozen import frozen
 __all__ = ["AnyDistinguisher", "AnyHttpRule", "DistinguisherModel", "HttpRuleModel", "path_rule"]
 
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_ENCODED: Final = re.compile("%[0-9A-Fa-f]{2}")
 _HOST: Final = re.compile(r"(\*\.)?[a-z0-9_]([-a-z0-9_.]*[a-z0-9_])?|\[[0-9a-f:.]+\]")
 
 _REQUIRED: Final = {
@@ -107,6 +108,8 @@ def path_rule(path: str) -> str:
         return error.rule
     if any(character in path for character in " ?#"):
         return "it must not have a space, '?' or '#'"
+    if _ENCODED.search(path):
+        return "it must not be percent-encoded, because it is compared with paths that the server has decoded"
     return "it must not have '//'" if "//" in path else ""
 
 

@@ -1,8 +1,9 @@
-"""Distinguishers of apf/v1."""
+"""Distinguishers and paths of apf/v1."""
 
 import pytest
 
 from apf_middleware.classification import Distinguisher, Source
+from apf_middleware.config.http_rules import path_rule
 from tests.support.apf_documents import SCHEMA, schema
 
 
@@ -23,3 +24,20 @@ from tests.support.apf_documents import SCHEMA, schema
 )
 def test_distinguishers(given: str, expected: Distinguisher) -> None:
     assert schema(SCHEMA.replace("source: user", given)).distinguisher == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "rule"),
+    [
+        ("/caf%C3%A9", "percent-encoded"),
+        ("/a%2fb/*", "percent-encoded"),
+        ("/café", ""),
+        ("/100%", ""),
+        ("/100%/x", ""),
+        ("/a b", "a space"),
+        ("/a//b", "'//'"),
+    ],
+)
+def test_a_path_that_no_request_has_is_an_error(path: str, rule: str) -> None:
+    assert rule in path_rule(path)
+    assert bool(rule) == bool(path_rule(path))
