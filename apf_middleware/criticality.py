@@ -74,23 +74,26 @@ _URGENCIES: Final = {one: max(place for place in range(8) if _BY_URGENCY[place] 
 def read_criticality(form: CriticalityForm, value: bytes) -> Criticality | None:
     """Return what a header says; None if it says nothing about that. Raise ValueError if it can't be read.
 
-    If it says several things, the least counts: a service on the way may have added to what the client had sent. Names
-    may be written with underscores, hyphens and in capitals: ``SHEDDABLE_PLUS``, ``critical-plus``.
+    If it says several things, the least counts: a service on the way may have added to what the client had sent. So
+    names that can't be read are ignored beside others. Names may be written with underscores, hyphens and in capitals:
+    ``SHEDDABLE_PLUS``, ``critical-plus``.
     """
+    if form == "baggage":
+        return _least_of(find_members(value, BAGGAGE_KEY))
+    if len(value) > _MOST_BYTES:
+        raise ValueError("too long")
     if form == "name":
-        return _named(value)
-    if form == "urgency":
-        if len(value) > _MOST_BYTES:
-            raise ValueError("too long")
-        return min((_BY_URGENCY[int(one)] for one in _URGENCY.findall(value)), default=None)
-    return min(map(_named, find_members(value, BAGGAGE_KEY)), default=None)
+        return _least_of(value.split(b","))
+    return min((_BY_URGENCY[int(one)] for one in _URGENCY.findall(value)), default=None)
 
 
-def _named(text: bytes) -> Criticality:
-    found = _BY_NAME.get(text.strip().lower().replace(b"_", b"").replace(b"-", b""))
-    if found is None:
+def _least_of(names: list[bytes]) -> Criticality | None:
+    """Return the least of the criticalities with these names; None if there are no names."""
+    known = [_BY_NAME.get(name.strip().lower().replace(b"_", b"").replace(b"-", b"")) for name in names]
+    found = [one for one in known if one is not None]
+    if known and not found:
         raise ValueError("unknown name")
-    return found
+    return min(found, default=None)
 
 
 def write_criticality(form: CriticalityForm, criticality: Criticality, before: str = "") -> str:

@@ -23,6 +23,7 @@ def reader() -> CriticalityReader:
         ([(b"x-criticality", b"criticalPlus")], True, MOST),
         ([(b"x-criticality", b"criticalPlus"), (b"priority", b"u=5")], True, BATCH),
         ([(b"x-criticality", b"criticalPlus"), (b"x-criticality", b"sheddable")], True, LEAST),
+        ([(b"x-criticality", b"urgent, sheddable")], False, LEAST),  # nonsense doesn't hide what a proxy has added
         ([(b"priority", b"i")], True, USUAL),
         ([(b"x-criticality", b"urgent"), (b"priority", b"u=0")], True, MOST),
     ],
