@@ -58,6 +58,7 @@ class DeadlineReader:
 
     def _read(self, name: bytes, value: bytes, written: LimitFormat | None, wall_ns: int) -> int | None:
         """Return a limit, or the time elapsed if nothing is ``written``; count a value that can't be read."""
+        value = value.strip(b" \t")  # some servers leave the whitespace that may follow a value
         try:
             if written is None:
                 return elapsed_ns(value, wall_ns)

@@ -5,6 +5,7 @@ and receiver need not agree. All times here are integers, in nanoseconds.
 """
 
 import re
+from contextlib import suppress
 from typing import Final, Literal, get_args
 
 from apf_middleware.baggage import add_member, find_members
@@ -67,7 +68,7 @@ def read_limit(written: LimitFormat, value: bytes, wall_ns: int) -> int:
             raise ValueError("too long")
         return duration_ns(value.decode("latin-1"))
     if written == "baggage":
-        return min(map(_decimal_ns, find_members(value, BAGGAGE_KEY)), default=NO_LIMIT + wall_ns) - wall_ns
+        return _earliest_ns(find_members(value, BAGGAGE_KEY), NO_LIMIT + wall_ns) - wall_ns
     number = _decimal_ns(value)
     return number if written == "seconds" else number - wall_ns
 
@@ -107,6 +108,17 @@ def write_limit(written: LimitFormat, limit: int, wall_ns: int, before: str = ""
     milliseconds = (limit if written == "seconds" else wall_ns + limit) // _MS
     text = f"{milliseconds // 1000}.{milliseconds % 1000:03}"
     return add_member(before, BAGGAGE_KEY, text) if written == "baggage" else text
+
+
+def _earliest_ns(values: list[bytes], default: int) -> int:
+    """Return the earliest of these times; those that can't be read are ignored beside others."""
+    found: list[int] = []
+    for value in values:
+        with suppress(ValueError):
+            found.append(_decimal_ns(value))
+    if values and not found:
+        raise ValueError("not a number")
+    return min(found, default=default)
 
 
 def _decimal_ns(value: bytes) -> int:

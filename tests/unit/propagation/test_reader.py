@@ -38,6 +38,7 @@ def left(*headers: tuple[bytes, bytes], query: bytes = b"", from_proxy: bool = T
             -2 * SECOND,
         ),
         ([(b"grpc-timeout", b"99999999H")], None),
+        ([(b"x-request-start", b"t=1799999999 "), (b"grpc-timeout", b"3S\t")], 2 * SECOND),  # as httptools leaves them
         ([(b"x-until", b"1800000003")], 3 * SECOND),
         ([(b"x-until", b"1800000003"), (b"x-request-start", b"1799999998")], 3 * SECOND),
         ([(b"grpc-timeout", b"4S"), (b"x-until", b"1800000003"), (b"x-request-start", b"1799999998")], 2 * SECOND),

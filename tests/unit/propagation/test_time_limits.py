@@ -31,6 +31,7 @@ NOW = 1_800_000_000 * SECOND
         ("timestamp", b"1799999999", -SECOND),
         ("baggage", b"user=7, apf.deadline=1800000003.25;p,z=1", 3250 * MS),
         ("baggage", b"apf.deadline=1800000004,apf.deadline=1800000002,user=7", 2000 * MS),
+        ("baggage", b"apf.deadline=soon,apf.deadline=1800000002", 2000 * MS),
         ("baggage", b"user=7", NO_LIMIT),
     ],
 )
@@ -46,6 +47,7 @@ def test_limits(written: LimitFormat, value: bytes, limit: int) -> None:
         *(("seconds", one) for one in (b"", b"-1", b".5", b"1.", b"1e3", b"inf", b"nan", b"9" * 30)),
         *(("duration", one) for one in (b"", b"1", b"1 s", b"-1s", b"\xff", b"1h" * 100)),
         *(("timestamp", one) for one in (b"", b"t=1", b"yesterday")),
+        ("baggage", b"apf.deadline=soon,apf.deadline="),
     ],
 )
 def test_other_values_are_refused(written: LimitFormat, value: bytes) -> None:
