@@ -70,6 +70,17 @@ class LevelDrains:
             self.weights += drain.weight
             self.light += 1
         drain.join(work_ns)
+        self._find_busy(drain, seats)
+
+    def weigh(self, now: int, queue: Queue, work_ns: int, seats: int) -> None:
+        """Add the work of a request that waits already, which wasn't known when it joined."""
+        self._read(now)
+        drain = self.drains[queue]
+        drain.ahead_ns += work_ns
+        self._find_busy(drain, seats)
+
+    def _find_busy(self, drain: QueueDrain, seats: int) -> None:
+        """Note whether a queue whose work has grown is busy now."""
         if not drain.is_busy and drain.ahead_ns > self.typical_ns * seats * self._fair_share(drain):
             drain.is_busy = True
             self.light -= 1
@@ -112,9 +123,11 @@ class LevelDrains:
         return drain.weight / (self._busy if drain.is_busy else self._busy + drain.weight)
 
     def _read(self, now: int) -> float:
-        """Return the virtual time."""
+        """Return the virtual time; it begins once durations are known, because before nothing is seen of service."""
         passed, weights = now - self._read_at, self._busy or self.weights
         self._read_at = now
+        if not self.typical_ns:
+            return self._clock
         if weights:
             self._clock += passed / weights
         if self._busy:

@@ -60,7 +60,7 @@ class WaitPrediction:
             level.skip(now)
         duration_ns = self._duration_ns(admission)
         if duration_ns:
-            level.learn(duration_ns)
+            self._learn(now, runtime, level, duration_ns)
         work = admission.width * (duration_ns or level.typical_ns)
         ahead = work if counts else 0
         level.join(now, queue, ahead, _seats(runtime))
@@ -68,11 +68,14 @@ class WaitPrediction:
 
     def leave(self, now: int, admission: Admission, *, is_seated: bool) -> None:
         """Note that a request doesn't wait any more; ignore one that never joined."""
-        joined, queue, runtime = self._joined.pop(admission, None), admission.queue, admission.destination.runtime
-        if joined is None or queue is None:
+        queue, runtime = admission.queue, admission.destination.runtime
+        if queue is None or admission not in self._joined:
+            self._joined.pop(admission, None)
             return
         level = self._levels[runtime]
-        work, ahead = joined
+        if not level.typical_ns and (duration_ns := self._duration_ns(admission)):
+            self._learn(now, runtime, level, duration_ns)
+        work, ahead = self._joined.pop(admission)
         if runtime.shared.is_held:
             level.skip(now)
         if is_seated:
@@ -80,6 +83,19 @@ class WaitPrediction:
         level.leave(now, queue, ahead)
         if not level.drains and (runtime.shared.is_over or runtime.shared.is_draining):
             del self._levels[runtime]  # a level that has been deleted, or removed by a reload
+
+    def _learn(self, now: int, runtime: "LevelRuntime", level: LevelDrains, duration_ns: int) -> None:
+        """Learn from a duration; the first one of a level is that of all requests that wait there already."""
+        if level.typical_ns:
+            level.learn(duration_ns)
+            return
+        level.skip(now)  # how fast the level served requests until now can't be known
+        level.learn(duration_ns)
+        for one in self._joined:
+            if one.destination.runtime is runtime and one.queue is not None:
+                work = one.width * duration_ns
+                self._joined[one] = work, work
+                level.weigh(now, one.queue, work, _seats(runtime))
 
     def forget_removed(self) -> None:
         """Forget the levels that a reload has removed, unless requests still wait there."""

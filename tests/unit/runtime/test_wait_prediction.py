@@ -1,5 +1,7 @@
 """Predicted waits follow from the work ahead in the own queue, and are forgotten when it is empty."""
 
+import pytest
+
 from apf_middleware.classification import Classification
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission
@@ -38,6 +40,19 @@ def test_flows_with_nothing_ahead_come_first_and_backlogs_do_not() -> None:
 
     assert server.arrive(flow=4).predicted_wait_ns == 25 * MS + 25 * MS
     assert short == 25 * MS + 25 * MS
+
+
+def test_requests_that_came_before_any_duration_was_known_do_not_look_like_slow_service() -> None:
+    server = DeadlineArrivals(duration_ms=None)
+    running = server.fill(1, waiting=24)
+    for admission in running[:20]:
+        server.now += 100 * MS
+        server.controller.release(admission)
+    predicted = [server.arrive(left_ms=4000).predicted_wait_ns for _ in range(15)]
+
+    assert None not in predicted
+    for ahead, wait_ns in enumerate(predicted, 4):
+        assert wait_ns == pytest.approx((ahead + 1) * 100 * MS, rel=0.05)
 
 
 def test_a_pause_does_not_count_as_slow_service() -> None:
