@@ -9,7 +9,7 @@ The work of a request is its width times the learned duration of its route. A pr
 does each request that joins or leaves a queue. Nothing is predicted before a duration is known.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from apf_middleware.estimation import LearnedCosts
 from apf_middleware.fairqueuing.level_drains import LevelDrains
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from apf_middleware.runtime.level import LevelRuntime
 
 __all__ = ["WaitPrediction"]
+
+_GROWN: Final = 2
+"""A duration that has grown by more while a request waited has changed: requests are longer, and service isn't slower.
+
+Smaller differences are chance, which averages out if the work that is served is what was ahead.
+"""
 
 
 class WaitPrediction:
@@ -72,14 +78,15 @@ class WaitPrediction:
         if queue is None or admission not in self._joined:
             self._joined.pop(admission, None)
             return
-        level = self._levels[runtime]
-        if not level.typical_ns and (duration_ns := self._duration_ns(admission)):
+        level, duration_ns = self._levels[runtime], self._duration_ns(admission)
+        if duration_ns and not level.typical_ns:
             self._learn(now, runtime, level, duration_ns)
         work, ahead = self._joined.pop(admission)
         if runtime.shared.is_held:
             level.skip(now)
         if is_seated:
-            level.serve(now, queue, work)
+            known = admission.width * duration_ns
+            level.serve(now, queue, known if known > _GROWN * work else work)
         level.leave(now, queue, ahead)
         if not level.drains and (runtime.shared.is_over or runtime.shared.is_draining):
             del self._levels[runtime]  # a level that has been deleted, or removed by a reload

@@ -55,6 +55,19 @@ def test_requests_that_came_before_any_duration_was_known_do_not_look_like_slow_
         assert wait_ns == pytest.approx((ahead + 1) * 100 * MS, rel=0.05)
 
 
+def test_requests_that_take_longer_than_expected_do_not_look_like_slow_service() -> None:
+    server = DeadlineArrivals()
+    requests = server.fill(1, waiting=12)
+    for served in range(30):
+        server.now += 1000 * MS
+        server.controller.release(requests[served])
+        if served >= 8:  # three wait, and one has just begun
+            requests.append(server.arrive(left_ms=60_000))
+            predicted = requests[-1].predicted_wait_ns
+            assert predicted is not None
+            assert predicted < 5000 * MS
+
+
 def test_a_pause_does_not_count_as_slow_service() -> None:
     server = DeadlineArrivals(seats=4)
     running = server.fill(4, waiting=8)
