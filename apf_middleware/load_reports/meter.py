@@ -13,6 +13,7 @@ __all__ = ["LoadMeter", "LoadSample"]
 _SECOND: Final = 10**9
 _UTILISATION_S: Final = 1.0  # the time over which utilisations are smoothed
 _RATE_S: Final = 5.0  # the time over which rates are smoothed
+_LEAST_S: Final = 1.0  # the time after which they are known: one request in the first millisecond is no rate
 
 
 @frozen
@@ -33,10 +34,10 @@ class LoadSample:
 class LoadMeter:
     """Smooth samples; the first one was taken at ``now``."""
 
-    __slots__ = ("_at", "_cpu", "_eps", "_last", "_levels", "_rps", "_utilisation")
+    __slots__ = ("_at", "_counted_at", "_cpu", "_eps", "_last", "_levels", "_rps", "_utilisation")
 
     def __init__(self, now: int, sample: LoadSample) -> None:
-        self._at = now
+        self._at = self._counted_at = now
         self._last = sample
         self._utilisation = sample.utilisation
         self._levels = dict(sample.levels)
@@ -54,7 +55,15 @@ class LoadMeter:
         self._levels = {
             name: (found := before.get(name, value)) + (value - found) * part for name, value in sample.levels.items()
         }
-        last, self._last, self._at = self._last, sample, now
+        self._at = now
+        self._count(now, sample)
+
+    def _count(self, now: int, sample: LoadSample) -> None:
+        """Smooth the rates at which the counters grow."""
+        seconds = (now - self._counted_at) / _SECOND
+        if self._rps is None and seconds < _LEAST_S:
+            return
+        last, self._last, self._counted_at = self._last, sample, now
         # A counter that falls has been forgotten with its schema.
         rps = max(0, sample.served - last.served) / seconds
         eps = max(0, sample.errors - last.errors) / seconds

@@ -36,6 +36,17 @@ def test_the_first_rate_is_that_of_the_first_two_samples() -> None:
     assert meter.report().rps_fractional == 20
 
 
+def test_a_request_right_at_the_start_is_no_high_rate() -> None:
+    meter = LoadMeter(0, LoadSample(0, 0, 0, 0))
+    meter.take(SECOND // 1000, LoadSample(0.5, 1, 1, SECOND // 1000))
+    report = meter.report()
+    assert (report.rps_fractional, report.eps, report.cpu_utilization) == (0, 0, 0)
+
+    meter.take(SECOND, LoadSample(0.5, 20, 10, SECOND // 2))
+    report = meter.report()
+    assert (report.rps_fractional, report.eps, report.cpu_utilization) == (20, 10, 0.5)
+
+
 def test_utilisation_follows_within_about_a_second() -> None:
     assert steady(1, 1.0, 10).report().application_utilization == pytest.approx(0.632, abs=0.01)
 
