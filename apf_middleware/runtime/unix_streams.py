@@ -6,6 +6,7 @@ event loop's own streams have neither.
 """
 
 import asyncio
+import errno
 from contextlib import suppress
 from pathlib import Path
 from socket import socket
@@ -46,6 +47,8 @@ class LoopStream(ByteStream):
 
         A transport of uvloop only does that after all tasks that are ready. No error is raised: the next `send` does.
         """
+        if self._writer.transport.is_closing():
+            return  # a transport of uvloop would raise a RuntimeError
         sent = 0
         if self.is_idle:
             with suppress(OSError):
@@ -54,9 +57,14 @@ class LoopStream(ByteStream):
             self._writer.write(item[sent:])
 
     async def send(self, item: bytes) -> None:
-        """Pass all of ``item`` to the operating system, and wait while the peer doesn't read."""
+        """Pass all of ``item`` to the operating system, and wait while the peer doesn't read.
+
+        Raise OSError if the connection has been closed.
+        """
         self.send_now(item)
         await self._writer.drain()
+        if self._writer.transport.is_closing():  # after an error that an earlier `drain` has raised
+            raise ConnectionResetError(errno.ECONNRESET, "Connection closed")
 
     async def send_eof(self) -> None:
         """Send no more."""

@@ -126,6 +126,18 @@ async def test_the_next_send_tells_that_the_peer_has_gone(tmp_path: Path) -> Non
             await ours.send(b"nor this")
 
 
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": fast}) for fast in (False, True)])
+async def test_each_later_send_tells_that_the_peer_has_gone(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (ours, theirs):
+        assert isinstance(ours, LoopStream)
+        await theirs.aclose()
+        for _ in range(4):
+            ours.send_now(b"nobody reads this")
+            await anyio.sleep(0.01)
+            with pytest.raises(OSError, match=r"[Bb]roken pipe|[Cc]onnection"):
+                await ours.send(b"nor this")
+
+
 async def test_a_path_where_nobody_listens(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         await connect_stream(tmp_path / "socket")
