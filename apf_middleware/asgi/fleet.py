@@ -13,7 +13,7 @@ from typing import Protocol
 from anyio.abc import TaskStatus
 
 from apf_middleware.config.fleet import FleetSettings
-from apf_middleware.config.sockets import chosen_directory, prepare_directory
+from apf_middleware.config.sockets import chosen_directory
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
 from apf_middleware.fairqueuing import Lending
 from apf_middleware.fleet.flow_labels import FlowLabels
@@ -69,10 +69,9 @@ def build_fleet(
             )
         from apf_middleware.runtime.fleet.host import HostFleet  # noqa: PLC0415 - it needs POSIX locks
 
-        directory = fleet_directory(settings)
-        prepare_directory(directory.parent)
-        prepare_directory(directory)
-        return HostFleet(directory, _participant(controller, settings, on_notices, None))
+        fleet = HostFleet(fleet_directory(settings), _participant(controller, settings, on_notices, None))
+        fleet.directory.prepare()
+        return fleet
     try:
         from apf_middleware.runtime.fleet.redis_fleet import RedisFleet  # noqa: PLC0415 - an extra
     except ImportError as error:

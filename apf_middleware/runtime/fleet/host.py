@@ -7,9 +7,10 @@ others, over the same socket.
 
 import logging
 import random
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
@@ -26,9 +27,13 @@ from apf_middleware.runtime.fleet.participant import Participant
 from apf_middleware.runtime.log import log_event
 from apf_middleware.runtime.unix_streams import LoopStream, connect_stream
 
+if TYPE_CHECKING:
+    from apf_middleware.runtime.fleet.host_directory import FileLock
+
 __all__ = ["HostFleet"]
 
-_RETRY_S: Final = (0.005, 0.03)  # between two looks for an allocator
+_PAUSE_S: Final = (0.005, 0.03)  # between two looks for an allocator
+_LONG_PAUSE_S: Final = (0.1, 0.3)  # the same while the directory can't be used
 _SECOND: Final = 10**9
 
 
@@ -37,75 +42,130 @@ class HostFleet:
 
     def __init__(self, directory: Path, participant: Participant) -> None:
         self.participant: Participant = participant
-        self._directory = HostDirectory(directory)
+        self.directory: HostDirectory = HostDirectory(directory)
         self._timing = participant.timing
         self._now = participant.now
         self._bell = Bell()
         self._stream: ByteStream | None = None
-        self._unanswered = self._latest_epoch = 0
+        self._lock: FileLock | None = None
+        self._unanswered = self._latest_epoch = self._failures = 0
+        self._noted_at = self._unsure_until = participant.now()
 
     async def serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        """Take part until cancelled; errors are logged, and the process goes on with its fallback seats."""
+        """Take part until cancelled; while the directory can't be used, the process goes on with its fallback seats."""
         self.participant.begin()
-        try:
-            name, lock = self._directory.register()
-        except OSError as error:
-            self.participant.fail(error)
-            task_status.started()
-            return
-        member = self.participant.join(name, self._bell.ring, self._send_now)
+        member = self.participant.join(self.directory.new_name(), self._bell.ring, self._send_now)
+        with self._noting_failures():
+            self._register(member)
         task_status.started()
         try:
             async with anyio.create_task_group() as tasks:
                 while True:
                     await self._take_part(member, tasks)
         finally:
-            if self.participant.leave():
+            lock, self._lock = self._lock, None
+            if self.participant.leave() and lock is not None:
                 lock.remove()  # otherwise the kernel releases it when the process, and its requests, have ended
 
     async def _take_part(self, member: FleetMember, tasks: anyio.abc.TaskGroup) -> None:
         """Exchange messages with the allocator until it is gone, or begin a new epoch if there is none."""
+        epoch = 0
+        with self._noting_failures():
+            self._register(member)
+            epoch = await self._find_epoch(member, tasks)
+        if epoch:
+            await self._meet(member, epoch)
+        pause_s = _LONG_PAUSE_S if self._failures else _PAUSE_S
+        await anyio.sleep(random.uniform(*pause_s))  # noqa: S311 - not for security
+
+    async def _find_epoch(self, member: FleetMember, tasks: anyio.abc.TaskGroup) -> int:
+        """Return the epoch of an allocator that is alive; begin a new one and return 0 if there is none."""
+        epoch, known = self.directory.latest_epoch(), member.membership.epoch
+        if epoch != self._latest_epoch:  # another member has replaced the allocator
+            self._latest_epoch, self._unanswered, self._noted_at = epoch, 0, self._now()
+        if epoch and epoch >= known and not self._is_silent and self.directory.is_held(epoch):
+            return epoch
+        # A directory in which earlier epochs are missing has lost files, perhaps also those of members.
+        is_sure = epoch >= known and self._now() >= self._unsure_until
+        await self._begin_epoch(max(epoch, known) + 1, tasks, is_sure=is_sure)
+        return 0
+
+    async def _meet(self, member: FleetMember, epoch: int) -> None:
+        """Exchange messages with the allocator of this ``epoch`` until it is gone or silent."""
         try:
-            epoch = self._directory.latest_epoch()
-            if epoch != self._latest_epoch:
-                self._latest_epoch, self._unanswered = epoch, 0  # another member has replaced the allocator
-            if not epoch or self._is_silent or not self._directory.is_held(epoch):
-                await self._begin_epoch(epoch + 1, tasks)
-            else:
-                await self._exchange(member, epoch)
+            await self._exchange(member, epoch)
         except GONE as error:
-            if not isinstance(error, FileNotFoundError | ConnectionRefusedError):  # it is about to listen, or has ended
+            self._count_silence()  # it is about to listen, or has ended, or nobody can reach it
+            if not isinstance(error, FileNotFoundError | ConnectionRefusedError):
                 log_event(logging.DEBUG, "apf.fleet-disconnected", error=repr(error))
         except InvalidValueError as error:
             log_event(logging.WARNING, "apf.fleet-message-refused", error=str(error))
-        await anyio.sleep(random.uniform(*_RETRY_S))  # noqa: S311 - not for security
 
     @property
     def _is_silent(self) -> bool:
         """Whether the allocator hasn't answered for so long that it should be replaced."""
         return self._unanswered * self._timing.interval_ns >= self._timing.patience_ns
 
-    async def _begin_epoch(self, epoch: int, tasks: anyio.abc.TaskGroup) -> None:
+    def _count_silence(self) -> bool:
+        """Count the intervals without an answer, not those in which this process was stopped; return if one has ended.
+
+        Each answer sets the count to zero.
+        """
+        now = self._now()
+        is_over = now - self._noted_at >= self._timing.interval_ns
+        if is_over:
+            self._noted_at = now
+            self._unanswered += 1
+        return is_over
+
+    # The files
+
+    def _register(self, member: FleetMember) -> None:
+        """Make the file of ``member``, unless it is in its place; something else may have removed it."""
+        lock, now = self._lock, self._now()
+        if lock is None or not lock.is_in_place:
+            self.directory.prepare()
+            self._lock = self.directory.register(member.membership.member)
+            if lock is not None:
+                lock.release()
+                self._unsure_until = now + self._timing.lease_ns + self._timing.margin_ns
+                log_event(logging.WARNING, "apf.fleet-files-removed", directory=str(self.directory.directory))
+        else:
+            lock.renew(now)
+
+    @contextmanager
+    def _noting_failures(self) -> Iterator[None]:
+        """Log the first of several failures to use the directory."""
+        try:
+            yield
+        except (OSError, InvalidValueError) as error:
+            if not self._failures:
+                self.participant.fail(error)
+            self._failures += 1
+        else:
+            if self._failures:
+                self._failures = 0
+                self.participant.note_joined()
+
+    async def _begin_epoch(self, epoch: int, tasks: anyio.abc.TaskGroup, *, is_sure: bool) -> None:
+        """Begin this epoch, unless another member does; it ``is_sure`` if no member's file has been removed."""
         self._unanswered = 0
-        lock = self._directory.begin_epoch(epoch)
+        lock = self.directory.begin_epoch(epoch)
         if lock is None:
             return  # another process has begun it
-        expected = self._directory.live_members()  # now no member can join an earlier epoch any more
-        allocator = HostAllocator(epoch, expected, self._directory, lock, self.participant)
-        await tasks.start(self._allocate, allocator)
-
-    async def _allocate(self, allocator: HostAllocator, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         try:
-            await allocator.serve(task_status=task_status)
-        except OSError as error:
-            self.participant.fail(repr(error))
-            with suppress(RuntimeError):  # it may have failed after its start
-                task_status.started()
+            # from now on no member can join an earlier epoch
+            expected = self.directory.live_members() if is_sure else None
+        except OSError:
+            lock.release()
+            raise
+        allocator = HostAllocator(epoch, expected, self.directory, lock, self.participant)
+        await tasks.start(allocator.serve)
 
     # The member's messages
 
     async def _exchange(self, member: FleetMember, epoch: int) -> None:
-        stream = await connect_stream(self._directory.socket_path(epoch))
+        stream = await connect_stream(self.directory.socket_path(epoch))
         try:
             member.membership.join(epoch)
             self._stream = stream
@@ -128,12 +188,11 @@ class HostFleet:
 
     async def _send(self, stream: ByteStream, member: FleetMember) -> None:
         """Send reports until the allocator has gone or is silent."""
-        last = self._now()
         try:
             while not self._is_silent:
-                if self._now() - last >= self._timing.interval_ns:
-                    last = self._now()
-                    self._unanswered += 1
+                if self._count_silence():
+                    with self._noting_failures():
+                        self._register(member)
                 with anyio.fail_after(self._timing.lease_ns / _SECOND):
                     await stream.send(framed(write(member.report())))
                 await self._bell.wait(member.pause_s())

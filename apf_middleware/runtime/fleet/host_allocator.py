@@ -71,13 +71,20 @@ class _Connection:
 class HostAllocator:
     """Serve the allocator of this ``epoch``, as long as that is the latest one in ``directory``.
 
-    The ``lock`` marks it as alive.
+    The ``lock`` marks it as alive. ``expected`` are the members that may have grants, or None if the directory may lack
+    some of them.
     """
 
     def __init__(
-        self, epoch: int, expected: Collection[str], directory: HostDirectory, lock: FileLock, participant: Participant
+        self,
+        epoch: int,
+        expected: Collection[str] | None,
+        directory: HostDirectory,
+        lock: FileLock,
+        participant: Participant,
     ) -> None:
         self.allocator: Allocator = participant.allocate(epoch, expected)
+        self._is_sure = expected is not None
         self._directory = directory
         self._lock = lock
         self._participant = participant
@@ -101,7 +108,8 @@ class HostAllocator:
                     tasks.cancel_scope.cancel()
         finally:
             self._participant.stop_allocating(self.allocator)
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # it is removed already, or nothing can be removed now
+                path.unlink()
             self._lock.release()
 
     async def _accept(self, listener: SocketListener) -> None:
@@ -173,6 +181,7 @@ class HostAllocator:
         """Divide the seats after each report, and at each interval, until a later epoch has begun."""
         while True:
             await self._bell.wait(self._interval_s)
+            self._lock.renew(self._now())
             await anyio.lowlevel.checkpoint()  # reports that have arrived at the same time are taken together
             self._bell.silence()
             if not self._divide():
@@ -185,8 +194,9 @@ class HostAllocator:
         allocator, now = self.allocator, self._now()
         if not self._directory.is_latest(allocator.epoch):
             return False
-        if allocator.is_learning(now):
-            allocator.expect(self._directory.live_members())
+        if self._is_sure and allocator.is_learning(now):
+            with suppress(OSError):  # no file descriptor is free
+                allocator.expect(self._directory.live_members())
         self._participant.count_members(allocator)
         asking, self._asking = self._asking, set()
         with self._pace:

@@ -7,9 +7,14 @@ Process numbers aren't used: they are reused, and mean nothing in another contai
 A file appears under its final name only when it is locked. The allocator of a new epoch is the process whose file gets
 the next number; that number also fences its predecessor, which stops granting as soon as a later epoch exists. The file
 of the latest epoch stays when its allocator ends, so that no number is used twice.
+
+Something else may remove the files, for example a cleaner of ``/tmp``, which removes what hasn't been changed for some
+days. So a process renews the times of its files, and makes its member's file again when it is missing.
+
 The socket of an epoch has the number in its name, so no two allocators ever listen at the same path.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -18,19 +23,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from apf_middleware.config.sockets import prepare_directory
+
 __all__ = ["FileLock", "HostDirectory"]
 
 _EPOCH: Final = re.compile(r"epoch-([0-9]{1,15})")
 _MEMBER: Final = re.compile(r"member-([0-9]+-[0-9a-f]+)")
 
+_RENEWAL_NS: Final = 3600 * 10**9
+
 
 class FileLock:
     """A locked file at ``path``; the lock ends with `release` or `remove`, or with the process."""
 
-    __slots__ = ("_descriptor", "path")
+    __slots__ = ("_descriptor", "_renewed_at", "path")
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor = descriptor
+        self._renewed_at: int | None = None
         self.path: Path = path
         os.register_at_fork(after_in_child=self._forget)
 
@@ -39,6 +49,20 @@ class FileLock:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the file is still there."""
+        return self.path.exists()
+
+    def renew(self, now: int) -> None:
+        """Set the times of the file to the present one, once an hour, so that it doesn't look unused."""
+        if self._renewed_at is None:
+            self._renewed_at = now
+        elif self._descriptor >= 0 and now - self._renewed_at >= _RENEWAL_NS:
+            self._renewed_at = now
+            with suppress(OSError):
+                os.utime(self._descriptor)
 
     def release(self) -> None:
         """Release the lock; the file stays."""
@@ -62,22 +86,35 @@ class HostDirectory:
     def __init__(self, directory: Path) -> None:
         self.directory: Path = directory
 
+    def prepare(self) -> None:
+        """Make the directory if it is missing; raise InvalidValueError if its place isn't safe."""
+        prepare_directory(self.directory.parent)
+        prepare_directory(self.directory)
+
     # Members
 
-    def register(self) -> tuple[str, FileLock]:
-        """Return a new member's name, and its lock."""
-        name = f"{os.getpid()}-{secrets.token_hex(4)}"
+    @staticmethod
+    def new_name() -> str:
+        """Return the name of a new member of this process."""
+        return f"{os.getpid()}-{secrets.token_hex(4)}"
+
+    def register(self, name: str) -> FileLock:
+        """Return the lock of the member of this ``name``, which has no file."""
         lock = self._make(f"member-{name}")
-        assert lock is not None, "the name is new"
-        return name, lock
+        if lock is None:
+            raise FileExistsError(errno.EEXIST, "The member has a file", f"member-{name}")
+        return lock
 
     def live_members(self) -> set[str]:
         """Return the members that are alive, and remove the files of the others."""
         found = set()
-        for entry in os.scandir(self.directory):
-            named = _MEMBER.fullmatch(entry.name)
-            if named is not None and not self._remove_if_free(Path(entry.path)):
-                found.add(named[1])
+        with os.scandir(self.directory) as entries:
+            for entry in entries:
+                named = _MEMBER.fullmatch(entry.name)
+                if named is None or not entry.is_file(follow_symlinks=False):
+                    continue
+                if not self._remove_if_free(Path(entry.path)):
+                    found.add(named[1])
         return found
 
     def is_alive(self, member: str) -> bool:
@@ -107,10 +144,16 @@ class HostDirectory:
         lock = self._make(f"epoch-{epoch}")
         if lock is None:
             return None
-        for path in self.directory.iterdir():
+        try:
+            paths = list(self.directory.iterdir())
+        except OSError:
+            lock.release()  # otherwise this process would hold an epoch in which nobody allocates
+            raise
+        for path in paths:
             named = _EPOCH.fullmatch(path.name.removesuffix(".sock"))
             if named is not None and int(named[1]) < epoch:
-                path.unlink(missing_ok=True)
+                with suppress(OSError):  # what can't be removed isn't the file of an epoch, but a directory
+                    path.unlink()
         return lock
 
     def socket_path(self, epoch: int) -> Path:
@@ -149,9 +192,12 @@ class HostDirectory:
 
 
 def _is_free(path: Path) -> bool:
-    """Return whether no process holds a lock on the file."""
+    """Return whether no process holds a lock on the file; False if another user's file doesn't show that."""
     with suppress(FileNotFoundError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except PermissionError:
+            return False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -56,8 +56,13 @@ class Participant:
         joined.wake = wake
         if send_now is not None:
             joined.send_now = send_now
-        log_event(logging.INFO, "apf.fleet-joined", fleet=self.name, member=member)
+        self.note_joined()
         return joined
+
+    def note_joined(self) -> None:
+        """Log that this process takes part."""
+        if self.member is not None:
+            log_event(logging.INFO, "apf.fleet-joined", fleet=self.name, member=self.member.membership.member)
 
     def leave(self) -> bool:
         """Take part no longer; return whether all seats are given up, because no request uses any."""

@@ -1,5 +1,6 @@
 """Locks show which processes are alive, and one process only begins an epoch."""
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -22,7 +23,8 @@ def directory(tmp_path: Path) -> HostDirectory:
 def hold(path: Path, epoch: int, answer: Connection) -> None:
     """Register a member, begin an epoch and stay, in a process of its own."""
     directory = HostDirectory(path)
-    name, lock = directory.register()
+    name = directory.new_name()
+    lock = directory.register(name)
     begun = directory.begin_epoch(epoch)
     answer.send((name, lock.path.name, begun is not None))
     signal.pause()
@@ -52,7 +54,8 @@ def other(tmp_path: Path) -> Iterator[OtherProcess]:
 
 
 def test_a_member_is_alive_until_its_lock_is_removed(directory: HostDirectory) -> None:
-    name, lock = directory.register()
+    name = directory.new_name()
+    lock = directory.register(name)
     assert directory.live_members() == {name}
     assert directory.is_alive(name)
     assert name.startswith(f"{os.getpid()}-")
@@ -102,7 +105,9 @@ FORKING = """
 import os, signal, sys, time
 from pathlib import Path
 from apf_middleware.runtime.fleet.host_directory import HostDirectory
-name, lock = HostDirectory(Path(sys.argv[1])).register()
+directory = HostDirectory(Path(sys.argv[1]))
+name = directory.new_name()
+lock = directory.register(name)
 if not os.fork():
     print(name, flush=True)
     time.sleep(600)
@@ -122,3 +127,61 @@ def test_a_forked_child_doesn_t_keep_the_lock_of_its_parent(directory: HostDirec
             assert not directory.is_alive(name)
         finally:
             os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_only_files_are_members_and_what_cannot_be_removed_stays(directory: HostDirectory) -> None:
+    for name in ("member-1-ab", "epoch-1"):
+        (directory.directory / name).mkdir()
+    assert directory.live_members() == set()
+    lock = directory.begin_epoch(2)
+    assert lock is not None
+    assert directory.live_members() == set()
+    assert (directory.latest_epoch(), directory.is_held(2)) == (2, True)
+    lock.release()
+
+
+def test_an_epoch_is_not_held_if_its_beginning_fails(directory: HostDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Path) -> Iterator[Path]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "iterdir", fail)
+        with pytest.raises(OSError, match="Too many"):
+            directory.begin_epoch(1)
+    assert not directory.is_held(1)
+
+
+def test_the_file_of_another_user_counts_as_held(directory: HostDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root, who runs tests in containers, may open all files."""
+    (directory.directory / "epoch-1").touch()
+    (directory.directory / "member-1-ab").touch()
+
+    def refuse(path: Path, *_: int) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        assert directory.is_held(1)
+        assert directory.live_members() == {"1-ab"}
+    assert not directory.is_held(1)
+
+
+def test_a_lock_shows_that_its_file_is_gone_and_renews_it_hourly(directory: HostDirectory) -> None:
+    name = directory.new_name()
+    lock = directory.register(name)
+    os.utime(lock.path, (0, 0))
+    lock.renew(5)
+    lock.renew(5 + 3600 * 10**9 - 1)
+    assert lock.path.stat().st_mtime == 0
+    lock.renew(5 + 3600 * 10**9)
+    assert lock.path.stat().st_mtime > 0
+    with pytest.raises(FileExistsError, match=name):
+        directory.register(name)
+    found = [lock.is_in_place]
+    lock.path.unlink()
+    assert [*found, lock.is_in_place] == [True, False]
+    again = directory.register(name)
+    lock.release()
+    assert directory.live_members() == {name}
+    again.remove()
+    again.renew(10**18)
