@@ -1,5 +1,6 @@
 """The directory in which the members of a host meet loses files, or can't be used for a while."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from apf_middleware.asgi.fleet import fleet_directory
 from apf_middleware.config.fleet import FleetSettings
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime.fleet.host_directory import HostDirectory
 from tests.support.fleet_members import SEATS, FleetProcess, running, until, waits
 
@@ -100,3 +102,15 @@ async def test_a_member_joins_when_the_directory_can_be_used_again(
         await until(lambda: admission.is_seated, member)
     events = [one.getMessage().split(" ")[0] for one in caplog.records]
     assert (events.count("apf.fleet-failed"), events.count("apf.fleet-joined")) == (1, 2)
+
+
+async def test_a_directory_with_no_room_for_the_names_of_sockets_is_refused(directory: Path) -> None:
+    with pytest.raises(InvalidValueError, match="the path of a socket in it must not be longer than 103 bytes"):
+        Member(directory / ("x" * 90))
+
+
+async def test_a_directory_without_write_access_is_refused(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For example, that of another user; root may write everywhere but on a read-only file system."""
+    monkeypatch.setattr(os, "access", lambda _path, mode: not mode & os.W_OK)
+    with pytest.raises(InvalidValueError, match="the server's user must have write access to it"):
+        Member(directory)

@@ -23,13 +23,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from apf_middleware.config.sockets import prepare_directory
+from apf_middleware.config.sockets import LONGEST_PATH, prepare_directory
+from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["FileLock", "HostDirectory"]
 
 _EPOCH: Final = re.compile(r"epoch-([0-9]{1,15})")
 _MEMBER: Final = re.compile(r"member-([0-9]+-[0-9a-f]+)")
 
+_LARGE_EPOCH: Final = 99_999
 _RENEWAL_NS: Final = 3600 * 10**9
 
 
@@ -87,9 +89,16 @@ class HostDirectory:
         self.directory: Path = directory
 
     def prepare(self) -> None:
-        """Make the directory if it is missing; raise InvalidValueError if its place isn't safe."""
+        """Make the directory if it is missing; raise InvalidValueError if its place isn't safe, or it can't be used."""
+        length = len(os.fsencode(self.socket_path(_LARGE_EPOCH)))
+        if length > LONGEST_PATH:
+            rule = f"the path of a socket in it must not be longer than {LONGEST_PATH} bytes, and would have {length}"
+            raise InvalidValueError("directory", str(self.directory), rule, "Take a shorter directory, like /run/shop")
         prepare_directory(self.directory.parent)
         prepare_directory(self.directory)
+        if not os.access(self.directory, os.W_OK | os.X_OK):
+            rule = "the server's user must have write access to it"
+            raise InvalidValueError("directory", str(self.directory), rule, "A fleet on a host is for one user")
 
     # Members
 
