@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
 LEASE_S = 1.0
 STATE = "apf:{shop}:state"
+NAME = "FLEET_STORE"
 
 
 @pytest.fixture
@@ -443,3 +445,37 @@ async def test_members_meet_in_a_cluster_whichever_node_they_know() -> None:
             admissions = [member.arrive("a") for member in members for _ in range(SEATS)]
             await until(lambda: waits(admissions) == SEATS, *members)
             assert sum(member.in_use for member in members) == SEATS
+
+
+async def test_members_of_a_cluster_that_is_gone_have_their_fallback_seats(caplog: pytest.LogCaptureFixture) -> None:
+    """Redis-py has other errors for a cluster none of whose nodes can be reached."""
+    require_program(databases.redis_program(), "redis-server")
+    with databases.redis_cluster() as nodes:
+        fleet = f"interval: 50ms, lease: {LEASE_S}s, fallback: {{members: 2, share: 0.5}}"
+        member = FleetProcess(f"store: 'redis+cluster://127.0.0.1:{nodes[0].port}', {fleet}")
+        async with running(member):
+            await until(lambda: member.seats >= SEATS // 2, member)
+            for node in nodes:
+                await asyncio.to_thread(node.stop)
+            await until(lambda: member.seats == SEATS // 4, member)
+            assert member.arrive("a").is_seated
+    assert [getattr(record, "event", "") for record in caplog.records] == ["apf.fleet-store-failed"]
+
+
+async def test_the_documented_commands_are_enough(server: Redis, client: Client) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text()
+    words = text.partition("**What it needs**")[2].partition("\n- **")[0].partition("in a cluster")[0]
+    commands = [word.lower().replace(" ", "|") for word in re.findall("`([A-Z ]+)`", words)]
+    allowed = ["-@all", "+select", *(f"+{command}" for command in commands)]
+    asking: Callable[..., Awaitable[object]] = client.execute_command
+    await asking("ACL", "SETUSER", "member", "on", "nopass", "~apf:*", *allowed)
+    url = server.url.replace("//", "//member:any@")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(NAME, f"{url}/1")
+        member, other = (FleetProcess(f"store: 'env:{NAME}', interval: 50ms, lease: {LEASE_S}s") for _ in range(2))
+    async with running(member, other):
+        await until(lambda: member.seats >= 1 and other.seats >= 1, member, other)
+    async with running(member):  # a member has left, and another one begins the next epoch
+        admissions = [member.arrive("a") for _ in range(SEATS)]
+        await until(lambda: not waits(admissions), member)
+    assert await asking("ACL", "LOG") == []

@@ -15,7 +15,7 @@ from redis.asyncio import Connection, Redis
 from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import InvalidResponse, RedisError, ResponseError
+from redis.exceptions import InvalidResponse, RedisClusterException, RedisError, ResponseError
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime.fleet.redis_pipe import RedisPipe, Take
@@ -31,7 +31,7 @@ __all__ = ["AT_ONCE", "STORE_ERRORS", "AllocatorState", "Claim", "RedisLink"]
 AT_ONCE: Final = 1_000
 """The number of reports that are taken by one command, and of grants that are stored by one script."""
 
-STORE_ERRORS: Final = (RedisError, OSError, TimeoutError)
+STORE_ERRORS: Final = (RedisError, RedisClusterException, OSError, TimeoutError)
 """The errors of a store that is gone, slow, or refuses a command."""
 
 _MS: Final = 10**6
