@@ -479,10 +479,16 @@ def test_the_command_opens_the_console_of_a_socket_for_one_browser(
         written.close()
 
 
-def test_members_of_a_fleet_and_adaptive_seats_are_shown(chrome: Browser, tmp_path: Path) -> None:
+@pytest.fixture
+def sockets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with a short name, because the paths of sockets are limited."""
+    return tmp_path_factory.mktemp("run")
+
+
+def test_members_of_a_fleet_and_adaptive_seats_are_shown(chrome: Browser, tmp_path: Path, sockets: Path) -> None:
     more = "  seats: {adaptive: {min: 5, max: 40}}\n  fleet: {name: shop}\n"
     (tmp_path / "apf.yaml").write_text(CONFIG.replace("  seats: 12\n", more))
-    environment = {"APF_CONFIG": str(tmp_path / "apf.yaml"), "APF_RUNTIME_DIR": str(tmp_path / "run")}
+    environment = {"APF_CONFIG": str(tmp_path / "apf.yaml"), "APF_RUNTIME_DIR": str(sockets)}
     with serve(APP, "--workers", "2", environment=environment) as server, chrome.page() as page:
         page.send_headers(OPERATOR)
         page.open(f"{server.url}{CONSOLE}?workers=2")
@@ -497,9 +503,9 @@ def test_members_of_a_fleet_and_adaptive_seats_are_shown(chrome: Browser, tmp_pa
         assert page.complaints == []
 
 
-def test_levels_and_flows_of_all_members_are_shown_together(chrome: Browser, tmp_path: Path) -> None:
+def test_levels_and_flows_of_all_members_are_shown_together(chrome: Browser, tmp_path: Path, sockets: Path) -> None:
     (tmp_path / "apf.yaml").write_text(CONFIG.replace("  seats: 12\n", "  seats: 12\n  fleet: {name: shop}\n"))
-    environment = {"APF_CONFIG": str(tmp_path / "apf.yaml"), "APF_RUNTIME_DIR": str(tmp_path / "run")}
+    environment = {"APF_CONFIG": str(tmp_path / "apf.yaml"), "APF_RUNTIME_DIR": str(sockets)}
     with serve(APP, "--workers", "2", environment=environment) as server, chrome.page() as page:
         page.send_headers(OPERATOR)
         page.open(f"{server.url}{CONSOLE}?workers=2")
