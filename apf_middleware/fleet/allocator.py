@@ -31,7 +31,7 @@ from apf_middleware.fleet.accounts import MemberAccount
 from apf_middleware.fleet.board import Board
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.level_sums import sum_levels
-from apf_middleware.fleet.messages import Grant, LevelPart, MemberRow, Report
+from apf_middleware.fleet.messages import Grant, LevelPart, LevelUsage, MemberRow, Report
 from apf_middleware.fleet.rotation import Rotation
 from apf_middleware.fleet.shares import FleetShares, LevelAmounts, MemberShare, divide_budget
 from apf_middleware.fleet.total import FleetTotal
@@ -274,7 +274,7 @@ class Allocator:
             len(self.shares.members),
             (share.reserve + share.spare) // SEAT,
             self.shares.is_contended,
-            _level_parts(share, seats),
+            _level_parts(share, seats, account.report.levels),
             self.configuration,
             self.board.digest,
             self.board.notices if account.report.board != self.board.digest else {},
@@ -308,13 +308,19 @@ def _demand(report: Report) -> int:
     return sum(usage.demand for usage in report.levels.values())
 
 
-def _level_parts(share: MemberShare, seats: int) -> dict[str, LevelPart]:
-    """Return the levels' parts of a member's ``seats``; they promise no more seats than that.
+def _level_parts(share: MemberShare, seats: int, usages: Mapping[str, LevelUsage]) -> dict[str, LevelPart]:
+    """Return the levels' parts of a member's ``seats``.
 
-    A member that gets less than its share promises less to each level, in proportion.
+    They leave enough seats for a request of each level that demands more than it is promised.
     """
-    amount = max(share.amount, seats * SEAT)
+    levels = share.levels
+    wanted = {name: max(1, usage.widest) for name, usage in usages.items() if usage.demand and name in levels}
+    needed = max((width for name, width in wanted.items() if width > levels[name].promised), default=0)
+    room = max(0, seats - needed)
+    promised = max(room, sum(one.promised for one in levels.values()))
     return {
-        name: LevelPart(max(1, one.amount * _WEIGHT // SEAT), one.promised * seats // max(1, amount), one.factors)
-        for name, one in share.levels.items()
+        name: LevelPart(
+            max(1, one.amount * _WEIGHT // SEAT), one.promised * room // promised if promised else 0, one.factors
+        )
+        for name, one in levels.items()
     }

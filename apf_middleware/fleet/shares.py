@@ -45,7 +45,7 @@ Usages = Mapping[str, Mapping[str, LevelUsage]]
 
 
 class LevelShare:
-    """One member's share at one level: its ``amount``, the part of it that is ``promised``, and factors of flows."""
+    """One member's share at one level: its ``amount``, whole seats that are ``promised``, and factors of flows."""
 
     __slots__ = ("amount", "factors", "promised")
 
@@ -242,13 +242,16 @@ def _water_level(amount: int, claims: Sequence[tuple[int, int]]) -> tuple[int, i
 
 
 def _promise(least: int, amount: int, level: str, shares: Iterable[MemberShare]) -> None:
-    """Divide the min of a level among the members in proportion to their shares of the level."""
+    """Divide the min of a level among the members in whole seats, in proportion to their shares of the level."""
     if not amount:
         return
+    exact, promised = SEAT // 2, 0
     for share in shares:
         found = share.levels.get(level)
         if found is not None:
-            found.promised = found.amount * min(least, amount) // amount
+            exact += found.amount * min(least, amount) // amount
+            found.promised = exact // SEAT - promised
+            promised += found.promised
 
 
 def _by_arrivals(amount: int, usages: Mapping[str, LevelUsage | None]) -> dict[str, int]:

@@ -108,8 +108,8 @@ def test_all_parts_together_are_no_more_than_the_budget(fleet: Fleet) -> None:
     for name, amount in shares.levels.items():
         parts = [share.levels[name] for share in shares.members.values() if name in share.levels]
         assert sum(part.amount for part in parts) <= amount
-        assert sum(part.promised for part in parts) <= budget.claims[name].least * SEAT
-        assert all(0 <= part.promised <= part.amount for part in parts)
+        assert sum(part.promised for part in parts) <= min(budget.claims[name].least, -(-amount // SEAT))
+        assert all(0 <= part.promised * SEAT < part.amount + SEAT for part in parts)
 
 
 @given(fleets())

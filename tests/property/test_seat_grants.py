@@ -157,6 +157,31 @@ def test_the_weights_of_a_grant_divide_its_seats(weights: tuple[int, int], expec
     assert served["a"] / served["b"] == pytest.approx(expected, rel=0.02)
 
 
+def test_promised_seats_are_withheld_until_they_are_free() -> None:
+    """A level that uses all seats gets no more, so that another's min is free again; nobody exceeds the grant."""
+    lending = Lending(8, {"busy": level_of(4, 8), "idle": (QueueSetSettings(4, 1, 1, 9), LevelLimits(4, 4, 8))})
+    busy, idle = lending.levels.values()
+    grant = SeatGrant(3, levels={"busy": LevelGrant(3), "idle": LevelGrant(1, 1)})
+    lending.restrict(0, SeatGrant(3, levels={"busy": LevelGrant(3), "idle": LevelGrant(1)}))
+    first, second, *others = (Ticket("flow", 0, Work()) for _ in range(5))
+    for ticket in (first, second, *others):
+        lending.arrive(0, busy, ticket)
+    lending.restrict(1, grant)
+    late = Ticket("flow", 0, Work())
+    lending.arrive(2, idle, late)
+    assert (busy.queueset.seats_in_use, late.is_waiting) == (3, True), "the grant is exhausted"
+    lending.check()
+
+    lending.release(3, busy, first)
+    assert (busy.queueset.seats_in_use, late.is_waiting) == (2, True), "the seat is free, but not promised yet"
+    lending.restrict(4, grant)
+    assert late.is_seated
+    lending.release(5, idle, late)
+    lending.release(6, busy, second)
+    assert (busy.queueset.seats_in_use, idle.least, lending.ledger.free) == (2, 1, 0)
+    lending.check()
+
+
 def test_the_configured_weights_return_with_the_last_grant() -> None:
     lending = Lending(8, {"a": level_of(4, 8), "b": level_of(2, 8)})
     lending.restrict(0, SeatGrant(3, levels={"a": LevelGrant(7, 1), "b": LevelGrant(9)}))

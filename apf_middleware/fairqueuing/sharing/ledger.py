@@ -7,6 +7,8 @@ counts of all parents, and of all levels without a parent.
 
 A member of a fleet shares fewer seats: those of its grant (see `grant`). Then no level is promised more than the grant
 says. If more seats are in use than were granted, nothing is promised, so no request begins until enough have ended.
+While seats that are promised to a level are in use by others, they are *withheld*: T is reduced by them until the next
+grant finds enough seats free. (A promise may be used at any time, so it would exceed the grant.)
 
 The sums are updated when a level uses more or fewer seats (`SeatLedger.count`), and computed again when levels, limits
 or states change (`SeatLedger.promise`). `lending` explains how they are used.
@@ -22,13 +24,14 @@ __all__ = ["SeatLedger"]
 
 
 class SeatLedger:
-    """``total`` seats, of which ``free`` are in no level's count."""
+    """``total`` seats, of which ``free`` are in no level's count; ``withheld`` are others."""
 
-    __slots__ = ("free", "total")
+    __slots__ = ("free", "total", "withheld")
 
     def __init__(self) -> None:
         self.total: int = 0
         self.free: int = 0
+        self.withheld: int = 0
 
     # From dispatch to dispatch
 
@@ -64,6 +67,7 @@ class SeatLedger:
         leaving = sum(level.least for level in top if level.is_draining)
         staying = sum(level.least for level in top) - leaving + sum(one.least for one in parents)
         self.total = self.free = max(seats, staying + leaving)
+        self.withheld = 0
         spare = max(seats - staying, 0)
         for parent in parents:
             parent.most = max(parent.least, min(parent.limits.max, spare + parent.least))
@@ -78,15 +82,18 @@ class SeatLedger:
 
     def restrict(self, grant: SeatGrant, levels: Sequence[SharedLevel], parents: Collection[Parent]) -> None:
         """Replace the promises of `promise` by those of ``grant``, which leaves the maximum seats as they are."""
-        self.total = self.free = grant.seats
         limited = [level for level in levels if not level.exempt]
         for level in limited:
             part = grant.levels.get(level.name)
             is_promised = part is not None and not level.is_draining and level.least > 0
             level.least = min(part.least, level.most) if part is not None and is_promised else 0
-        if sum(max(level.queueset.seats_in_use, level.least) for level in limited) > grant.seats:
+        used = sum(level.queueset.seats_in_use for level in limited)
+        missing = sum(max(0, level.least - level.queueset.seats_in_use) for level in limited)
+        self.withheld = missing if used <= grant.seats < used + missing else 0
+        self.total = self.free = grant.seats - self.withheld
+        if used + missing > grant.seats:
             for level in limited:
-                level.least = 0
+                level.least = min(level.least, level.queueset.seats_in_use) if self.withheld else 0
         for parent in parents:
             parent.begin(_promised_to_children(parent, levels), 0)
             parent.counted = 0
@@ -106,7 +113,8 @@ class SeatLedger:
         members = [(one.counted, one.least) for one in levels if one.parent is None]
         members += [(one.counted, one.least) for one in parents]
         assert self.free == self.total - sum(counted for counted, _ in members), f"the free seats of {self!r}"
-        assert self.total == max(seats, sum(least for _, least in members)), f"the seats of {self!r}"
+        promised = sum(least for _, least in members)
+        assert self.total == max(seats - self.withheld, promised), f"the seats of {self!r}"
 
     def __repr__(self) -> str:
         return f"<SeatLedger: {self.free} of {self.total} seats free>"

@@ -329,6 +329,18 @@ def test_promises_shrink_with_the_seats_that_a_member_gets() -> None:
     assert [grants["b"].seats, *(part.least for part in grants["b"].levels.values())] == [1, 0, 0]
 
 
+@pytest.mark.parametrize(("seats", "widest", "promised"), [(8, 1, 4), (8, 6, 2), (8, 8, 0), (1, 1, 0)])
+def test_an_idle_min_leaves_seats_for_the_levels_that_need_them(seats: int, widest: int, promised: int) -> None:
+    fleet = Fleet(seats)
+    least = (seats + 1) // 2
+    fleet.allocator.budget = Budget(seats, {"web": SeatDemand(1, 0), "idle": SeatDemand(1, 0, least)})
+    flows = FlowTable.of({1: 30})
+    levels = {"web": LevelUsage(0, 0, widest, flows), "idle": LevelUsage()}
+    fleet.allocator.receive(0, Report("a", 1, 1, 0, 0, 0, levels=levels))
+    [grant] = fleet.allocator.divide(0, {"a"}).values()
+    assert (grant.seats, grant.levels["idle"].least) == (seats, promised)
+
+
 def test_without_contention_seats_are_divided_anew_from_time_to_time() -> None:
     fleet = Fleet(20)
     fleet.exchange(a=8, b=1)

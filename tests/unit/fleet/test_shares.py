@@ -113,8 +113,18 @@ def test_a_min_that_no_request_wants_stays_where_its_requests_arrive() -> None:
     shares = divide_budget(budget(20, web=SeatDemand(9, 0), rare=SeatDemand(1, 0, 8)), usages)
 
     assert shares.members["one"].levels["rare"].amount == 6 * SEAT
-    assert shares.members["two"].levels["rare"].promised == 2 * SEAT
+    assert shares.members["two"].levels["rare"].promised == 2
     assert shares.members["one"].levels["web"].amount == 6 * SEAT
+
+
+def test_a_min_is_promised_in_whole_seats() -> None:
+    """Four members with 0.75 of a seat each: three of them promise one."""
+    usages: Usages = {f"{index}": {"web": usage({1: 50}), "rare": usage({}, arrivals=1)} for index in range(4)}
+    shares = divide_budget(budget(12, web=SeatDemand(9, 0), rare=SeatDemand(3, 0, 3)), usages)
+
+    assert [one.levels["rare"].amount * 4 // SEAT for one in shares.members.values()] == [3] * 4
+    assert sum(one.levels["rare"].promised for one in shares.members.values()) == 3
+    assert max(one.levels["rare"].promised for one in shares.members.values()) == 1
 
 
 # What no flow wants
