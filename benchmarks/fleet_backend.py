@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -148,31 +149,37 @@ class BackendProcess:
     attended: Scoreboard
 
 
+def _listens(path: Path) -> bool:
+    """Return whether a server accepts connections; the path exists a moment before it does."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(path)) == 0
+
+
 @contextlib.contextmanager
 def running_backend(folder: Path, core: int | None) -> Iterator[BackendProcess]:
     """Run a backend with its files in ``folder``, on this core."""
-    socket, paths = folder / "backend", (folder / "every", folder / "attended")
+    address, paths = folder / "backend", (folder / "every", folder / "attended")
     every, attended = (Scoreboard(path) for path in paths)
-    options = [f"--socket={socket}", f"--scoreboard={paths[0]}", f"--attended={paths[1]}"]
+    options = [f"--socket={address}", f"--scoreboard={paths[0]}", f"--attended={paths[1]}"]
     with pinned(core):
         process = subprocess.Popen([sys.executable, "-m", "benchmarks.fleet_backend", *options], cwd=ROOT)  # noqa: S603
     try:
         deadline = time.monotonic() + _PATIENCE_S
-        while not socket.exists():
+        while not _listens(address):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the backend doesn't listen at {socket} (its status is {process.returncode})")
+                raise RuntimeError(f"the backend doesn't listen at {address} (its status is {process.returncode})")
             time.sleep(0.01)
-        yield BackendProcess(process, socket, every, attended)
+        yield BackendProcess(process, address, every, attended)
     finally:
         process.terminate()
         process.wait()
 
 
-async def _serve(socket: Path, every: Scoreboard, attended: Scoreboard) -> None:
+async def _serve(address: Path, every: Scoreboard, attended: Scoreboard) -> None:
     loop = asyncio.get_running_loop()
     is_over = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, is_over.set)
-    await loop.create_unix_server(lambda: _Place(every, attended), str(socket), backlog=1000)
+    await loop.create_unix_server(lambda: _Place(every, attended), str(address), backlog=1000)
     await is_over.wait()
 
 
