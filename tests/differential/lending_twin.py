@@ -1,8 +1,8 @@
 """The plain twin of `Lending`: recomputes everything from scratch at each step, and keeps no sums.
 
 Levels have one queue here, so that the order within a level is the order of arrival; fair queuing has twins of its own.
-How much service a level lags behind is read from the level that this one is the twin of: it is an integral over time,
-and tests of its own say what it must come to.
+How much service a level lags behind, and what counts as far, is read from the level that this one is the twin of: these
+are integrals over time, and tests of their own say what they must come to.
 """
 
 from collections.abc import Callable
@@ -52,6 +52,7 @@ class PlainLevel:
     weight: int = 0
     turn: int = 0
     lag: Callable[[], int] = lambda: 0
+    far: Callable[[], int] = lambda: 0
     kept: int = 0  # of its min while another one drains
     least: int = 0  # found anew at each step
     waiting: list[PlainTicket] = field(default_factory=list)
@@ -248,14 +249,19 @@ class PlainLending:
         used, weight = level.used, level.weight or 1
         last = (not level.is_draining, level.turn, level.name)
         missing = self.deserved()[level] - used * SEAT
-        if used < self.promised(level) or missing >= SEAT:
-            tier = 0 if used < self.promised(level) else 1
-            return (tier, (0, False), 0, Fraction(used, weight), *last)
-        lag = Fraction(level.lag(), weight)
+        lag, far = Fraction(level.lag(), weight), Fraction(level.far(), weight)
+        if used < self.promised(level) and lag >= -far:
+            return (0, (0, False), 0, Fraction(used, weight), *last)
+        if missing >= SEAT and lag >= 0:
+            return (1, (0, False), 0, Fraction(used, weight), *last)
+        if lag > far:
+            return (2, (0, False), 0, -lag, *last)
+        if missing >= SEAT:
+            return (3, (0, False), 0, Fraction(used, weight), *last)
         lags_behind = missing > 0 and lag >= 0
         if lags_behind and used * SEAT < self._entitled()[level]:
-            return (2, (0, False), 0, -lag, *last)
-        return (3, _borrows(level), 0 if lags_behind else 1, -lag, *last)
+            return (4, (0, False), 0, -lag, *last)
+        return (5, _borrows(level), 0 if lags_behind else 1, -lag, *last)
 
     def _wanted(self, level: PlainLevel, width: int) -> int | None:
         """Return the seats that the level would count for with this ticket; None while its own max forbids it."""
@@ -269,16 +275,18 @@ class PlainLending:
         saver: PlainLevel | None = None
         saving: list[PlainParent] = []
         for level in sorted((level for level in self.levels if level.waits), key=self.rank):
-            wanted = self._wanted(level, level.waiting[0].work.width)
-            if wanted is None:
+            width = level.waiting[0].work.width
+            wanted = self._wanted(level, width)
+            if wanted is None and (level.lag() <= level.far() or self.limit(level) >= self.most(level)):
                 continue
             limit = level.least if level.parent in saving else self.promised(level) if saver else self.limit(level)
-            if wanted <= limit:
+            if wanted is not None and wanted <= limit:
                 return level, saver, saving
             if saver is None and level.parent not in saving:
                 if level.parent is not None:
                     saving.append(level.parent)
-                    if wanted > self._within_parent(level, self.parent_most(level.parent)):
+                    asked = level.used + width if width <= self.most(level) else self.most(level) + 1
+                    if (wanted or asked) > self._within_parent(level, self.parent_most(level.parent)):
                         continue
                 saver = level
         return None, saver, saving
@@ -319,10 +327,14 @@ class PlainLending:
                 self._lets_pass(level)  # and there is nobody else in its level
             elif level.used + width <= level.least:
                 return level
-            elif level.parent not in saving and saver is not None and self._lets_pass(saver):
+            elif level.parent not in saving and saver is not None and self._may_pass(level) and self._lets_pass(saver):
                 saver.passers.append(level.waiting[0])
                 return level
         return None
+
+    def _may_pass(self, level: PlainLevel) -> bool:
+        behind = [one for one in self.levels if one.waits and one.lag() > one.far()]
+        return not behind or level in behind
 
     def _lets_pass(self, level: PlainLevel) -> bool:
         if not level.backfill:

@@ -114,6 +114,7 @@ class _Machine(RuleBasedStateMachine):
             plain.limits, plain.is_draining = limits, False
             plain.weight = self._weight(name, limits)
             plain.lag = partial(getattr, level, "lag")
+            plain.far = partial(getattr, self.lending._balance, "longest")
             plain.parent = parents.get(parent_of.get(name, ""))
             plain.priority = self.hierarchy.priorities.get(name, 0)
             plain.exempt, plain.queue_length_limit = settings.exempt, settings.queue_length_limit

@@ -8,7 +8,9 @@ priority. Children of one parent divide the seats that the parent deserves.
 **Lag.** Deserved seats are fractions, and seats in use are integers. A level that deserves 2.25 seats should use 2 of
 them for three quarters of the time and 3 for the rest. Its *lag* is the integral of the seats that it deserves less
 those that it uses. A seat of which several levels deserve a part goes to the one with the largest lag in proportion to
-its weight. If seats were rounded instead, the same level would always get that seat.
+its weight. If seats were rounded instead, the same level would always get that seat. While some of the divided seats
+are empty, because they are saved up for a request of several seats, each level is taken to deserve that much less, in
+proportion. Otherwise all levels would lag behind at once, and the lags would say nothing.
 
 The lag is kept only while a level waits beside others, and it is bounded by twice the longest recent work of a request.
 So a level is neither compensated nor charged for more than that, regardless of the history.
@@ -124,8 +126,14 @@ class Balance:
         if not elapsed or len(waiting) < 2:
             return
         bound = 2 * self.longest
+        divided = used = 0
         for level in waiting:
-            lag = level.lag + (level.deserved - level.used_before * SEAT) * elapsed
+            divided += level.deserved
+            used += level.used_before * SEAT
+        are_empty = divided - used >= SEAT
+        for level in waiting:
+            deserved = level.deserved * used // divided if are_empty else level.deserved
+            lag = level.lag + (deserved - level.used_before * SEAT) * elapsed
             level.lag = max(-bound, min(bound, lag))
 
     def divide(self, waiting: Sequence["SharedLevel"], free: int) -> None:

@@ -1,26 +1,35 @@
 """The scheduler of levels: it decides which one is served next when several wait for the same free seats.
 
-**Order.** There are four groups, of which the first that isn't empty is served:
+**Order.** There are six groups, of which the first that isn't empty is served:
 
-1. levels below their min, and levels with a parent that has a part of its min left for them
-2. levels that use at least one seat less than they deserve (see `balance`)
-3. levels that deserve a part of one more seat, aren't ahead of their share, and use less than their part of a server
+1. levels below their min, and levels with a parent that has a part of its min left for them, unless they are far ahead
+2. levels that use at least one seat less than they deserve (see `balance`), and aren't ahead of their share
+3. levels that are far behind
+4. levels that use at least one seat less than they deserve
+5. levels that deserve a part of one more seat, aren't ahead of their share, and use less than their part of a server
    on which all levels are busy
-4. all others by priority; of the same priority, levels that deserve a part of one more seat come first, and levels
+6. all others by priority; of the same priority, levels that deserve a part of one more seat come first, and levels
    without a weight last
 
-In groups 1 and 2, the level with the fewest used seats in proportion to its weight comes first; in groups 3 and 4, the
+In groups 1, 2 and 4, the level with the fewest used seats in proportion to its weight comes first; in the others, the
 one with the largest lag in proportion to its weight. Among equals, draining levels come first, and then the level that
 was served longest ago. Fractions are compared by cross-multiplication of integers.
 
+A level is ahead if its lag is negative. It is *far behind* if its lag is more than the longest recent work of a
+request, and *far ahead* if it is as far on the other side. This matters for requests of several seats: a level that
+uses no seats isn't necessarily behind, nor is one below its min if its next ticket needs more than that. By the seats
+in use alone, levels with long and wide requests would get many times their share. (A ticket that fits in the min is
+seated in any order, because no other level may use the seats of the min.)
+
 **Saving up.** If the next ticket of the first level doesn't fit, the free seats are saved up for it. Other levels are
 then served only within their mins, which are no part of the free seats. If the ticket doesn't fit because of its
-level's own max, no seats are saved up; if because of the parent's max, only the other children of that parent leave
-seats for it.
+level's own max, no seats are saved up, except that a level far behind gets all seats of its max: its own requests may
+end soon, while others would keep the seats for long. If the ticket doesn't fit because of the parent's max, only the
+other children of that parent leave seats for it.
 
 **Back-fill.** Other tickets may be served before one for which seats are saved up, for a bounded number of rounds (see
 `seats`). A ticket may pass at most two others: the next one of its own level, and the one of another level for which
-seats are saved up.
+seats are saved up. While a level is far behind, tickets of others don't pass those of other levels.
 """
 
 from collections.abc import Sequence
@@ -100,7 +109,7 @@ class LevelScheduler:
             self._balance.divide(self.waiting, self._ledger.free)
         levels = self.waiting.copy()
         while levels:
-            level = _first_of(levels)
+            level = _first_of(levels, self._balance.longest)
             levels.remove(level)
             queueset = level.queueset
             queueset.concurrency = 0  # so that `tick` updates the meters and dispatches nothing
@@ -120,11 +129,12 @@ class LevelScheduler:
                     levels = [one for one in levels if one.queueset.seats_in_use < self._limit_in_turn(one, decision)]
         return decision
 
-    @staticmethod
-    def _save_up(level: SharedLevel, wanted: int, decision: Decision) -> bool:
+    def _save_up(self, level: SharedLevel, wanted: int, decision: Decision) -> bool:
         """Save seats up for ``level`` unless its own max stops it; return whether all other levels are concerned."""
         parent = level.parent
-        if wanted > level.most or parent in decision.saving:
+        if parent in decision.saving:
+            return False
+        if wanted > level.most and (not self._is_far_behind(level) or self._ledger.limit_of(level) >= level.most):
             return False
         if parent is not None:
             decision.saving.append(parent)
@@ -146,7 +156,9 @@ class LevelScheduler:
         """
         decision = self.survey(now)
         saver = decision.saver
-        if level.parent in decision.saving or (saver is not None and _first_of((saver, level)) is saver):
+        if level.parent in decision.saving or (
+            saver is not None and _first_of((saver, level), self._balance.longest) is saver
+        ):
             return level.least
         return self._ledger.limit_of(level)
 
@@ -156,7 +168,7 @@ class LevelScheduler:
         """Return the first ticket in order that may be seated although ``decision`` found none."""
         levels = self.waiting.copy()
         while levels:
-            level = _first_of(levels)
+            level = _first_of(levels, self._balance.longest)
             levels.remove(level)
             found = self._find_in(level)
             if found is None:
@@ -168,7 +180,7 @@ class LevelScheduler:
             saver = decision.saver
             if saver is None or saver is level:
                 return found
-            if self._may_be_passed(saver):
+            if self._may_pass(level, saver):
                 return found._replace(passed=(*found.passed, (saver.queueset.reservation, False)))
         return None
 
@@ -186,7 +198,13 @@ class LevelScheduler:
         queueset.concurrency = 0
         return None if ticket is None else Backfill(level, ticket, ((queueset.reservation, True),))
 
-    def _may_be_passed(self, saver: SharedLevel) -> bool:
+    def _is_far_behind(self, level: SharedLevel) -> bool:
+        return level.lag > self._balance.longest
+
+    def _may_pass(self, level: SharedLevel, saver: SharedLevel) -> bool:
+        """Return whether ``level`` may take seats that are saved up for ``saver``."""
+        if not self._is_far_behind(level) and any(self._is_far_behind(one) for one in self.waiting):
+            return False
         queueset = saver.queueset
         queueset.concurrency = self._ledger.limit_of(saver)
         may = queueset.may_be_passed(queueset.head())
@@ -217,12 +235,12 @@ def _seats_wanted(level: SharedLevel, width: int) -> int:
     return most if used < most and not level.queueset.executing else most + 1
 
 
-def _first_of(levels: Sequence[SharedLevel]) -> SharedLevel:
-    """Return the level that is served first."""
+def _first_of(levels: Sequence[SharedLevel], far: int) -> SharedLevel:
+    """Return the level that is served first; a lag of more than ``far`` is far behind."""
     first = levels[0]
-    first_group, first_taken = _rank(first)
+    first_group, first_taken = _rank(first, far)
     for level in levels[1:]:
-        group, taken = _rank(level)
+        group, taken = _rank(level, far)
         ahead = group - first_group
         if not ahead:
             ahead = taken * (first.weight or 1) - first_taken * (level.weight or 1)
@@ -231,18 +249,22 @@ def _first_of(levels: Sequence[SharedLevel]) -> SharedLevel:
     return first
 
 
-def _rank(level: SharedLevel) -> tuple[int, int]:
+def _rank(level: SharedLevel, far: int) -> tuple[int, int]:
     """Return the group of ``level``, and a number by which it is ordered there, in proportion to its weight."""
     used = level.queueset.seats_in_use
-    if used < level.least or (level.parent is not None and used < _in_min(level)):
+    if level.lag >= -far and (used < level.least or (level.parent is not None and used < _in_min(level))):
         return 0, used
     missing = level.deserved - used * SEAT
-    if missing >= SEAT:
+    if missing >= SEAT and level.lag >= 0:
         return 1, used
+    if level.lag > far:
+        return 2, -level.lag
+    if missing >= SEAT:
+        return 3, used
     lags_behind = missing > 0 and level.lag >= 0
     if lags_behind and used * SEAT < level.entitled:
-        return 2, -level.lag
-    return 2 * level.borrows_as + (0 if lags_behind else 1), -level.lag
+        return 4, -level.lag
+    return 1 + 2 * level.borrows_as + (0 if lags_behind else 1), -level.lag
 
 
 def _turn(level: SharedLevel) -> tuple[bool, int, str]:
