@@ -221,6 +221,8 @@ async def _find(
         await _answer(app, service, found, (scope, receive if body is None else body.receive, send))
         return None
     if found.gates and await _is_unavailable(service, found, scope, send):
+        if found.body is not None:
+            found.body.close()
         return None
     if service.passing is not None:
         messages = receive if body is None else body

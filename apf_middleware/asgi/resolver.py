@@ -162,15 +162,6 @@ ResolveResult = ResolvedRequest | Refused | UnknownQueue | ServedWithoutSeats
 """The result of resolving a request."""
 
 
-def _with_body(found: ResolveResult, body: RequestBody | None) -> ResolveResult:
-    """Return ``found`` with the ``body`` that was read before a reload, by the resolver of the old configuration."""
-    if body is None or not isinstance(found, ResolvedRequest) or found.body is not None:
-        return found
-    alone = copy(found)  # ``found`` may be in the cache, which other requests use
-    alone.body = body
-    return alone
-
-
 class _Caller:
     """A caller that has been authenticated, until the credential expires."""
 
@@ -213,12 +204,17 @@ class _Costs:
         """Estimate the work of a request; some estimators read its body."""
         assert self._estimation is not None, "otherwise the cost is `usual`"
         choice, read = self._estimation.choose(digest, classification), None
-        if choice.wants_body(digest) and is_readable(scope):
-            read = body(classification)
-            await read.gather(LONGEST_BODY)
-            digest.body = read.parsed()
-        estimate = choice.estimate(digest, classification)
-        return _Cost(choice, estimate if isinstance(estimate, Estimate) else await estimate, read)
+        try:
+            if choice.wants_body(digest) and is_readable(scope):
+                read = body(classification)
+                await read.gather(LONGEST_BODY)
+                digest.body = read.parsed()
+            estimate = choice.estimate(digest, classification)
+            return _Cost(choice, estimate if isinstance(estimate, Estimate) else await estimate, read)
+        except BaseException:  # the caller hasn't got the body yet, and can't close it
+            if read is not None:
+                read.close()
+            raise
 
 
 class RequestResolver:
@@ -298,9 +294,8 @@ class RequestResolver:
             digest, classification, scope, partial(RequestBody.of, self._controller.bodies, messages)
         )
         body = cost.body
-        messages = messages if body is None else body
         if self.successor is not None:  # reloaded while the body was received or the estimate was awaited
-            return _with_body(await self.successor.resolve(scope, now, messages), body)
+            return await _resolve_again(self.successor, scope, now, messages, body)
         resolved = self._resolved(digest, classification, caller, cost.estimate)
         resolved.body = body
         # A result is for one request only if the estimate depends on more than the key contains, such as the body.
@@ -432,3 +427,22 @@ class RequestResolver:
     def __repr__(self) -> str:
         cached = len(self.cache) + len(self._gated)
         return f"<RequestResolver: {cached} requests and {len(self._callers)} callers cached>"
+
+
+async def _resolve_again(
+    successor: RequestResolver, scope: Scope, now: int, messages: Receive | RequestBody, body: RequestBody | None
+) -> ResolveResult:
+    """Return what ``successor`` finds, with the ``body`` that was read of ``messages`` for the old configuration."""
+    if body is None:
+        return await successor.resolve(scope, now, messages)
+    found: ResolveResult | None = None
+    try:
+        found = await successor.resolve(scope, now, body)
+    finally:
+        if not isinstance(found, ResolvedRequest) and body is not messages:  # nobody else knows the body
+            body.close()
+    if not isinstance(found, ResolvedRequest) or found.body is not None:
+        return found
+    alone = copy(found)  # ``found`` may be in the cache, which other requests use
+    alone.body = body
+    return alone

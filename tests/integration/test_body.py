@@ -197,6 +197,19 @@ async def test_the_wait_for_a_missing_body_is_bounded(ends: str) -> None:
         assert (recording.received, controller.bodies.number, controller.bodies.kept) == ([], 0, 0)
 
 
+async def test_a_request_that_is_cancelled_while_its_body_arrives_keeps_nothing_of_it() -> None:
+    async with anyio.create_task_group() as tasks:
+        recording = RecordingApp()
+        bodies = recording.middleware.service.controller.bodies
+        exchange = Exchange(recording.middleware, http_scope("/", "POST", JSON), tasks).body(b"{", more=True).start()
+        while not bodies.kept:
+            await anyio.lowlevel.checkpoint()
+        exchange.cancel_scope.cancel()
+        await exchange.end()
+
+        assert (recording.received, bodies.number, bodies.kept) == ([], 0, 0)
+
+
 @pytest.mark.parametrize("source", ["{source: header,", "{source: body,"])
 async def test_a_concurrent_reload_loses_nothing_of_the_body(source: str) -> None:
     recording = RecordingApp()
