@@ -149,7 +149,8 @@ class Upload:
     async def send(self, message: Message) -> None:
         """Send a message of the app, unless the request has already been answered with an error."""
         if not self._is_cut:
-            self._has_begun = True
+            # Early hints, for example, come before the response.
+            self._has_begun = self._has_begun or message["type"] == "http.response.start"
             await self._body.send(message)
 
     def __repr__(self) -> str:

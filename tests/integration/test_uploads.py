@@ -107,6 +107,27 @@ async def test_an_upload_that_gets_no_seats_again_is_rejected() -> None:
         protected.check_idle()
 
 
+class HintingApp(HeldUploadApp):
+    """An app that sends an early hint before it receives."""
+
+    async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.early_hint", "links": [b"</style.css>; rel=preload"]})
+        await super()._app(scope, receive, send)
+
+
+async def test_an_early_hint_does_not_begin_the_response() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = HintingApp(tasks)
+        long = await protected.start()
+        assert protected.expire_holds() == 1
+        assert protected.seats_in_use == 0
+        protected.pass_time()
+        await long.end()
+
+        assert (long.status, problem(long)["reason"]) == (408, "slow-body")
+        protected.check_idle()
+
+
 class PatientApp(HeldUploadApp):
     """An app that calls ``receive`` again after a test has cancelled a call."""
 
