@@ -38,6 +38,7 @@ __all__ = [
     "MOST_MESSAGES",
     "RequestBody",
     "announcement",
+    "completes_response",
     "expects_continue",
     "is_readable",
 ]
@@ -459,9 +460,7 @@ class RequestBody:
         if kind == "http.response.start":
             self._has_trailers = message.get("trailers", False)
             return False
-        if kind == "http.response.trailers":
-            return not message.get("more_trailers", False)
-        return kind in _CONTENT and not (message.get("more_body", False) or self._has_trailers)
+        return completes_response(message, has_trailers=self._has_trailers)
 
     async def _send_last(self, send: Send, message: Message) -> None:
         await send(message)
@@ -485,6 +484,14 @@ class RequestBody:
 
     def __repr__(self) -> str:
         return f"<RequestBody: {len(self._kept)} messages kept>"
+
+
+def completes_response(message: Message, *, has_trailers: bool) -> bool:
+    """Return whether a message completes the response, which ends with trailers or without."""
+    kind = message["type"]
+    if kind == "http.response.trailers":
+        return not message.get("more_trailers", False)
+    return kind in _CONTENT and not (message.get("more_body", False) or has_trailers)
 
 
 def _is_plain(receive: Receive) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from apf_middleware.asgi.drained_exchange import needs_draining, wrap_with_draining
 from apf_middleware.asgi.failure import SetupFailureApp, keeps_failure
 from apf_middleware.asgi.identity import Authenticator
 from apf_middleware.asgi.lifespan import run_beside, run_lifespan
@@ -46,6 +47,7 @@ class APFMiddleware(RequestHandler):
     """
 
     _failure: SetupFailureApp | None = None
+    _drains = False
 
     @keeps_failure
     def __init__(
@@ -104,7 +106,8 @@ class APFMiddleware(RequestHandler):
         """Wrap the app as the configuration in force requires."""
         service = self._service
         has_deadlines, has_criticality = service.deadlines is not None, service.resolver.criticality is not None
-        app = wrap_with_context(self._app, has_deadlines=has_deadlines, has_criticality=has_criticality)
+        app = wrap_with_draining(self._app) if self._drains else self._app
+        app = wrap_with_context(app, has_deadlines=has_deadlines, has_criticality=has_criticality)
         app = app if service.load_reports is None else service.load_reports.wrap(app)
         self.app = wrap_with_telemetry(app, service.configuration, service.tracing)
 
@@ -112,6 +115,9 @@ class APFMiddleware(RequestHandler):
         if self._failure is not None:
             await self._failure(scope, receive, send)
         elif scope["type"] == "lifespan":
+            if needs_draining(receive):
+                self._drains = True
+                self._observe()
             service = self._service
             living = partial(run_lifespan, self._app, scope, receive, steps=service)
             try:

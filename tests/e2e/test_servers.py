@@ -145,6 +145,20 @@ async def test_an_upload_survives_the_waiting(client: httpx.AsyncClient) -> None
     assert response.json()["sha256"] == hashlib.sha256(body).hexdigest()
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_body_that_the_app_does_not_receive_keeps_no_seat(
+    server: Server, client: httpx.AsyncClient, method: str
+) -> None:
+    head = f"{method} /hold?ms=20 HTTP/1.1\r\nHost: x\r\nX-User: mallory\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for _ in range(3):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(head.encode() + b"1\r\nx\r\n" * 40 + b"0\r\n\r\n")
+        assert (await asyncio.wait_for(reader.readline(), 20)).split(b" ")[1] == b"200"
+        writer.close()
+
+    assert (await client.get("/who")).status_code == 200
+
+
 async def test_a_stream_is_not_touched(client: httpx.AsyncClient) -> None:
     async with client.stream("GET", "/stream", params={"n": "4", "ms": "20"}) as response:
         parts = [part async for part in response.aiter_raw()]
