@@ -73,7 +73,8 @@ class RequestDeadlines:
         if limit is None:
             limit = own
         else:
-            limit -= self._settings.margin_ns
+            # At most half of the time is left for the way back, or an idle server would reject hurried requests.
+            limit -= min(self._settings.margin_ns, max(0, limit - elapsed) // 2)
             if own is not None and limit > own:
                 limit = min(limit, max(own, self._longest_of(destination, from_proxy=from_proxy)))
         return None if limit is None else limit - elapsed

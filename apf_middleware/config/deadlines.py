@@ -33,8 +33,8 @@ class DeadlineSettings(Settings):
 
     ``headers`` say how each header writes a limit. ``started`` are headers in which a front end tells when it received
     the request; only trusted proxies are believed. ``query`` is a parameter with a duration, as in Kubernetes. A wait
-    ends ``margin_ns`` before the deadline, so that the answer is there in time. Requests that are predicted to be late
-    are rejected on arrival if ``prediction`` is on, and counted if it is shadow.
+    ends ``margin_ns`` before the deadline, but at most half of the limit, so that the answer is there in time. Requests
+    that are predicted to be late are rejected on arrival if ``prediction`` is on, and counted if it is shadow.
 
     The limit in a header may be longer than the deadline of the schema or level if the caller is in one of ``groups``
     or behind a trusted proxy, but not longer than ``extend_to_ns``. Without that, nobody gets more time.

@@ -11,16 +11,18 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
+from starlette.types import Message
 
 from apf_middleware.adapters.deadlines import DeadlineHeaders
 from apf_middleware.asgi import APFMiddleware, telemetry
 from apf_middleware.asgi.load_reports import rejected_for_load
 from apf_middleware.asgi.request_deadlines import build_deadlines
+from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.propagation.current import CURRENT_DEADLINE
 from apf_middleware.runtime.waiting import wait_in_scope
-from tests.support.asgi_exchange import Exchange
+from tests.support.asgi_exchange import Exchange, http_scope
 from tests.support.gated_app import DB, GatedApp
 from tests.support.gated_app import configuration as gated
 from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, problem, settle
@@ -37,6 +39,10 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "the plain way":
         monkeypatch.setattr(telemetry, "wait_for_seat", wait_in_scope)
     return str(request.param)
+
+
+async def no_message() -> Message:
+    raise AssertionError("nothing has to be received")
 
 
 def ask(protected: ProtectedApp, path: str, **headers: str) -> Exchange:
@@ -81,7 +87,7 @@ async def test_the_wait_limit_of_the_level_can_t_be_extended() -> None:
 async def test_a_request_that_is_late_on_arrival_is_not_run() -> None:
     async with anyio.create_task_group() as tasks:
         protected = ProtectedApp(tasks, with_deadlines())
-        for limit, status in (("10m", 504), ("0m", 504), ("10S", 200), ("soon", 200)):
+        for limit, status in (("0m", 504), ("0S", 504), ("10S", 200), ("soon", 200)):
             exchange = ask(protected, f"/{limit}", grpc_timeout=limit)
             await exchange.end()
             assert exchange.status == status
@@ -92,6 +98,17 @@ async def test_a_request_that_is_late_on_arrival_is_not_run() -> None:
         counters = protected.middleware.service.controller.levels["crowd"].schema_counters["everybody"]
         assert counters.rejected[Reason.DEADLINE] == 2
         assert protected.is_idle()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize(("limit", "left"), [("1S", 990), ("20m", 10), ("5m", 2.5), ("0m", 0)])
+async def test_the_margin_takes_at_most_half_of_a_limit(limit: str, left: float) -> None:
+    service = APFMiddleware(Starlette(), with_deadlines()).service
+    scope = http_scope("/", headers={"grpc-timeout": limit})
+    resolved = await service.resolver.resolve(scope, service.now(), no_message)
+    assert isinstance(resolved, ResolvedRequest)
+    assert service.deadlines is not None
+    assert service.deadlines.find(resolved, scope) == left * 1_000_000
 
 
 @pytest.mark.parametrize(("mode", "status"), [("on", 429), ("shadow", 504)])

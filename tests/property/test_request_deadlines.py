@@ -96,7 +96,8 @@ class World:
         limits = [] if own_s is None else [own_s]
         if call.limit_ms is not None:
             headers["grpc-timeout"] = f"{call.limit_ms}m"
-            limits.append(call.limit_ms / 1000 - MARGIN_S)
+            limit_s = call.limit_ms / 1000
+            limits.append(limit_s - min(MARGIN_S, limit_s / 2))
         end = End(self.loop.time(), self.loop.time() + min(limits) if limits else None)
         messages: list[Any] = []
 
