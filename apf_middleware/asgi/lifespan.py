@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from types import FrameType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from anyio import TASK_STATUS_IGNORED, CancelScope, Event, create_task_group, sleep
 from anyio.abc import TaskStatus
@@ -160,7 +160,11 @@ class LifespanSteps(Protocol):
 
 
 async def run_lifespan(app: ASGIApp, scope: Scope, receive: Receive, send: Send, steps: LifespanSteps) -> None:
-    """Run the lifespan of ``app`` with these ``steps``.
+    """Run the lifespan of ``app`` with these ``steps``; if the app doesn't take part in it, answer in its place.
+
+    An app that doesn't support lifespans, such as Django's, raises an exception or returns before it has received
+    anything. Others return when they have started. A server would end the lifespan then, and with it whatever runs from
+    startup to shutdown: a process without its part in a fleet, for example, has no seats.
 
     A second middleware around the same app is noticed here, where it costs requests nothing. An app that is mounted in
     another one gets no lifespan of the other one, and may have a middleware of its own.
@@ -169,21 +173,39 @@ async def run_lifespan(app: ASGIApp, scope: Scope, receive: Receive, send: Send,
         log_event(logging.WARNING, "apf.added-twice", hint=_REMEDY)
     lifespan = _Lifespan(receive, send, steps)
     try:
-        await app({**scope, _MARK: True}, lifespan.receive, lifespan.send)
+        try:
+            await app({**scope, _MARK: True}, lifespan.receive, lifespan.send)
+        except Exception as error:
+            if lifespan.next_step != "startup":
+                raise
+            log_event(logging.INFO, "apf.lifespan-unsupported", error=repr(error))
+        await lifespan.complete()
     finally:
         lifespan.end()
 
 
 class _Lifespan:
-    """The lifespan messages between a server and an app, with ``steps`` between them."""
+    """The lifespan messages between a server and an app, with ``steps`` between them.
 
-    __slots__ = ("_has_begun", "_is_refused", "_receive", "_send", "_steps")
+    ``next_step`` is ``startup`` before the app receives or sends anything, ``shutdown`` from the end of its startup
+    until it receives again, and empty at all other times.
+    """
+
+    __slots__ = ("_has_begun", "_is_refused", "_receive", "_send", "_steps", "next_step")
 
     def __init__(self, receive: Receive, send: Send, steps: LifespanSteps) -> None:
         self._receive, self._send, self._steps = receive, send, steps
         self._has_begun = self._is_refused = False
+        self.next_step: Literal["startup", "shutdown", ""] = "startup"
+
+    async def complete(self) -> None:
+        """Receive and answer what is left, in the place of an app that has returned."""
+        while step := self.next_step:
+            await self.receive()
+            await self.send({"type": f"lifespan.{step}.complete"})
 
     async def receive(self) -> Message:
+        self.next_step = ""
         message = await self._receive()
         if message["type"] == "lifespan.startup":
             self._has_begun = True
@@ -196,6 +218,7 @@ class _Lifespan:
     async def send(self, message: Message) -> None:
         if self._is_refused:
             return  # the server has already received the failure of the startup
+        self.next_step = ""
         if message["type"] == "lifespan.startup.complete":
             try:
                 self._steps.ready()
@@ -204,6 +227,7 @@ class _Lifespan:
                 self._close()
                 await refuse_to_start(self._send, error)
                 raise
+            self.next_step = "shutdown"
         else:
             self._close()
         await self._send(message)

@@ -506,8 +506,9 @@ async def test_files_of_dead_workers_are_removed(directory: Path) -> None:
 
 
 async def test_an_error_in_the_lifespan_passes_through(directory: Path) -> None:
-    async def broken(_scope: Scope, _receive: Receive, _send: Send) -> None:
-        raise LookupError("no lifespan here")
+    async def broken(_scope: Scope, receive: Receive, _send: Send) -> None:
+        await receive()
+        raise LookupError("no database here")
 
     async def receive() -> Message:
         return {"type": "lifespan.startup"}

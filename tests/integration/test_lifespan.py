@@ -3,6 +3,8 @@
 import logging
 import signal
 import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import anyio
 import httpx
@@ -132,17 +134,68 @@ async def test_the_lifespan_passes_through_and_its_end_closes_the_levels() -> No
     assert signal.getsignal(signal.SIGTERM) is before, "the signals are given back"
 
 
-async def test_an_app_without_lifespan_is_supported() -> None:
-    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
-        raise LookupError("no lifespan here")
+async def raises_at_once(_receive: Receive, _send: Send) -> None:
+    raise LookupError("no lifespan here")
+
+
+async def returns_at_once(_receive: Receive, _send: Send) -> None:
+    pass
+
+
+async def returns_when_it_has_started(receive: Receive, send: Send) -> None:
+    await receive()
+    await send({"type": "lifespan.startup.complete"})
+
+
+@pytest.mark.parametrize("part", [raises_at_once, returns_at_once, returns_when_it_has_started])
+async def test_the_lifespan_is_completed_in_the_place_of_an_app_that_ends_it(
+    part: Callable[[Receive, Send], Awaitable[None]],
+) -> None:
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        await part(receive, send)
+
+    sent: list[str] = []
+    is_open: list[bool] = []
+    inbox: list[Message] = [{"type": "lifespan.shutdown"}, {"type": "lifespan.startup"}]
+    middleware = APFMiddleware(app, configuration())
+    controller = middleware.service.controller
+
+    async def receive() -> Message:
+        if sent:
+            is_open.append(not controller.is_closing)
+        return inbox.pop()
+
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
+
+    before = signal.getsignal(signal.SIGTERM)
+    await middleware({"type": "lifespan"}, receive, send)
+
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert is_open == [True], "the server runs until its shutdown"
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("first", [None, "lifespan.startup.complete", "lifespan.startup.failed"])
+async def test_the_end_of_a_lifespan_that_an_app_takes_part_in_is_its_own(first: str | None) -> None:
+    sent: list[str] = []
+
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        if first is not None:
+            await send({"type": first})
+        if first != "lifespan.startup.failed":
+            raise LookupError("no database here")
 
     async def receive() -> Message:
         return {"type": "lifespan.startup"}
 
-    async def send(_message: Message) -> None: ...
+    async def send(message: Message) -> None:
+        sent.append(message["type"])
 
-    with pytest.raises(LookupError):
+    with suppress(LookupError):
         await APFMiddleware(app)({"type": "lifespan"}, receive, send)
+    assert sent == [first] * (first is not None)
 
 
 async def test_other_scopes_pass_through() -> None:
