@@ -196,7 +196,7 @@ class Service:
             self._publishing.ask(next_due)  # the next request after that calls this method again
         if looks:
             if self.fleet is not None:
-                self.fleet.participant.warn_unless_begun()
+                self.fleet.participant.warn_if_absent()
             self.resolver.refresh()
             self.shadow.follow_fleet()
             self.running.age(now)

@@ -182,13 +182,18 @@ async def test_a_server_without_lifespan_is_told_why_it_has_no_seats(
 ) -> None:
     member = Member(directory)
     for _ in range(3):
-        member.fleet.participant.warn_unless_begun()
+        member.fleet.participant.warn_if_absent()
     [record] = caplog.records
     assert "the server sends no lifespan messages" in record.getMessage()
     async with running(member):
         await until(lambda: member.seats >= 1, member)
-        member.fleet.participant.warn_unless_begun()
+        member.fleet.participant.warn_if_absent()
     assert sum("lifespan" in record.getMessage() for record in caplog.records) == 1
+    for _ in range(3):  # the app has raised an exception, and the server goes on, as uvicorn does
+        member.fleet.participant.warn_if_absent()
+    assert [record for record in caplog.records if "the lifespan of the app has ended" in record.getMessage()] == [
+        caplog.records[-1]
+    ]
 
 
 async def test_without_posix_locks_only_redis_is_a_store(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

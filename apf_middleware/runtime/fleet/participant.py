@@ -41,14 +41,15 @@ class Participant:
         self._leave = leave
         self._budget = budget
         self._most_members = most_members
-        self._has_begun = self._is_crowded = False
+        self._is_crowded = False
+        self._absence = "the server sends no lifespan messages"
         self._epochs = self._past_overshoot = 0
 
     # As a member
 
     def begin(self) -> None:
         """Note that the server has begun to take part."""
-        self._has_begun = True
+        self._absence = ""
 
     def join(self, member: str, wake: Callable[[], None], send_now: Callable[[], bool] | None = None) -> FleetMember:
         """Become the member of this name, which calls ``wake`` and ``send_now`` as `FleetMember` describes."""
@@ -67,14 +68,15 @@ class Participant:
     def leave(self) -> bool:
         """Take part no longer; return whether all seats are given up, because no request uses any."""
         member, self.member = self.member, None
+        self._absence = "the lifespan of the app has ended, or its part in the fleet has failed"
         self._leave()
         return member is None or member.give_up()
 
-    def warn_unless_begun(self) -> None:
-        """Log once that requests arrive although the server has never begun to take part."""
-        if not self._has_begun:
-            self._has_begun = True
-            self.fail("the server sends no lifespan messages, so this process gets no seats of its fleet")
+    def warn_if_absent(self) -> None:
+        """Log once that requests arrive although this process doesn't take part, and why."""
+        absence, self._absence = self._absence, ""
+        if absence:
+            self.fail(f"{absence}, so this process gets no seats of its fleet")
 
     def fail(self, error: object) -> None:
         """Log that this process can't take part."""

@@ -131,12 +131,12 @@ def test_more_members_than_fallback_seats_are_set_aside_for_are_warned_of_once(
 
 def test_a_server_that_never_begins_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
-    world.participant.warn_unless_begun()
-    world.participant.warn_unless_begun()
+    world.participant.warn_if_absent()
+    world.participant.warn_if_absent()
     assert events(caplog) == ["apf.fleet-failed"]
     begun = World()
     begun.participant.begin()
-    begun.participant.warn_unless_begun()
+    begun.participant.warn_if_absent()
     assert len(caplog.records) == 1
 
 
