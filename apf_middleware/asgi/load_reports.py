@@ -60,9 +60,9 @@ class LoadReports:
         self._comes_from_proxy = chain.comes_from_proxy
         self._seats = seats
         self._cpu = cpu
-        now = controller.now()
-        self._meter = LoadMeter(now, self._sample())
-        self._valid_until = now
+        self._demanded: dict[str, int] | None = None  # by level
+        self._sampled_at = self._valid_until = now = controller.now()
+        self._meter = LoadMeter(now, self._sample(now))
         self._header = (b"", b"")
 
     @property
@@ -102,25 +102,36 @@ class LoadReports:
         if now < self._valid_until:
             return
         self._valid_until = now + _VALID_NS
-        self._meter.take(now, self._sample())
+        self._meter.take(now, self._sample(now))
         if self.settings.header is not None:
             self._header = report_header(self._meter.report(), self.settings.header)
 
-    def _sample(self) -> LoadSample:
-        wanted = served = errors = 0
+    def _sample(self, now: int) -> LoadSample:
+        """Return what the counters say, and the mean utilisations since the sample before; the first has those of now.
+
+        At the time of a response the request that gets it would always be there, so a look at that time shows too much.
+        """
+        elapsed, self._sampled_at = max(1, now - self._sampled_at), now
+        before, self._demanded = self._demanded, {}
+        served = errors = 0
+        wanted = 0.0
         levels: dict[str, float] = {}
         for runtime in self._controller.registry.shown:
-            shared = runtime.shared
-            if shared.exempt:
+            if runtime.shared.exempt:
                 continue
-            queueset = shared.queueset
-            seats = queueset.seats_in_use + queueset.seats_waiting + (shared.alone is not None)
+            total = self._demanded[runtime.name] = runtime.demanded_ns(now)
+            if before is None:
+                seats: float = runtime.shared.queueset.seats_in_use + runtime.shared.queueset.seats_waiting
+            else:
+                known = before.get(runtime.name, 0)
+                # A sum that has fallen is that of a new level, which a reload has put in the place of another one.
+                seats = (total - known if total >= known else total) / elapsed
             wanted += seats
             served += runtime.dispatched
             errors += rejected_for_load(runtime)
             errors += sum(counters.failed.count for counters in runtime.schema_counters.values())
             if len(levels) < _MOST_LEVELS:
-                levels[runtime.name] = seats / max(1, shared.limits.nominal)
+                levels[runtime.name] = seats / max(1, runtime.shared.limits.nominal)
         return LoadSample(wanted / max(1, self._seats()), served, errors, self._cpu(), levels)
 
     def __repr__(self) -> str:

@@ -20,8 +20,9 @@ _LEAST_S: Final = 1.0  # the time after which they are known: one request in the
 class LoadSample:
     """What a server's counters say at one moment.
 
-    ``served`` and ``errors`` count requests since the start, and ``cpu_ns`` is the time of the processor. The levels
-    have their utilisations: the seats in use and waited for, divided by the limit.
+    ``served`` and ``errors`` count requests since the start, and ``cpu_ns`` is the time of the processor. The server
+    and the levels have their utilisations: the mean of the seats in use and waited for since the sample before, divided
+    by the limit.
     """
 
     utilisation: float

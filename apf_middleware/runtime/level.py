@@ -19,6 +19,7 @@ _NO_FACTORS: Final[Mapping[int, int]] = {}
 _EMPTY: Final = (0, 0, 0, 0)
 _ALONE: Final = (1, 1, 0, 1)
 _RATE_VALID_NS: Final = 50_000_000
+_DEMANDED: Final = 3
 _EXECUTING: Final = 1  # the places of these numbers in the occupancy
 _WAITING: Final = 2
 
@@ -142,6 +143,11 @@ class LevelRuntime:
         occupancy = self.occupancy
         unwaited_ns, executing_ns = occupancy.time_at(now, _WAITING, 0), occupancy.integral(now, _EXECUTING)
         return Served(self.dispatched, after_wait, unwaited_ns, executing_ns)
+
+    def demanded_ns(self, now: int) -> int:
+        """Return the sum over time of the seats in use and waited for, in seat-nanoseconds."""
+        self.look(now)
+        return self.occupancy.integral(now, _DEMANDED)
 
     @property
     def schema_counters(self) -> Mapping[str, SchemaCounters]:

@@ -72,6 +72,39 @@ async def test_responses_and_rejections_have_the_load() -> None:
             assert exchange.headers["endpoint-load-metrics"].startswith("TEXT ")
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_request_counts_for_the_time_that_it_takes_and_not_because_it_gets_the_report() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, reporting(TEXT))
+        reports: list[str] = []
+        for _ in range(40):
+            holder = await protected.holder()
+            move_clock(protected.middleware, 0.02)
+            protected.finish()
+            await holder.end()
+            reports.append(holder.headers["endpoint-load-metrics"])
+            move_clock(protected.middleware, 0.18)
+
+    found = pairs(reports[-1])
+    assert found["application_utilization"] == pytest.approx(0.05, abs=0.01), "one of two seats for a tenth of the time"
+    assert found["named_metrics.apf.crowd.utilization"] == pytest.approx(0.05, abs=0.01)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_after_other_settings_the_utilisation_is_that_of_now() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, reporting(TEXT))
+        holder = await protected.holder()
+        move_clock(protected.middleware, 100)
+        service = protected.middleware.service
+        service.adopt(service.prepare(reporting(TEXT.replace("text", "json"))))
+        report = (await ask(protected.middleware, "/load")).json()
+        protected.finish()
+        await holder.end()
+
+    assert report["application_utilization"] == pytest.approx(0.5, abs=0.01)
+
+
 async def greet(scope: Scope, receive: Receive, send: Send) -> None:
     assert (await receive())["type"] == "websocket.connect"
     if scope["path"] == "/denied":
