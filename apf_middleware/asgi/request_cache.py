@@ -207,7 +207,7 @@ class _Facts:
         if rule.hosts:
             names.add(_HOST)
         self.query = self.query or bool(rule.query)
-        self.by_methods.append((frozenset(method.upper() for method in rule.methods), names))
+        self.by_methods.append((frozenset(rule.accepted_methods), names))
 
     def _add_distinguisher(self, distinguisher: Distinguisher | None) -> None:
         if distinguisher is None:

@@ -120,7 +120,7 @@ def _url_matches(url: str, path: str) -> bool:
 
 
 def _why_not_http(rule: HttpRule, digest: RequestDigest) -> str | None:
-    methods = tuple(method.upper() for method in rule.methods)
+    methods = rule.accepted_methods
     if methods and not _lists(methods, digest.method.upper()):
         return f"the method {digest.method!r} is not in {_listed(methods)}"
     if rule.paths and not compile_templates(rule.paths).fullmatch(digest.path):

@@ -107,12 +107,20 @@ class RouteTable:
             targets[method.upper()] = target
 
 
+def _target(targets: dict[str, _Target], method: str) -> _Target | None:
+    """Return the target of a method; HEAD has that of GET unless it has its own."""
+    found = targets.get(method)
+    if found is None and method == "HEAD":
+        found = targets.get("GET")
+    return found or targets.get(_ANY_METHOD)
+
+
 _Found = tuple[_Target, list[str]]
 
 
 def _find(node: _Node, segments: list[str], index: int, method: str, values: list[str]) -> _Found | None:
     if index == len(segments):
-        target = node.here.get(method) or node.here.get(_ANY_METHOD)
+        target = _target(node.here, method)
     else:
         segment = segments[index]
         literal = node.literal.get(segment)
@@ -125,5 +133,5 @@ def _find(node: _Node, segments: list[str], index: int, method: str, values: lis
             if found is not None:
                 return found
         target = None
-    target = target or node.below.get(method) or node.below.get(_ANY_METHOD)
+    target = target or _target(node.below, method)
     return None if target is None else (target, values)

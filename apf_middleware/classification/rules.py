@@ -102,6 +102,9 @@ class ValueMatch(Value):
 class HttpRule(Value):
     """Methods, paths, hosts, headers and query parameters; an empty list accepts anything.
 
+    GET includes HEAD, because most frameworks run the same code for it: a rule that keeps expensive requests in a worse
+    level must not be evaded by the other method.
+
     A path is a template: ``{name}`` and ``*`` match one segment, and ``/*`` at the end matches everything below and the
     path itself. A host may begin with ``*.``. ``criticality`` has the names of those that are accepted.
     """
@@ -122,6 +125,12 @@ class HttpRule(Value):
             require_text("host", host)
             if "*" in host.removeprefix("*."):
                 raise InvalidValueError("host", host, "* can only be its beginning, as in *.example.com")
+
+    @property
+    def accepted_methods(self) -> tuple[str, ...]:
+        """The methods in upper case, and HEAD if GET is one of them."""
+        methods = tuple(method.upper() for method in self.methods)
+        return (*methods, "HEAD") if "GET" in methods and "HEAD" not in methods else methods
 
 
 @dataclass(frozen=True, slots=True)

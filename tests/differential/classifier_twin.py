@@ -89,6 +89,8 @@ def path(rule: NonResourceRule, digest: RequestDigest) -> bool:
 
 def http(rule: HttpRule, digest: RequestDigest) -> bool:
     methods = [method.lower() for method in rule.methods]
+    if "get" in methods:
+        methods.append("head")
     if methods and methods != ["*"] and digest.method.lower() not in methods:
         return False
     if rule.paths and not any(template(one, digest.path) is not None for one in rule.paths):

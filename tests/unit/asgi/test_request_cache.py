@@ -74,6 +74,13 @@ def test_a_header_counts_only_for_the_methods_that_are_asked_for_it() -> None:
     assert not differs(made, http_scope("/"), http_scope("/", "GET", origin))
 
 
+def test_what_counts_for_a_get_counts_for_a_head() -> None:
+    made = keys("{methods: [GET], headers: [{name: X-Plan}]}")
+
+    assert differs(made, http_scope("/", "HEAD"), http_scope("/", "HEAD", {"x-plan": "gold"}))
+    assert not differs(made, http_scope("/", "POST"), http_scope("/", "POST", {"x-plan": "gold"}))
+
+
 def test_the_whole_query_counts_where_a_cluster_is_spoken_to() -> None:
     configuration = load_text("apiVersion: apf/v1\nkind: Server\nmetadata: {name: s}\nspec: {resolver: kubernetes}")
     made = CacheKeys(configuration, build_chain(configuration.server))

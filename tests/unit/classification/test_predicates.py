@@ -11,6 +11,7 @@ from apf_middleware.classification import (
     Operator,
     ValueMatch,
     accepts,
+    why_not,
 )
 from tests.support.rules import PATH, PODS, http
 
@@ -66,6 +67,18 @@ def test_query_parameters_have_case() -> None:
 def test_an_http_rule_covers_resource_requests_too() -> None:
     assert accepts(http(methods=("get",)), PODS)
     assert not accepts(http(methods=("POST", "PUT")), PODS)
+
+
+@pytest.mark.parametrize(
+    ("methods", "accepted"), [(("GET",), True), (("get", "POST"), True), (("POST",), False), (("HEAD",), True)]
+)
+def test_get_includes_head(methods: tuple[str, ...], *, accepted: bool) -> None:
+    assert accepts(http(methods=methods), replace(PATH, method="HEAD")) is accepted
+    assert (why_not(http(methods=methods), replace(PATH, method="HEAD")) is None) is accepted
+
+
+def test_head_does_not_include_get() -> None:
+    assert not accepts(http(methods=("HEAD",)), replace(PATH, method="GET"))
 
 
 @pytest.mark.parametrize(

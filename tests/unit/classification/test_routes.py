@@ -81,6 +81,15 @@ def test_routes_of_one_path_can_differ_by_method() -> None:
     assert SHOP.resolve("PUT", "/reports/x/2024") == Resolution("put")
 
 
+def test_a_route_for_get_is_one_for_head_unless_there_is_another() -> None:
+    assert SHOP.resolve("HEAD", "/reports/x/2024").resource == Resource("reports")
+    table = RouteTable([Route("/a", "any"), Route("/a", "read", ("GET",)), Route("/b/*", "read", ("GET",))])
+    assert table.resolve("HEAD", "/a").resource == Resource("read")
+    assert table.resolve("HEAD", "/b/c").resource == Resource("read")
+    own = RouteTable([Route("/a", "looked-at", ("HEAD",)), Route("/a", "read", ("GET",))])
+    assert own.resolve("HEAD", "/a").resource == Resource("looked-at")
+
+
 def test_other_parameters_are_kept_by_name() -> None:
     assert SHOP.resolve("GET", "/reports/x/2024").path_parameters == {"year": "2024"}
     assert SHOP.resolve("GET", "/tenants/all/a/b").path_parameters == {"what": "a", "which": "b"}
