@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+from anyio import move_on_after
 from starlette.types import Scope, Send
 
 from apf_middleware.asgi.resolver import ResponseHeaders
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 PROBLEM: Final = (b"content-type", b"application/problem+json")
+_GONE_S: Final = 1.0
 _KNOWN: Final = frozenset(HTTPStatus)
 _TRY_AGAIN_LATER: Final = 1013  # the WebSocket close code "Try Again Later"
 _REFUSED: Final = 1008  # the WebSocket close code for a violated policy
@@ -83,7 +85,8 @@ async def answer_gone(scope: Scope, send: Send) -> None:
     The response is not delivered, but without one outer middleware such as Starlette's ``BaseHTTPMiddleware`` fails,
     and uvicorn logs an error about the handshake of a WebSocket.
     """
-    with suppress(OSError):  # a server may raise it for a closed connection
+    # A server may raise an OSError for a closed connection, and hypercorn may wait for it for ever.
+    with suppress(OSError), move_on_after(_GONE_S):
         if scope["type"] == "http":
             await send_answer(_GONE, scope, send)
         else:  # no denial response, because servers don't know this status

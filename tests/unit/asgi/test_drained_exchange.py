@@ -19,6 +19,11 @@ LAST: Message = {"type": "http.response.body", "body": b"done"}
 ROOM = 3
 
 
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("apf_middleware.asgi.drained_exchange._GRACE_S", 0.001)
+
+
 class BoundedServer:
     """A server that keeps `ROOM` messages, and keeps the disconnect in the task that sends the last message."""
 
@@ -90,6 +95,32 @@ async def test_after_a_whole_body_the_disconnect_is_the_servers_own() -> None:
 
     assert server.received.statistics().current_buffer_used == 1
     assert await exchange.receive() == {"type": "http.disconnect"}
+    server.close()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.usefixtures("short_grace")
+async def test_the_last_message_is_given_up_after_the_client_has_gone(*, is_known: bool) -> None:
+    """Hypercorn waits for ever until a closed connection of HTTP/2 has taken it."""
+    server = BoundedServer(parts=1, is_whole=True)
+    ended: list[bool] = []
+
+    async def send(_message: Message) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append(True)
+
+    exchange = DrainedExchange(server.received.receive, send, is_multiplexed=True)
+    await exchange.receive()
+    server.kept.send_nowait({"type": "http.disconnect"})
+    if is_known:
+        assert await exchange.receive() == {"type": "http.disconnect"}
+    with anyio.fail_after(5):
+        await exchange.send(LAST)
+        assert await exchange.receive() == {"type": "http.disconnect"}
+
+    assert ended == [True]
     server.close()
 
 
