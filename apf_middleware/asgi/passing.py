@@ -76,6 +76,8 @@ class Passing:
             receive, send = body.hand_over(receive, send)
         if isinstance(request, VirtualRequest):
             send = _ObservedReply(send, admission, request)
+        elif send is not exchange[2]:
+            send = _as_coroutine_function(send)
         try:
             await app(scope, receive, send)
         except BaseException as error:
@@ -138,6 +140,15 @@ class Passing:
 
     def __repr__(self) -> str:
         return f"<Passing in the mode {self.mode}>"
+
+
+def _as_coroutine_function(send: Send) -> Send:
+    """Return ``send`` as a coroutine function, for adapters to synchronous apps that ask for one (asgiref's)."""
+
+    async def passed_on(message: Message) -> None:
+        await send(message)
+
+    return passed_on
 
 
 class _UnlimitedRequest:

@@ -1,6 +1,6 @@
 """A server that only observes, or is off, delays and rejects nobody; the mode changes while requests wait and run."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import pytest
+from asgiref.wsgi import WsgiToAsgi
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware.adapters.criticality import CriticalityHeaders
@@ -133,6 +134,25 @@ async def test_the_client_s_tools_see_that_a_request_has_passed(mode: Mode) -> N
         assert second.headers["server-timing"] == 'apf;dur=0.0;desc="passed"'
         protected.finish()
         await holder.end()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("mode", ["on", "observe", "off"])
+async def test_adapters_for_synchronous_apps_know_that_they_send_by_a_coroutine_function(mode: Mode) -> None:
+    """Those of asgiref warn otherwise. The estimate receives the body, so that ``send`` isn't the server's own."""
+
+    def app(_environ: object, start_response: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:
+        start_response("200 OK", [])
+        return [b"done"]
+
+    estimation = "estimation: {default: {source: body, name: n, mostSeats: 1, users: ['*']}}"
+    async with anyio.create_task_group() as tasks:
+        adapted = WsgiToAsgi(app)  # type: ignore[no-untyped-call]
+        middleware = APFMiddleware(adapted, in_mode(mode, f", {estimation}"))
+        scope = http_scope("/", "POST", {"content-type": "application/json"})
+        exchange = await Exchange(middleware, scope, tasks).body(b"{}").start().end()
+
+    assert (exchange.status, exchange.error) == (200, None)
 
 
 @pytest.mark.parametrize("mode", ["observe", "off"])
