@@ -1,17 +1,21 @@
 """The command ``apf``. It needs the extra ``cli``; without the extra, the command says how to install it."""
 
+import errno
 import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from contextlib import suppress
+from typing import Final, NoReturn
 
 from apf_middleware.exceptions import MissingExtraError
 
 __all__ = ["main"]
 
+_UNWRITTEN: Final = 1
 _SENSELESS: Final = 2
 _MOST_SHOWN: Final = 60
+_CANT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EAGAIN})
 
 
 def main() -> None:
@@ -29,6 +33,21 @@ def main() -> None:
         if package not in {"typer", "rich"}:
             raise
         sys.exit(f"apf: {MissingExtraError(package, 'cli')}")
+    except OSError as error:  # a pipe whose reader has left is typer's matter
+        if error.filename is not None or error.errno not in _CANT_WRITE:
+            raise
+        _end_unwritten(error)
+
+
+def _end_unwritten(error: OSError) -> NoReturn:
+    """End with status 1, because the output can't be written."""
+    with suppress(OSError):  # it may be standard error that can't be written
+        sys.stderr.write(f"apf: the output can't be written: {(error.strerror or str(error)).lower()}\n")
+    sink = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):  # what they still hold would be a second error when Python ends
+        with suppress(OSError, ValueError):
+            os.dup2(sink, stream.fileno())
+    sys.exit(_UNWRITTEN)
 
 
 def _require_text(arguments: Sequence[str]) -> None:
