@@ -1,11 +1,10 @@
 """``apf explain``: how a configuration classifies one request, and why."""
 
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from apf_middleware.cli.output import Output, OutputOption, load_files, parse_headers, show_json, tell
+from apf_middleware.cli.output import Output, OutputOption, load_files, parse_headers, parse_path, show_json, tell
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime.described_request import DescribedRequest, explain_request
 
@@ -13,6 +12,7 @@ __all__ = ["explain"]
 
 _LEAST_ARGUMENTS: Final = 3
 _ANSWERS: Final = ("schema", "level", "flow")
+_PLACES: Final = {"url": "URL", "client": "--client-ip"}
 
 _Words = Annotated[
     list[str], typer.Argument(metavar="PATH... METHOD URL", help="Configuration files, then the request.")
@@ -31,14 +31,14 @@ def explain(
     """Show which schema takes a request, why those before it don't, and its level, flow, queues and seats."""
     if len(words) < _LEAST_ARGUMENTS:
         raise typer.BadParameter("give configuration files, a method and a URL", param_hint="PATH... METHOD URL")
-    paths, (method, url) = [Path(word) for word in words[:-2]], words[-2:]
+    paths, (method, url) = [parse_path(word) for word in words[:-2]], words[-2:]
     configuration = load_files(paths)
     headers = {name.lower(): value for name, value in reversed(parse_headers(header or []))}  # the first one counts
     request = DescribedRequest(method, url, user, tuple(group or ()), headers, client_ip)
     try:
         facts = explain_request(configuration, request)
     except InvalidValueError as error:
-        raise typer.BadParameter(f"{error.value!r}: {error.rule}", param_hint="URL") from None
+        raise typer.BadParameter(f"{error.value!r}: {error.rule}", param_hint=_PLACES[error.name]) from None
     if output is Output.JSON:
         show_json(facts)
         return

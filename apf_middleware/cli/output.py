@@ -22,6 +22,7 @@ __all__ = [
     "is_there",
     "load_files",
     "parse_headers",
+    "parse_path",
     "plural",
     "require_folder",
     "require_paths",
@@ -47,10 +48,23 @@ class Output(StrEnum):
 
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="For people or for programs.")]
 
-Paths = Annotated[list[Path], typer.Argument(help="Files, directories or globs of YAML or JSON.", show_default=False)]
-
 
 # Input
+
+
+def parse_path(text: str) -> Path:
+    """Return a path; end with status 2 if it is empty, as that of a variable that isn't set, not the current folder."""
+    if not text:
+        raise typer.BadParameter("a path must not be empty; write . for the current folder")
+    return Path(text)
+
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PATH", help="Files, directories or globs of YAML or JSON.", parser=parse_path, show_default=False
+    ),
+]
 
 
 def require_paths(paths: list[Path]) -> None:

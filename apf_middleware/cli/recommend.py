@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from apf_middleware.cli.output import Output, OutputOption, require_folder, show_json, tell
+from apf_middleware.cli.output import Output, OutputOption, parse_path, require_folder, show_json, tell
 from apf_middleware.cli.simulate import fail, read_recording, warn_of_omissions, with_progress, with_workers
 from apf_middleware.cli.tables import in_ms, in_percent, print_table
 from apf_middleware.config import Configuration, ConfigurationError, emit, load
@@ -33,7 +33,10 @@ def recommend(
     trace: Annotated[Path, typer.Argument(help="Recorded requests: JSON lines or an access log.")],
     *,
     objective: Annotated[str, typer.Option(help="A quantile and its limit, like p99=200ms.")],
-    config: Annotated[list[Path] | None, typer.Option(help="The present configuration; may be repeated.")] = None,
+    config: Annotated[
+        list[Path] | None,
+        typer.Option(help="The present configuration; may be repeated.", parser=parse_path, metavar="PATH"),
+    ] = None,
     rejected: Annotated[
         float, typer.Option(min=0, max=1, help="The part of the requests that may be rejected.")
     ] = 0.001,

@@ -11,7 +11,16 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from apf_middleware.cli.curves import print_curves
-from apf_middleware.cli.output import Output, OutputOption, is_there, require_folder, require_paths, show_json, tell
+from apf_middleware.cli.output import (
+    Output,
+    OutputOption,
+    is_there,
+    parse_path,
+    require_folder,
+    require_paths,
+    show_json,
+    tell,
+)
 from apf_middleware.cli.tables import print_layouts, print_levels, print_members, print_tenants
 from apf_middleware.config import Configuration, ConfigurationError, Severity
 from apf_middleware.config.scenario import Scenario, ScenarioMembers, read_scenario
@@ -39,6 +48,13 @@ __all__ = [
 
 _UNUSABLE: Final = 2
 
+_Paths = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="PATHS", help="Files, directories or globs of YAML or JSON.", parser=parse_path, show_default=False
+    ),
+]
+
 
 class Listing(StrEnum):
     """The fields by which the rows of a trace can be listed."""
@@ -50,9 +66,7 @@ class Listing(StrEnum):
 
 
 def simulate(
-    paths: Annotated[
-        list[Path] | None, typer.Argument(help="Files, directories or globs of YAML or JSON.", show_default=False)
-    ] = None,
+    paths: _Paths = None,
     *,
     trace: Annotated[Path | None, typer.Option(help="Recorded requests: JSON lines or an access log.")] = None,
     by: Annotated[Listing, typer.Option(help="The field by which the rows of a trace are listed.")] = Listing.USER,

@@ -46,6 +46,8 @@ def find_files(paths: Iterable[str | PathLike[str]], problems: Problems) -> list
 
 
 def _expand(given: str) -> Iterator[Path]:
+    if not given:
+        raise ValueError("the path is empty; write . for the current directory")
     path = Path(given)
     if path.is_dir():
         inside = sorted(one for one in path.iterdir() if one.suffix in SUFFIXES and not one.name.startswith("."))

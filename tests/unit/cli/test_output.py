@@ -19,6 +19,18 @@ def test_missing_files_are_reported(apf: Apf, command: str) -> None:
     assert "there is no /does/not/exist.yaml" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    [("check", ""), ("convert", ""), ("explain", "", "GET", "/"), ("simulate", ""), ("queue", "diff", "")],
+    ids=lambda command: command[0],
+)
+def test_an_empty_path_is_not_the_current_folder(command: tuple[str, ...]) -> None:
+    result = apf(*command, APF_RUNTIME_DIR="/nonexistent")
+
+    assert result.exit_code == 2
+    assert "a path must not be empty" in result.stderr
+
+
 def test_a_binary_file_is_reported_without_a_traceback(apf: Apf, tmp_path: Path) -> None:
     path = tmp_path / "binary.yaml"
     path.write_bytes(bytes(range(256)))

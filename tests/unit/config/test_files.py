@@ -59,9 +59,17 @@ def test_what_cannot_be_read_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["a\0b", "x" * 5000, ""])
 def test_odd_paths_are_reported(path: str) -> None:
-    if path:
-        with pytest.raises(ConfigurationError):
-            load(path)
+    with pytest.raises(ConfigurationError):
+        load(path)
+
+
+def test_an_empty_path_is_not_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "level.yaml").write_text(LEVEL % "a")
+    monkeypatch.chdir(tmp_path)
+
+    [error] = read([""]).errors
+
+    assert "the path is empty" in error.rule
 
 
 def test_an_empty_file_is_reported(tmp_path: Path) -> None:
