@@ -3,6 +3,7 @@
 The command line and the admin answer with the same facts.
 """
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -60,7 +61,7 @@ def explain_request(configuration: Configuration, request: DescribedRequest) -> 
     """Return which schema takes a request, why those before it don't, and its level, flow, queues and seats.
 
     Raises:
-        InvalidValueError: the URL is none.
+        InvalidValueError: the URL is none, or the client's address isn't one.
     """
     digest = _digest(configuration, request)
     if configuration.server.resolver == "kubernetes" and is_served_without_seats(digest):
@@ -83,7 +84,7 @@ def _digest(configuration: Configuration, request: DescribedRequest) -> RequestD
         headers=request.headers,
         query=query,
         path_parameters=resolution.path_parameters,
-        client_address=request.client,
+        client_address=_address(request.client),
     )
     digest.criticality = derive_criticality(configuration)(digest)
     return digest
@@ -103,6 +104,16 @@ def _parts(url: str) -> tuple[str | None, str, str]:
         if not path.startswith("/"):
             raise InvalidValueError("url", url, "its path doesn't begin with a slash")
     return host, unquote(path).removesuffix(UNSEEN_END), query
+
+
+def _address(client: str) -> str:
+    """Return the client's address, which may be empty, as that of a Unix socket is."""
+    try:
+        return client and str(ipaddress.ip_address(client))
+    except ValueError:
+        raise InvalidValueError(
+            "client", client, "it is no IP address", "Write it like 192.0.2.7 or 2001:db8::7"
+        ) from None
 
 
 def _explain(configuration: Configuration, digest: RequestDigest, explanation: Explanation) -> dict[str, object]:

@@ -170,7 +170,7 @@ def _explain() -> dict[str, Schema]:
         _query("user", "The name of the user; without it, the request is anonymous.", _TEXT),
         _query("group", "A group of the user; may be repeated.", _TEXT),
         _query("header", "A header; may be repeated.", {**_TEXT, "pattern": "^[^:]+:", "examples": ["x-tenant:acme"]}),
-        _query("client", "The address of the client.", _TEXT),
+        _query("client", "The IP address of the client.", {**_TEXT, "examples": ["192.0.2.7", "2001:db8::7"]}),
     )
     summary = "The classification of a request that is described"
     return {"explain": {"get": _operation("explain", summary, "", _DUMP, *parameters)}}

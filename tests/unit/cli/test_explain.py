@@ -100,6 +100,14 @@ def test_a_request_is_explained_to_programs(apf: Apf) -> None:
     assert cors["exempt"] is True
 
 
+@pytest.mark.parametrize("address", ["999.1.1.1", "10.0.0.0/8", "shop.example"])
+def test_a_client_address_that_is_none_is_refused(apf: Apf, address: str) -> None:
+    result = apf("explain", WEB, "GET", "/", "--client-ip", address)
+
+    assert result.returncode == 2
+    assert f"Invalid value for --client-ip: {address!r}: it is no IP address" in result.stderr
+
+
 def test_the_gates_of_a_request_are_explained(apf: Apf, tmp_path: Path) -> None:
     config = tmp_path / "gates.yaml"
     config.write_text(

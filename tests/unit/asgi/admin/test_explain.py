@@ -42,6 +42,7 @@ async def test_a_request_without_parameters_is_that_of_an_anonymous_client_for_t
         ("header=%3Anothing", "must be written NAME:VALUE."),
         ("url=orders", "its path doesn't begin with a slash"),
         ("url=http://[", "it is no URL"),
+        ("client=999.1.1.1", "client is '999.1.1.1', but it is no IP address"),
         ("&".join(["group=a"] * 101), "The query can't be read"),
         ("group=%FF", "group"),
     ],
