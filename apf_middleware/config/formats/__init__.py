@@ -145,6 +145,8 @@ def _reader(document: Document, problems: Problems) -> Callable[[Document, Probl
     else:
         close = difflib.get_close_matches(str(version)[:60], _VERSIONS, 1) if version is not None else []
         hint = f"Did you mean {close[0]}?" if close else f"Write apiVersion: {APF_VERSION}" if version is None else ""
+        if version is None and kind is None:
+            hint += f", kind: {' or '.join(APF_KINDS)}, and the rest below spec"
         error("apiVersion", f"it must be one of {', '.join(_VERSIONS)}", hint)
         return None
     if kind not in known:

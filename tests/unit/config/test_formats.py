@@ -76,3 +76,11 @@ def test_an_api_version_is_suggested_for_an_object_without_one() -> None:
     [error] = read_source("kind: Server\nspec: {seats: 10}\n").errors
 
     assert (error.field, error.hint) == ("apiVersion", "Write apiVersion: apf/v1")
+
+
+def test_the_whole_form_is_suggested_for_a_mapping_that_is_no_object() -> None:
+    [error] = read_source("config: 5\n").errors
+
+    assert (
+        error.hint == "Write apiVersion: apf/v1, kind: FlowSchema or PriorityLevel or Server, and the rest below spec"
+    )
