@@ -17,7 +17,19 @@ from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.responses import Answer, send_answer
 from apf_middleware.asgi.scope import HeaderView, method_of, path_of
 from apf_middleware.config.metrics import MetricsSettings
-from apf_middleware.metrics import DIRECTORY_VARIABLE, APFCollector, Publisher, ServerReading, compress, render, scrape
+from apf_middleware.metrics import (
+    DIRECTORY_VARIABLE,
+    APFCollector,
+    Publisher,
+    Rendering,
+    Renderings,
+    ServerReading,
+    accepts_gzip,
+    compress,
+    preferred_format,
+    render,
+    scrape,
+)
 from apf_middleware.runtime.event_loop import EventLoop
 
 __all__ = ["Scrape"]
@@ -34,7 +46,9 @@ class Scrape:
         settings: MetricsSettings,
         chain: Chain,
         registry: CollectorRegistry | None,
+        now: Callable[[], int],
     ) -> None:
+        self._now, self._renderings = now, Renderings()
         self._settings = settings
         self._chain = chain
         self._path_is_own = registry is None
@@ -99,17 +113,26 @@ class Scrape:
         if not self._settings.exposes_to(self._chain.client_address(scope)):
             await send_answer(_FORBIDDEN, scope, send)
             return
-        headers = HeaderView(scope)
-        accept = headers.get("accept", "")
-        if self._directory:
-            self.publish()
-            body, content_type = await run_sync(partial(scrape, self._directory, accept))
-        else:
-            body, content_type = render(accept, self._collector)
-        body, is_gzip = compress(body, headers.get("accept-encoding", ""))
-        more = [(b"content-encoding", b"gzip")] if is_gzip else []
-        fields = [(b"content-type", content_type.encode()), (b"content-length", b"%d" % len(body)), *more]
-        await send_answer(Answer(200, [*fields, (b"vary", b"accept, accept-encoding")], body), scope, send)
+        found = await self._rendering(HeaderView(scope))
+        more = [(b"content-encoding", b"gzip")] if found.is_gzip else []
+        fields = [(b"content-type", found.content_type.encode()), (b"content-length", b"%d" % len(found.body)), *more]
+        await send_answer(Answer(200, [*fields, (b"vary", b"accept, accept-encoding")], found.body), scope, send)
+
+    async def _rendering(self, headers: HeaderView) -> Rendering:
+        """Return the metrics as the request wants them; the last ones again, if they are asked for very often."""
+        accept, encoding = preferred_format(headers.get("accept", "")), headers.get("accept-encoding", "")
+        key, now = (accept, accepts_gzip(encoding)), self._now()
+        found = self._renderings.find(now, key)
+        if found is None:
+            if self._directory:
+                self.publish()
+                body, content_type = await run_sync(partial(scrape, self._directory, accept))
+            else:
+                body, content_type = render(accept, self._collector)
+            body, is_gzip = compress(body, encoding)
+            found = Rendering(body, content_type, is_gzip)
+            self._renderings.keep(now, key, found)
+        return found
 
 
 _FORBIDDEN = Answer(403, [(b"content-type", b"text/plain; charset=utf-8")], b"Metrics are not exposed to you.\n")

@@ -114,7 +114,7 @@ class Service:
         known = configuration, self.controller, self.chain, self.response_headers
         self.resolver: RequestResolver = RequestResolver(*known, sources=self._sources)
         self.admin = self._build_admin(configuration.server.admin)
-        self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry)
+        self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry, now)
         self.event_loop: EventLoopMonitor = EventLoopMonitor(self.controller, self._rest)
         self._build_parts(configuration)
         self.rejection_answers, self.rejections = RejectionAnswers(self.response_headers), RejectionLog(now)

@@ -5,7 +5,7 @@ counters and makes the metrics: for one process (`collector`), or in files that 
 """
 
 from apf_middleware.metrics.collector import APFCollector, require_prefix
-from apf_middleware.metrics.exposition import compress, render
+from apf_middleware.metrics.exposition import accepts_gzip, compress, preferred_format, render
 from apf_middleware.metrics.multiprocess import DIRECTORY_VARIABLE, DirectoryCollector, Publisher, scrape
 from apf_middleware.metrics.reading import (
     AdaptiveReading,
@@ -20,6 +20,7 @@ from apf_middleware.metrics.reading import (
     ServerReading,
     ShadowReading,
 )
+from apf_middleware.metrics.renderings import Rendering, Renderings
 from apf_middleware.metrics.schema_counters import SchemaCounters
 
 __all__ = [
@@ -35,11 +36,15 @@ __all__ = [
     "LevelReading",
     "PredictionReading",
     "Publisher",
+    "Rendering",
+    "Renderings",
     "SchemaCounters",
     "SchemaReading",
     "ServerReading",
     "ShadowReading",
+    "accepts_gzip",
     "compress",
+    "preferred_format",
     "render",
     "require_prefix",
     "scrape",

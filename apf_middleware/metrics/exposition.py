@@ -14,7 +14,7 @@ from apf_middleware.accept import parse_accept
 from apf_middleware.metrics.collector import APFCollector
 from apf_middleware.metrics.text import rewrite_numbers
 
-__all__ = ["compress", "render"]
+__all__ = ["accepts_gzip", "compress", "preferred_format", "render"]
 
 _ESCAPINGS: Final = frozenset({"allow-utf-8", "underscores"})  # those that leave names like ours as they are
 _OPEN_METRICS: Final = "application/openmetrics-text"
@@ -26,7 +26,7 @@ def render(accept: str, source: CollectorRegistry | APFCollector) -> tuple[bytes
 
     The result is the text and its content type.
     """
-    encoder, content_type = choose_encoder(_choose(accept))
+    encoder, content_type = choose_encoder(preferred_format(accept))
     open_metrics = content_type.startswith(_OPEN_METRICS)
     if isinstance(source, APFCollector):
         return source.write(open_metrics=open_metrics), content_type
@@ -35,11 +35,15 @@ def render(accept: str, source: CollectorRegistry | APFCollector) -> tuple[bytes
 
 def compress(body: bytes, accept_encoding: str) -> tuple[bytes, bool]:
     """Return ``body``, as gzip if an ``Accept-Encoding`` header allows it, and whether it is gzip."""
-    allowed = any(one.name in {"gzip", "x-gzip"} and one.quality > 0 for one in parse_accept(accept_encoding))
-    return (gzip.compress(body, compresslevel=1), True) if allowed else (body, False)
+    return (gzip.compress(body, compresslevel=1), True) if accepts_gzip(accept_encoding) else (body, False)
 
 
-def _choose(accept: str) -> str:
+def accepts_gzip(accept_encoding: str) -> bool:
+    """Return whether an ``Accept-Encoding`` header allows gzip."""
+    return any(one.name in {"gzip", "x-gzip"} and one.quality > 0 for one in parse_accept(accept_encoding))
+
+
+def preferred_format(accept: str) -> str:
     """Return the most preferred of the supported formats; empty for the oldest one."""
     wanted = [
         one for one in parse_accept(accept) if one.name in {_OPEN_METRICS, _TEXT, "*/*", "text/*"} and one.quality > 0

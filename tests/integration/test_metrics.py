@@ -118,3 +118,25 @@ async def test_a_registry_that_is_read_in_a_thread_is_read_beside_no_request(mon
 
     assert f"apf_current_executing_requests{LABELS}}} 1.0\n" in text
     assert threads == [threading.get_ident()]
+
+
+async def test_a_flood_of_scrapes_is_answered_with_a_few_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings = []
+
+    def read_and_count(*arguments: Any, **options: Any) -> ServerReading:  # noqa: ANN401
+        readings.append(read_server(*arguments, **options))
+        return readings[-1]
+
+    monkeypatch.setattr("apf_middleware.asgi.service.read_server", read_and_count)
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, configuration(seats=1))
+        began = anyio.current_time()
+        texts = [await scraped(protected) for _ in range(200)]
+        seconds = anyio.current_time() - began
+
+        assert len(readings) <= 20 + 10 * seconds + 1
+        assert len(set(texts)) <= len(readings)
+        assert all(text.startswith("# HELP") for text in texts)
+        await anyio.sleep(0.11)
+        await protected.request("/").end()
+        assert f"apf_dispatched_requests_total{LABELS}}} 1\n" in await scraped(protected)
