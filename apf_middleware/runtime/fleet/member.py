@@ -96,7 +96,8 @@ class FleetMember:
         self._is_urgent = False  # seats are idle until the next report
         self._keep = 0
         self._demand = 0  # at the last report
-        self._was_outdated = False
+        self._outdated_until: int | None = None  # if it is so for longer, that is no reload on its way to all members
+        self._has_warned = False
         self._asks = False
         self._rows: Grant | None = None
         self._factors: Mapping[str, Mapping[int, int]] = {}
@@ -173,7 +174,7 @@ class FleetMember:
             self._asks, self._rows = False, grant
         if grant.board != membership.board.digest:
             self._take_notices(grant, is_first=is_first)
-        self._note_configuration()
+        self._note_configuration(now)
         is_spare = grant.is_contended and in_use < min(self._demand, grant.seats) and not self._sharing.waiting
         if not self._is_over and (grant.seats < before or is_spare):
             self._hand_back()
@@ -187,10 +188,14 @@ class FleetMember:
     def _known(self, factors: Mapping[int, int]) -> Mapping[int, int]:
         return factors if self._labels is None else self._labels.found(factors)
 
-    def _note_configuration(self) -> None:
-        """Log once that the seats are divided by another configuration."""
-        was_outdated, self._was_outdated = self._was_outdated, self.is_outdated
-        if self._was_outdated and not was_outdated:
+    def _note_configuration(self, now: int) -> None:
+        """Log once that the seats have been divided by another configuration for longer than a lease."""
+        if not self.is_outdated:
+            self._outdated_until, self._has_warned = None, False
+        elif self._outdated_until is None:
+            self._outdated_until = self.membership.limit.lease_until
+        elif now >= self._outdated_until and not self._has_warned:
+            self._has_warned = True
             log_event(logging.WARNING, "apf.fleet-configuration-differs", member=self.membership.member)
 
     def _take_notices(self, grant: Grant, *, is_first: bool) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import pytest
+
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Ticket, Work
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 from apf_middleware.fleet.budget import Budget
@@ -69,11 +71,21 @@ class World:
         self.lending.release(self.time, self.lending.levels["web"], ticket)
         self.member.note_released()
 
-    def grant(self, seats: int, *, least: int = 0, is_contended: bool = False, report: int = 0, keep: int = 0) -> None:
+    def grant(
+        self,
+        seats: int,
+        *,
+        least: int = 0,
+        is_contended: bool = False,
+        report: int = 0,
+        keep: int = 0,
+        configuration: str = "",
+    ) -> None:
         self.sequence += 1
         parts = {"web": LevelPart(1024, least, {7: 9})}
         number = report or self.member.report().number
-        self.member.receive(Grant(0, self.sequence, number, seats, 2, keep, is_contended, parts))
+        grant = Grant(0, self.sequence, number, seats, 2, keep, is_contended, parts, configuration=configuration)
+        self.member.receive(grant)
 
 
 def test_a_member_begins_with_its_floor() -> None:
@@ -245,6 +257,27 @@ def test_reports_are_more_frequent_while_requests_wait() -> None:
     assert world.member.gap_s() == 0
     world.member.report()
     assert world.member.gap_s() == 0.001
+
+
+def test_another_configuration_is_logged_once_if_it_outlasts_a_lease(caplog: pytest.LogCaptureFixture) -> None:
+    def warnings() -> int:
+        return [getattr(record, "event", "") for record in caplog.records].count("apf.fleet-configuration-differs")
+
+    world = World()
+    world.configuration = MemberConfiguration("mine", 0, Budget(8, floor=0))
+    world.grant(3, configuration="newer")
+    assert world.member.is_outdated
+    world.time += 900 * MS
+    world.grant(3, configuration="newer")
+    assert warnings() == 0  # a reload is on its way to all members
+    world.grant(3, configuration="mine")
+    world.time += 900 * MS
+    world.grant(3, configuration="newest")
+    assert warnings() == 0
+    for _ in range(4):
+        world.time += 500 * MS
+        world.grant(3, configuration="newest")
+    assert warnings() == 1
 
 
 def test_outdated_grants_change_nothing() -> None:
