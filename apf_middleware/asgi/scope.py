@@ -7,6 +7,7 @@ isn't a dict, as the specification says, is copied to one: the compiled build re
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import Final, TypeVar, overload
@@ -24,6 +25,7 @@ __all__ = [
     "complete_digest",
     "digest_request",
     "headers_of",
+    "is_protected_twice",
     "method_of",
     "path_of",
     "peer_address",
@@ -39,6 +41,7 @@ T = TypeVar("T")
 
 _SEQUENCES: Final = (list, tuple)  # a constant, because `list | tuple` would create an object each time
 _MOST_PEERS: Final = 4096
+_SERVED: Final[ContextVar[tuple[Scope, tuple[object, object]] | None]] = ContextVar("apf_served", default=None)
 
 
 def headers_of(scope: Scope) -> Iterable[Sequence[bytes]]:
@@ -57,6 +60,17 @@ def headers_of(scope: Scope) -> Iterable[Sequence[bytes]]:
 def method_of(scope: Scope) -> str:
     """Return the method; a WebSocket's handshake is a GET."""
     return str((scope if isinstance(scope, dict) else dict(scope)).get("method") or "GET")
+
+
+def is_protected_twice(scope: Scope) -> bool:
+    """Note that a middleware serves this request; return whether another one around the same app has noted it.
+
+    An app that is mounted in another one gets requests with another root or path, and may have a middleware of its own.
+    """
+    place = scope.get("root_path"), scope.get("path")
+    before = _SERVED.get()
+    _SERVED.set((scope, place))
+    return before is not None and before[0] is scope and before[1] == place
 
 
 def peer_address(scope: Scope) -> str:
