@@ -101,7 +101,7 @@ def parse_mark(fields: Mapping[str, Any]) -> Header | Footer | None:
         raise UnreadableLineError(f"recording is {kind!r}, but it must be {_BEGIN} or {_END}")
     made, types = known
     given = {name: value for name, value in fields.items() if name in types}
-    wrong = [name for name, value in given.items() if not _is_of(value, types[name])]
+    wrong = [name for name, value in given.items() if not _is_of(name, value, types[name])]
     if wrong:
         raise UnreadableLineError(f"{wrong[0]} is {given[wrong[0]]!r}, which the {kind} of a recording can't have")
     try:
@@ -124,12 +124,18 @@ def parse_line(line: str) -> RecordedRequest | Header | Footer:
     return parse_mark(fields) or parse_fields(fields)
 
 
-def _is_of(value: object, kind: type) -> bool:
-    if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return type(value) is kind
+def _is_of(name: str, value: object, kind: type) -> bool:
+    """Return whether a field can have this value."""
+    if kind not in {int, float}:
+        return type(value) is kind
+    if not isinstance(value, int | float) or type(value) not in {int, kind}:
+        return False
+    return _LEAST.get(name, 0) <= value <= _MOST.get(name, _MOST_SECONDS)
 
 
+_MOST_SECONDS: Final = 10**7
+_LEAST: Final[Mapping[str, float]] = {"sample": 1e-9, "workers": 1}
+_MOST: Final[Mapping[str, float]] = {"sample": 1, "rows": 10**15, "lost": 10**15, "standing": 10**15}
 _HEADER: Final[Mapping[str, type]] = {
     **dict.fromkeys(("start", "id", "app", "server", "configuration", "mode", "names"), str),
     **dict.fromkeys(("sample", "seconds"), float),
