@@ -21,6 +21,7 @@ __all__ = ["FORMAT", "Arrival", "Cancellation", "Event", "Reconfiguration", "Tra
 
 FORMAT: Final = "apf-queueset-trace/1"
 
+_MOST_ENTROPY: Final = 2**64 - 1
 _EXEMPT_QUEUES: Final = -1  # the number of queues that a trace has for an exempt level
 
 
@@ -116,6 +117,8 @@ def parse(document: object) -> Trace:
         document=top,
     )
     _check_results(top.get("results"))
+    for totals in ("summary", "final_state"):
+        _mapping(top.get(totals) or {}, totals)
     return trace
 
 
@@ -152,6 +155,8 @@ def _event(event: Mapping[str, Any], place: str) -> Event:
                 raise TraceFormatError(f"{place}: {error}") from error
             flow = str(event.get("flow", ""))
             entropy, duration_ns = _integer(event, "flow_hash", place), _integer(event, "duration_ns", place)
+            if entropy > _MOST_ENTROPY:
+                raise TraceFormatError(f"{place}.flow_hash is {entropy}, but it must have at most 64 bits")
             return Arrival(time, _integer(event, "id", place), flow, entropy, work, duration_ns)
         case "cancel":
             return Cancellation(time, _integer(event, "id", place))

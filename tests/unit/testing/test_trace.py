@@ -64,6 +64,7 @@ def test_the_number_of_queues_determines_the_kind_of_level(queues: int, settings
         (document(events=[{**ARRIVAL, "op": "leap"}]), r"events\[0\].op is 'leap', but it must be arrive"),
         (document(events=[{**ARRIVAL, "seats": 0}]), r"events\[0\]: seats is 0, but it must be at least 1"),
         (document(events=[{**ARRIVAL, "seats": 1.5}]), r"events\[0\].seats is 1.5, but it must be an integer"),
+        (document(events=[{**ARRIVAL, "flow_hash": 2**64}]), r"events\[0\].flow_hash is 18446744073709551616, but"),
         (document(events=[{**ARRIVAL, "t_ns": -1}]), r"events\[0\].t_ns is -1"),
         (document(events=[ARRIVAL, ARRIVAL]), r"events\[1\].id is 7, but that request has already arrived"),
         (document(events=[{"t_ns": 1, "op": "cancel", "id": 9}]), r"events\[0\].id is 9, but that request has not"),
@@ -71,6 +72,8 @@ def test_the_number_of_queues_determines_the_kind_of_level(queues: int, settings
         (document(events=[{"t_ns": 1, "op": "reconfig"}]), r"config is missing in events\[0\]"),
         (document(results={"columns": ["id"]}), "rows is missing in results"),
         (document(results={"columns": 1, "rows": []}), "columns and rows must be lists"),
+        (document(summary=7), "summary is a int, but it must be an object"),
+        (document(final_state=[1]), "final_state is a list, but it must be an object"),
         (document(results={"columns": ["id"], "rows": [[1, 2]]}), r"results.rows\[0\] must be a list of 1 values"),
     ],
 )
