@@ -73,6 +73,8 @@ def record(
             status = _Recording(streams, file, duration).run()
     except OSError as error:
         streams.close()
+        if output == _STANDARD_OUTPUT:  # its reader may have left, as head does
+            raise
         raise typer.BadParameter(f"{output}: {(error.strerror or str(error)).lower()}", param_hint="--output") from None
     if status is not Exit.DONE or not all(reply.is_done for reply in streams.replies):
         raise typer.Exit(Exit.PARTIAL)

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -71,6 +73,17 @@ def test_standard_output_is_a_file_too(directory: Path) -> None:
 
     assert result.returncode == 0, result.stderr
     assert len(result.stdout.splitlines()) == 5
+
+
+def test_a_reader_of_standard_output_may_leave(directory: Path) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [sys.executable, "-m", "apf_middleware", "record", "--runtime-dir", str(directory), "-o", "-"]
+    with socket_worker(directory, says(), pid=100):
+        result = subprocess.run(command, stdout=write_end, stderr=subprocess.PIPE, check=False, timeout=60)
+    os.close(write_end)
+
+    assert (result.returncode, result.stderr) == (1, b"")
 
 
 def test_an_existing_file_is_only_overwritten_by_force(directory: Path, tmp_path: Path) -> None:
