@@ -8,6 +8,7 @@ declared as JSON, which a page of another site can't do without a preflight requ
 
 import json
 import logging
+import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -230,9 +231,17 @@ async def _receive(receive: Receive, longest: int) -> bytes:
 
 def _parse(body: bytes) -> object:
     try:
-        return json.loads(body, object_pairs_hook=_unique)
+        return json.loads(body, object_pairs_hook=_unique, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise AdminError(400, "bad-json", "Bad Request", f"The body must be a JSON object: {error}.") from None
+
+
+def _finite(text: str) -> float:
+    """Return a number; the answer couldn't name another one, because JSON has none."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number")
+    return number
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -35,7 +35,9 @@ def office() -> DescribedAdmin:
         (b"\xff\xfe", JSON, 400),
         (b"[" * 20_000, JSON, 400),
         (b'{"weight": ' + b"1" * 5_000 + b"}", JSON, 400),
-        (b'{"weight": NaN}', JSON, 422),
+        (b'{"weight": NaN}', JSON, 400),
+        (b'{"weight": -Infinity}', JSON, 400),
+        (b'{"weight": 1e400}', JSON, 400),
         (b" " * LONGEST_BODY + b"{}", JSON, 413),
     ],
 )
