@@ -82,7 +82,11 @@ def dump(
         query["by"] = str(by)
     body = _fetch(f"{admin_address(url)}/{_NAMES[what]}?{urlencode(query)}", headers, timeout)
     if output is Output.JSON:
-        show_json(json.loads(body))
+        try:
+            document = json.loads(body)
+        except (ValueError, RecursionError):
+            _fail(f"{url} answers, but not with JSON")
+        show_json(document)
     else:
         typer.echo(body, nl=False)
 

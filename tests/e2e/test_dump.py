@@ -232,9 +232,13 @@ def test_a_refused_connection_is_reported() -> None:
             b"HTTP/1.1 200 OK\r\nx-apf-admin: 1\r\ncontent-length: 99\r\n\r\nshort",
             "doesn't answer as a web server does",
         ),
+        (
+            b"HTTP/1.1 200 OK\r\nx-apf-admin: 1\r\ncontent-length: 7\r\n\r\n<html>\n",
+            "answers, but not with JSON",
+        ),
         (None, "it didn't answer in time"),
     ],
-    ids=["ssh", "closes", "stops", "silent"],
+    ids=["ssh", "closes", "stops", "no json", "silent"],
 )
 def test_another_protocol_is_reported(says: bytes | None, message: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -252,7 +256,7 @@ def test_another_protocol_is_reported(says: bytes | None, message: str) -> None:
         thread = threading.Thread(target=talk)
         thread.start()
         patience = "0.5" if says is None else "30"  # a busy machine may take long to answer
-        result = apf(f"http://127.0.0.1:{listener.getsockname()[1]}", "--timeout", patience)
+        result = apf(f"http://127.0.0.1:{listener.getsockname()[1]}", "--timeout", patience, "-o", "json")
         heard.set()
         thread.join()
 

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import typer
 
+from apf_middleware.classification.text import printable
 from apf_middleware.cli.control.merging import MergedQueue, disagreements
 from apf_middleware.cli.control.workers import Reply
 
@@ -28,8 +29,9 @@ class Exit(IntEnum):
 
 
 def note(message: str) -> None:
-    """Write a message that isn't the result."""
-    typer.echo(f"apf: {message}", err=True)
+    """Write a message that isn't the result; what a server says in it can't control the terminal."""
+    lines = (printable(line, most=len(line)) for line in message.split("\n"))
+    typer.echo("apf: " + "\n".join(lines), err=True)
 
 
 def fail(message: str, status: Exit) -> NoReturn:

@@ -243,7 +243,7 @@ def _describe_stranger(status: int, location: str | None) -> str:
 def _parse(name: str, status: int, content: bytes, kind: type[DocumentT_co]) -> Reply[DocumentT_co]:
     try:
         json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return Reply(name, silence=f"it answers {status}, but not with JSON")
     try:
         if 200 <= status < 300:

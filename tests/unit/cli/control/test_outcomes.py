@@ -36,3 +36,10 @@ def test_a_command_that_some_workers_obeyed_is_a_partial_failure(capsys: pytest.
 
     assert ended.value.exit_code == Exit.PARTIAL
     assert "worker 2: no answer" in capsys.readouterr().err
+
+
+def test_what_a_worker_says_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        require_success([refuses("1", 409, "It is \x1b]0;mine\x07\nforever.")])
+
+    assert capsys.readouterr().err == "apf: It is \\x1b]0;mine\\x07\nforever.\n"

@@ -38,10 +38,11 @@ def admin_says(document: bytes, status: bytes = b"200 OK") -> bytes:
         (b"HTTP/1.1 401 No\r\ncontent-length: 0\r\n\r\n", "give --token-file, the variable APF_TOKEN, or --header"),
         (b"HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n", "too many connections, such as open pages of the console"),
         (admin_says(b"not json"), "it answers 200, but not with JSON"),
+        (admin_says(b"[" * 100_000), "it answers 200, but not with JSON"),
         (admin_says(b'{"deleted": 7}'), "it answers 200 with an unknown document: does it run another version?"),
         (None, "it didn't answer in time; raise --timeout to wait longer"),
     ],
-    ids=["ssh", "closes", "stops", "no mark", "redirect", "401", "503", "no json", "other document", "silent"],
+    ids=["ssh", "closes", "stops", "no mark", "redirect", "401", "503", "no json", "deep", "other document", "silent"],
 )
 def test_answers_that_are_not_the_admins_have_a_reason(directory: Path, says: bytes | None, silence: str) -> None:
     with socket_worker(directory, says) as (one, _):
