@@ -21,6 +21,7 @@ from apf_middleware.exceptions import InvalidValueError, require_integer
 
 __all__ = [
     "FIRST_PAUSE_NS",
+    "INTERRUPTS",
     "MOST_BYPASSES",
     "NO_LEASE",
     "QUEUE",
@@ -49,6 +50,9 @@ MOST_BYPASSES: Final = 16
 
 FIRST_PAUSE_NS: Final = 10_000_000
 """The first pause before a gate without events is asked again."""
+
+INTERRUPTS: Final = (GeneratorExit, KeyboardInterrupt)
+"""Exceptions that an app's function passes on. All others are its failures, also a CancelledError of what it reads."""
 
 _SECOND: Final = 10**9
 

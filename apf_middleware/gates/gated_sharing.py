@@ -57,7 +57,7 @@ class GateHooks:
     refused: Callable[[int, Acquisition, bool], None] = _ignore
     waiting: Callable[[Ticket], None] = _ignore
     timed_out: Callable[[Acquisition], None] = _ignore
-    failed: Callable[[Gate, Exception], None] = _ignore
+    failed: Callable[[Gate, BaseException], None] = _ignore
     ask: Callable[[int, Check], None] = _cannot_ask
     end_step: Callable[[], None] = _ignore
 

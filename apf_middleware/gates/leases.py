@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
-from apf_middleware.gates.gate import NO_LEASE, Gate, ParkDecision, Reject
+from apf_middleware.gates.gate import INTERRUPTS, NO_LEASE, Gate, ParkDecision, Reject
 from apf_middleware.gates.slot import Acquisition, GateNeed, OpeningCause, Slot
 from apf_middleware.gates.timers import SlotTimers
 
@@ -18,7 +18,7 @@ class SlotTable:
     """
 
     def __init__(self, timers: SlotTimers) -> None:
-        self.errors: list[tuple[Gate, Exception]] = []
+        self.errors: list[tuple[Gate, BaseException]] = []
         # `GateScheduler.pump` takes the first key again and again. In a plain `dict` it would pass over deleted keys.
         self.dirty: OrderedDict[Slot, None] = OrderedDict()
         self._timers = timers
@@ -69,7 +69,7 @@ class SlotTable:
             if not slots:
                 del self._slots[slot.gate]
 
-    def note_error(self, gate: Gate, error: Exception) -> None:
+    def note_error(self, gate: Gate, error: BaseException) -> None:
         """Count an exception that a function of ``gate`` has raised, and keep it for the log."""
         gate.counters.evaluations["error"] += 1
         self.errors.append((gate, error))
@@ -110,14 +110,16 @@ class Leases:
     def _ask(self, now: int, acquisition: Acquisition, need: GateNeed) -> object:
         try:
             answer = need.gate.acquire(now, acquisition.request, need.key, need.cost)
-        except Exception as error:  # noqa: BLE001 - an app's gate may raise anything
+        except INTERRUPTS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - an app's gate may raise anything
             answer = error
         return self.judge(now, need, answer)
 
     def judge(self, now: int, need: GateNeed, answer: object) -> object:
         """Count the ``answer`` of a gate and return it; for an exception, return the answer that the terms define."""
         gate = need.gate
-        if not isinstance(answer, Exception):
+        if not isinstance(answer, BaseException):
             gate.counters.count(need.key, answer)
             return answer
         self._slots.note_error(gate, answer)
@@ -150,7 +152,9 @@ class Leases:
             return False
         try:
             back(need.key, lease)
-        except Exception as error:  # noqa: BLE001 - an app's gate may raise anything
+        except INTERRUPTS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - an app's gate may raise anything
             self._slots.note_error(need.gate, error)
         return True
 

@@ -31,7 +31,7 @@ from typing import Any, Final, Protocol
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import SharedLevel, Ticket
-from apf_middleware.gates.gate import Gate, GateRequest, ParkDecision, Reject, ReleaseAt
+from apf_middleware.gates.gate import INTERRUPTS, Gate, GateRequest, ParkDecision, Reject, ReleaseAt
 from apf_middleware.gates.leases import Leases, SlotTable
 from apf_middleware.gates.orders import FairOrder
 from apf_middleware.gates.slot import (
@@ -92,7 +92,7 @@ class GateScheduler:
             self.add(gate)
 
     @property
-    def errors(self) -> list[tuple[Gate, Exception]]:
+    def errors(self) -> list[tuple[Gate, BaseException]]:
         """Return the exceptions that gates have raised, for the log."""
         return self.slots.errors
 
@@ -146,7 +146,9 @@ class GateScheduler:
                 key = gate.key(request)
                 if key is not None:
                     acquisition.needs.append(GateNeed(gate, key, gate.cost(request)))
-            except Exception as error:  # noqa: BLE001 - an app's function may raise anything
+            except INTERRUPTS:
+                raise
+            except BaseException as error:  # noqa: BLE001 - an app's function may raise anything
                 self.slots.note_error(gate, error)
                 if gate.terms.on_error != "admit":
                     acquisition.refusal = _refusal(gate, None, now)

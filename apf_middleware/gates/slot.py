@@ -26,7 +26,7 @@ from enum import Enum
 from typing import Any, Final
 
 from apf_middleware.fairqueuing import SharedLevel, Ticket
-from apf_middleware.gates.gate import Gate, GateRequest, Hint
+from apf_middleware.gates.gate import INTERRUPTS, Gate, GateRequest, Hint
 from apf_middleware.gates.orders import FairOrder
 
 __all__ = [
@@ -293,7 +293,7 @@ class Slot:
     errors: int
     refusals: int
 
-    def __init__(self, gate: Gate, key: Hashable, on_error: Callable[[Gate, Exception], None]) -> None:
+    def __init__(self, gate: Gate, key: Hashable, on_error: Callable[[Gate, BaseException], None]) -> None:
         self._on_error = on_error
         self.gate: Gate = gate
         self.key: Hashable = key
@@ -432,7 +432,9 @@ class Slot:
     def _helps(self, acquisition: Acquisition, name: str, payload: object) -> bool:
         try:
             return self.gate.hints[name](payload, acquisition.request) is not Hint.SKIP
-        except Exception as error:  # noqa: BLE001 - an app's function may raise anything
+        except INTERRUPTS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - an app's function may raise anything
             self._on_error(self.gate, error)
             return True
 

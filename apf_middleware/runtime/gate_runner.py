@@ -163,12 +163,16 @@ class GateRunner:
         answer: object
         try:
             answer = await need.gate.acquire_later(now, check.acquisition.request, need.key, need.cost)
+        except asyncio.CancelledError as error:  # of something that the gate has awaited, unless of this task
+            if _is_being_cancelled():
+                raise
+            answer = error
         except Exception as error:  # noqa: BLE001 - an app's gate may raise anything
             answer = error
         now = self.now()
         self._wake(now, self.sharing.conclude(now, check, answer))
 
-    def _log_error(self, gate: Gate, error: Exception) -> None:
+    def _log_error(self, gate: Gate, error: BaseException) -> None:
         now = self.now()
         if now >= self._log_errors_at:
             self._log_errors_at = now + _LOG_ERRORS_EVERY_NS
@@ -197,6 +201,15 @@ async def _close_gate(gate: Gate) -> None:
         await gate.aclose()
     except Exception as error:  # noqa: BLE001 - an app's gate may raise anything
         log_event(logging.WARNING, "apf.gate-failed", gate=gate.name, on_error="ignored", error=repr(error))
+
+
+def _is_being_cancelled() -> bool:
+    """Return whether somebody has cancelled the running task; False on trio."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 async def _wait_for(question: Awaitable[None]) -> None:

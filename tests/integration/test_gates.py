@@ -256,6 +256,23 @@ async def test_an_app_gate_that_raises_admits_unless_configured_otherwise() -> N
         assert (await protected.request("/db/1").end()).status == 502
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_an_app_gate_that_awaits_something_cancelled_has_failed() -> None:
+    gates = Gates()
+
+    @gates.condition("db", on_error="reject", status=502)
+    async def broken(_: GateRequest) -> bool:
+        gone = asyncio.get_running_loop().create_future()
+        gone.cancel()
+        return bool(await gone)
+
+    async with anyio.create_task_group() as tasks:
+        protected = GatedApp(tasks, configuration(), gates)
+        with anyio.fail_after(5):  # not at the end of the wait limit
+            assert (await protected.request("/db/1").end()).status == 502
+        assert protected.is_idle()
+
+
 async def test_without_queues_a_closed_gate_rejects_at_once() -> None:
     async with anyio.create_task_group() as tasks:
         protected = GatedApp(tasks, configuration(server=DB, response="Reject"))

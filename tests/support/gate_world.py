@@ -103,7 +103,7 @@ class GateWorld:
             GateHooks(refused=self._refused, ask=self._ask, failed=lambda _, error: self.errors.append(error)),
         )
         self.ask: Callable[[int, Check], None] = _cannot_ask
-        self.errors: list[Exception] = []
+        self.errors: list[BaseException] = []
         self.served: list[str] = []
         self.refused: list[str] = []
         self.refusals: dict[str, Refusal | None] = {}
@@ -283,7 +283,7 @@ class Switch:
 
     def __call__(self, request: GateRequest) -> object:
         self.asked.append(request)
-        if isinstance(self.answer, Exception):
+        if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
 

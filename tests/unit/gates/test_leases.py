@@ -1,5 +1,6 @@
 """All leases or none, and what happens when a gate fails."""
 
+import asyncio
 from timeit import repeat
 
 import pytest
@@ -34,6 +35,17 @@ def test_a_gate_that_raises_follows_its_error_policy(on_error: str, outcome: str
         assert len(switch.asked) == 1, "an event doesn't hammer a gate that has just broken"
         switch.answer = True
         assert world.wait(10 * MS) == ["a"], "and it is not parked for ever"
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3)], ids=repr)
+def test_an_exception_of_another_kind_is_a_failure_too(error: BaseException) -> None:
+    switch = Switch(error)
+    world = GateWorld(switch.gate(on_error="reject"))
+    assert world.arrive("a", "switch").state.value == "rejected"
+
+    switch.answer = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        world.arrive("b", "switch")
 
 
 class StubbornSwitch(OwnSwitch):
