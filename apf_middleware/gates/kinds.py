@@ -3,6 +3,7 @@
 import inspect
 from collections import Counter
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 from apf_middleware.exceptions import InvalidValueError, require_amount, require_integer
@@ -176,8 +177,11 @@ class Condition(Gate):
         return self._probing.get(key)
 
     def is_blocking(self, key: Hashable) -> bool:
-        """Return the result of ``blocks``; without it, return whether the last request was stopped."""
-        return self.counters.has_stopped(key) if self._blocks is None else self._blocks()
+        """Return the result of ``blocks``; without it, or if it fails, return whether the last request was stopped."""
+        if self._blocks is not None:
+            with suppress(Exception):
+                return self._blocks()
+        return self.counters.has_stopped(key)
 
     def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:  # noqa: ARG002
         return self._answer(now, key, self._ask(request))

@@ -137,3 +137,13 @@ def test_a_condition_that_is_an_object_with_an_async_call_is_asked_as_an_asynchr
 
     assert len(questions) == 1
     assert world.served == []
+
+
+def test_a_report_of_a_condition_that_fails_is_left_out() -> None:
+    def broken() -> bool:
+        raise LookupError("a bug")
+
+    condition = Condition("billing", lambda _: True, Terms(), blocks=broken)
+    assert not condition.is_blocking("")
+    condition.counters.count("", ParkDecision())
+    assert condition.is_blocking("")
