@@ -73,7 +73,7 @@ class GateRunner:
         )
         self.sharing: GatedSharing = GatedSharing(plain, gates.scheduler, _requirements, hooks, is_early=_is_early)
         self.chance: Callable[[], float] = Random().random  # noqa: S311 - for the jitter of pauses, not for security
-        self._log_errors_at = 0
+        self._log_errors_at: dict[str, int] = {}  # by the names of gates, so that none hides another
         self._questions: set[asyncio.Task[None]] = set()  # a loop has only weak references to its tasks
         self._loop: EventLoop | None = None
         gates.bind(self)
@@ -174,8 +174,8 @@ class GateRunner:
 
     def _log_error(self, gate: Gate, error: BaseException) -> None:
         now = self.now()
-        if now >= self._log_errors_at:
-            self._log_errors_at = now + _LOG_ERRORS_EVERY_NS
+        if now >= self._log_errors_at.get(gate.name, now):
+            self._log_errors_at[gate.name] = now + _LOG_ERRORS_EVERY_NS
             log_event(
                 logging.WARNING, "apf.gate-failed", gate=gate.name, on_error=gate.terms.on_error, error=repr(error)
             )

@@ -273,6 +273,24 @@ async def test_an_app_gate_that_awaits_something_cancelled_has_failed() -> None:
         assert protected.is_idle()
 
 
+async def test_the_failures_of_one_gate_do_not_hide_those_of_another(caplog: pytest.LogCaptureFixture) -> None:
+    gates = Gates()
+
+    def fail(_: GateRequest) -> bool:
+        raise OSError("gone")
+
+    gates.condition("db")(fail)
+    gates.condition("quota")(fail)
+    async with anyio.create_task_group() as tasks:
+        protected = GatedApp(tasks, configuration("[db, quota]"), gates)
+        for _ in range(3):
+            assert (await protected.request("/db/1").end()).status == 200
+
+    messages = [record.getMessage() for record in caplog.records]
+    failures = [message.split(" on_error")[0] for message in messages if message.startswith("apf.gate-failed")]
+    assert sorted(failures) == ["apf.gate-failed gate=db", "apf.gate-failed gate=quota"]
+
+
 async def test_without_queues_a_closed_gate_rejects_at_once() -> None:
     async with anyio.create_task_group() as tasks:
         protected = GatedApp(tasks, configuration(server=DB, response="Reject"))
