@@ -13,6 +13,7 @@ from apf_middleware.cli.control.shadows import merge_shadows
 from apf_middleware.cli.control.workers import Reply, page
 from apf_middleware.cli.output import Output, OutputOption, is_there, show_json
 from apf_middleware.config import ConfigurationError, read_source
+from apf_middleware.config.files import MAX_BYTES
 
 __all__ = ["promote_shadow", "report_shadow", "shadows", "start_shadow", "stop_shadow"]
 
@@ -89,7 +90,8 @@ def _read(file: Path) -> str:
     if is_there(file, "NEW.yaml") and file.is_dir():
         raise typer.BadParameter(f"{file} is a folder; give one file", param_hint="NEW.yaml")
     try:
-        content = file.read_bytes()
+        with file.open("rb") as opened:
+            content = opened.read(MAX_BYTES + 1)  # enough to see that it is too long; a device may never end
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise typer.BadParameter(f"{file} can't be read: {reason}", param_hint="NEW.yaml") from None

@@ -92,6 +92,14 @@ def test_what_is_no_configuration_is_not_sent(workers: Workers, new: Path, conte
     assert why in result.stderr
 
 
+def test_a_device_without_an_end_is_not_sent(workers: Workers) -> None:
+    outcome = run_apf("shadow", "start", "/dev/zero", "--server", "http://127.0.0.1:1")
+
+    assert outcome.returncode == 1
+    assert "a file must not be longer than 1048576 bytes" in outcome.stderr
+    assert workers.asked == []
+
+
 def test_a_file_is_read_once_so_that_it_may_be_a_pipe(workers: Workers, tmp_path: Path) -> None:
     workers.replies = [says("1", shadow_report())]
     pipe = tmp_path / "pipe"
