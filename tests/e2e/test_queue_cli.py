@@ -330,10 +330,11 @@ def test_the_live_screen_shows_queues_and_obeys_keys_that_are_confirmed(batch: S
     assert screen.text.endswith(f"{CURSOR_ON}\x1b[?1049l")
 
 
-def test_the_live_screen_ends_with_ctrl_c_too(batch: Shop) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "kill"])
+def test_the_live_screen_restores_the_terminal_after_a_signal(batch: Shop, number: signal.Signals) -> None:
     with terminal("apf_middleware", "queue", "top", APF_RUNTIME_DIR=str(batch.sockets)) as screen:
         screen.read_until("q quit")
-        screen.process.send_signal(signal.SIGINT)
+        screen.process.send_signal(number)
         assert screen.read_to_end() == 0
     assert screen.text.endswith(f"{CURSOR_ON}\x1b[?1049l")
 

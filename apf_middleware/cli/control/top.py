@@ -5,6 +5,7 @@ A separate thread asks the workers, so that keys work while a worker doesn't ans
 
 import os
 import select
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -86,6 +87,7 @@ def _watch_live(server: Server, screen: TopScreen, interval: float, fetch: Calla
     console = Console()
     with (
         suppress(KeyboardInterrupt),  # Ctrl-C quits, too
+        _sigterm_as_ctrl_c(),
         ThreadPoolExecutor(1, thread_name_prefix="apf top") as executor,
         _keyboard(),
         Live(console=console, screen=True, auto_refresh=False) as live,
@@ -140,6 +142,16 @@ class _Session:
             replies, members = self._fetching.result()
             self._screen.update(replies, now, members)
             self._fetching = None
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM quit, because a process that it kills leaves the terminal with this screen and without an echo."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
