@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from apf_middleware.cli.output import tell
+from apf_middleware.cli.output import is_there, tell
 from apf_middleware.exceptions import TraceFormatError
 from apf_middleware.testing import replay as run
 from apf_middleware.testing.trace import load, store
@@ -29,7 +29,7 @@ def replay(
 
     For each file, print "ok" or the first row that differs. Exit status 1 if any differs, 2 if one can't be used.
     """
-    if write is not None and len(files) > 1 and not write.is_dir():
+    if write is not None and len(files) > 1 and not (is_there(write, "--write") and write.is_dir()):
         raise typer.BadParameter(f"{write} is not a folder, and there are {len(files)} traces", param_hint="--write")
     status = max(_replay_one(file, strict=strict, write=write) for file in files)
     raise typer.Exit(status)

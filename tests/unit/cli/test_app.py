@@ -53,6 +53,7 @@ COMMANDS = [
     ("recommend", "/dev/null", "--objective", "p99=1s", "--write", "{}"),
     ("replay", "{}"),
     ("replay", "/dev/null", "--write", "{}"),
+    ("replay", "/dev/null", "/dev/null", "--write", "{}"),
     ("collisions", "--queues", "{}"),
     ("dump", "{}"),
     ("dump", CLOSED, "{}"),
