@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 import typer
 
 from apf_middleware.asgi.admin.protocol import MARK
+from apf_middleware.cli.control.options import require_seconds
 from apf_middleware.cli.control.outcomes import Exit, fail
 from apf_middleware.cli.control.server import TOKEN_VARIABLE, admin_address
 from apf_middleware.cli.output import Output, OutputOption, parse_headers, require_sendable, show_json
@@ -67,7 +68,7 @@ def dump(
     header: Annotated[list[str] | None, typer.Option(help="A header, NAME:VALUE; may be repeated.")] = None,
     details: Annotated[bool, typer.Option("--details", help="Add the user and the details of each request.")] = False,
     by: Annotated[_Order, typer.Option(help="The number by which flows are sorted.")] = _Order.WORK,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 10.0,
+    timeout: Annotated[float, typer.Option(callback=require_seconds, help="Seconds to wait for an answer.")] = 10.0,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show the levels, queues, requests, configuration, heaviest flows, or members of the fleet of a running server.

@@ -13,7 +13,7 @@ import typer
 from apf_middleware.asgi.admin.documents import DeletedQueue, NamedQueueDocument, NamedQueueList, WaitingDocument
 from apf_middleware.cli.control.drift import differences
 from apf_middleware.cli.control.merging import QueueReply, merge_queues
-from apf_middleware.cli.control.options import parse_duration, with_options
+from apf_middleware.cli.control.options import parse_duration, require_seconds, with_options
 from apf_middleware.cli.control.outcomes import Exit, end, note, require_success
 from apf_middleware.cli.control.rendering import Form, show_queue, show_queues
 from apf_middleware.cli.control.server import Server, for_server
@@ -81,6 +81,9 @@ _Priority = Annotated[int | None, typer.Option("--priority", help="Its rank amon
 _Reclaimable = Annotated[
     bool | None,
     typer.Option("--reclaimable/--not-reclaimable", help="Whether its requests may be asked to give seats back."),
+]
+_Interval = Annotated[
+    float, typer.Option("--interval", "-n", callback=require_seconds, help="Seconds between two updates.")
 ]
 _WaitLimit = Annotated[
     str | None, typer.Option("--wait-limit", metavar="DURATION|none", help="How long a request may wait, like 2s.")
@@ -240,7 +243,9 @@ def diff(server: Server, *, paths: Paths, output: OutputOption = Output.TEXT) ->
 def top(
     server: Server,
     *,
-    interval: Annotated[float, typer.Option("--interval", "-n", min=0.1, help="Seconds between two updates.")] = 1.0,
+    interval: Annotated[
+        float, typer.Option("--interval", "-n", callback=require_seconds, help="Seconds between two updates.")
+    ] = 1.0,
     fleet: Annotated[bool, typer.Option("--fleet", help="Show the members of the server's fleet, too.")] = False,
 ) -> None:
     """Watch the queues, and pause, open or close them by a key; without a terminal, print one table."""

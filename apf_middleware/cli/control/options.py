@@ -7,9 +7,11 @@ from typing import Any, Final, get_type_hints
 
 import typer
 
-__all__ = ["parse_duration", "with_options"]
+__all__ = ["parse_duration", "require_seconds", "with_options"]
 
 _Command = Callable[..., None]
+_LEAST_S: Final = 0.1
+_MOST_S: Final = 86_400
 _DURATION: Final = re.compile(r"(?P<number>\d{1,9}(\.\d{1,9})?)(?P<unit>ms|s|m|h)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, None: 1}
 
@@ -52,4 +54,11 @@ def parse_duration(text: str, option: str) -> float:
     if seconds <= 0:
         rule = "must be a duration of more than 0, like 10s or 500ms"
         raise typer.BadParameter(f"{text!r} {rule}", param_hint=option)
+    return seconds
+
+
+def require_seconds(seconds: float) -> float:
+    """Return a time that is neither too short nor endless, which NaN is too; the callback of options."""
+    if not _LEAST_S <= seconds <= _MOST_S:
+        raise typer.BadParameter(f"it must be from {_LEAST_S:g} to {_MOST_S} seconds")
     return seconds

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from apf_middleware.cli.control.options import with_options
+from apf_middleware.cli.control.options import require_seconds, with_options
 from apf_middleware.cli.control.outcomes import Exit, fail
 from apf_middleware.cli.control.workers import Reply, SocketWorker, UrlWorker, Worker, ask_all
 from apf_middleware.cli.output import parse_headers, require_sendable
@@ -40,7 +40,7 @@ _TokenFile = Annotated[
     Path | None, typer.Option(help=f"A file with a bearer token for --server; or the variable {TOKEN_VARIABLE}.")
 ]
 _Header = Annotated[list[str] | None, typer.Option(help="A header for --server, like 'X-API-Key: …'; may be repeated.")]
-_Timeout = Annotated[float, typer.Option(min=0.1, help="Seconds to wait for each worker.")]
+_Timeout = Annotated[float, typer.Option(callback=require_seconds, help="Seconds to wait for each worker.")]
 
 
 @dataclass(frozen=True, slots=True)
