@@ -299,8 +299,9 @@ class Slot:
         self.key: Hashable = key
         self.closed_at: int = OPEN
         self.opening: int = 0
-        # The cause of the last opening. A rescue of a slot that was open doesn't change it. When a rescue has helped a
-        # request, `GateScheduler._commit` counts the rescue and clears the cause, so that it is counted only once.
+        # The cause of the last opening. A rescue of a slot that was open, also to requests that hints have set aside,
+        # doesn't change it. When a rescue has helped a request, `GateScheduler._commit` counts the rescue and clears
+        # the cause, so that it is counted only once.
         self.cause: str = ""
         # The number of the last opening after which the slot was shut. Hints are asked only about later events.
         self.settled: int = -1
@@ -405,7 +406,8 @@ class Slot:
 
     def open(self, cause: str, event: tuple[str, Any] | None = None) -> None:
         """Let requests try, because something has changed; hints may exclude requests that an ``event`` can't help."""
-        if self.closed_at < OPEN or cause != OpeningCause.RESCUE.value:
+        is_shut = self.closed_at < OPEN or any(queue.aside for queue in self.queues.values())
+        if is_shut or cause != OpeningCause.RESCUE.value:
             self.cause = cause
         self.closed_at = OPEN
         self.opening += 1

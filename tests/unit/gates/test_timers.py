@@ -4,6 +4,7 @@ import pytest
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import (
+    SKIP,
     Capacity,
     Gates,
     Park,
@@ -124,6 +125,18 @@ def test_a_missed_event_is_made_up_for_and_counted() -> None:
     switch.answer = True  # and no event reports it
     assert world.wait(499 * MS) == []
     assert world.wait(MS) == ["a"]
+    assert world.gate("switch").counters.rescues == 1
+
+
+def test_a_hint_that_wrongly_skips_is_made_up_for_and_counted() -> None:
+    switch = Switch()
+    gate = switch.gate()
+    gate.hints["loaded"] = lambda _event, _request: SKIP
+    world = GateWorld(gate, limit_ns=5 * SECOND)
+    world.arrive("a", "switch")
+    switch.answer = True
+    assert world.emit("loaded") == []
+    assert world.wait(500 * MS) == ["a"]
     assert world.gate("switch").counters.rescues == 1
 
 
