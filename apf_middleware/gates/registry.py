@@ -103,7 +103,7 @@ class Gates:
 
         ``blocks`` returns whether the gate stops all requests now. Operators see this even while no request asks.
         """
-        events = (on,) if isinstance(on, str) else tuple(on)
+        events = _names(on)
 
         def add(ask: _Ask) -> _Ask:
             self._added(Condition(name, ask, self.terms({**terms, "events": events}), key, cost, blocks=blocks))
@@ -121,7 +121,7 @@ class Gates:
         found = {name: getattr(gate, name, None) for name in ("status", "on_error", "poll", "flush", "max_parked")}
         found["release"] = getattr(gate, "release_at", None)
         given: Any = {name: value for name, value in found.items() if value is not None}
-        given["events"] = tuple(getattr(gate, "events", ()))
+        given["events"] = _names(getattr(gate, "events", ()))
         self._added(CustomGate(gate, self.terms(given)))
 
     def remove(self, name: str) -> None:
@@ -272,6 +272,11 @@ class Gates:
 
     def __repr__(self) -> str:
         return f"<Gates: {', '.join(sorted(self.scheduler.gates))}>"
+
+
+def _names(given: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the names of events; a single one needs no list."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 _GateT = TypeVar("_GateT", bound=Gate)

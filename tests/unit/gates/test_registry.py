@@ -98,3 +98,18 @@ def test_a_gate_is_closed_for_a_time_that_can_be_counted(seconds: Any) -> None: 
     gates.capacity("db", limit=1)
     with pytest.raises(InvalidValueError, match="for_"):
         gates.close("db", for_=seconds)
+
+
+def test_the_one_event_of_a_gate_needs_no_list() -> None:
+    class Memory:
+        name, events = "memory", "model.loaded"
+
+        def try_acquire(self, _request: GateRequest, _key: object, _cost: int) -> Park:
+            return Park()
+
+        def release(self, lease: object) -> None: ...
+
+    gates = Gates()
+    gates.add(Memory())
+
+    assert gates.scheduler.gates["memory"].events == ("model.loaded",)
