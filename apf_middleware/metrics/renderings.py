@@ -12,9 +12,8 @@ __all__ = ["Rendering", "Renderings"]
 
 _GAP_NS: Final = 100_000_000
 _BURST: Final = 20
-_OLDEST_NS: Final = (
-    1_000_000_000  # a format that is asked for rarely isn't older, although others use up all renderings
-)
+_OLDEST_NS: Final = 1_000_000_000
+"""The age of a repeated rendering at most, also if other formats use up all renderings."""
 
 
 @dataclass(frozen=True, slots=True)

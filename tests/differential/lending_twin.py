@@ -14,6 +14,7 @@ from apf_middleware.fairqueuing.sharing.proportion import divide
 
 __all__ = ["SEAT", "PlainLending", "PlainLevel", "PlainParent", "PlainTicket"]
 
+INFINITE = 2**200
 SEAT = 2**20
 """In what parts of a seat levels deserve some."""
 
@@ -249,10 +250,11 @@ class PlainLending:
         used, weight = level.used, level.weight or 1
         last = (not level.is_draining, level.turn, level.name)
         missing = self.deserved()[level] - used * SEAT
-        lag, far = Fraction(level.lag(), weight), Fraction(level.far(), weight)
+        lag, far = Fraction(level.lag(), weight), Fraction(self._far(level), weight)
+        is_in_turn = lag >= 0 or self._far(level) == INFINITE
         if used < self.promised(level) and lag >= -far:
             return (0, (0, False), 0, Fraction(used, weight), *last)
-        if missing >= SEAT and lag >= 0:
+        if missing >= SEAT and is_in_turn:
             return (1, (0, False), 0, Fraction(used, weight), *last)
         if lag > far:
             return (2, (0, False), 0, -lag, *last)
@@ -262,6 +264,10 @@ class PlainLending:
         if lags_behind and used * SEAT < self._entitled()[level]:
             return (4, (0, False), 0, -lag, *last)
         return (5, _borrows(level), 0 if lags_behind else 1, -lag, *last)
+
+    def _far(self, level: PlainLevel) -> int:
+        is_wide = any(ticket.work.width > 1 for one in self.levels if one.waits for ticket in one.waiting)
+        return level.far() if is_wide else INFINITE
 
     def _wanted(self, level: PlainLevel, width: int) -> int | None:
         """Return the seats that the level would count for with this ticket; None while its own max forbids it."""
@@ -277,7 +283,7 @@ class PlainLending:
         for level in sorted((level for level in self.levels if level.waits), key=self.rank):
             width = level.waiting[0].work.width
             wanted = self._wanted(level, width)
-            if wanted is None and (level.lag() <= level.far() or self.limit(level) >= self.most(level)):
+            if wanted is None and (level.lag() <= self._far(level) or self.limit(level) >= self.most(level)):
                 continue
             limit = level.least if level.parent in saving else self.promised(level) if saver else self.limit(level)
             if wanted is not None and wanted <= limit:
@@ -333,7 +339,7 @@ class PlainLending:
         return None
 
     def _may_pass(self, level: PlainLevel) -> bool:
-        behind = [one for one in self.levels if one.waits and one.lag() > one.far()]
+        behind = [one for one in self.levels if one.waits and one.lag() > self._far(one)]
         return not behind or level in behind
 
     def _lets_pass(self, level: PlainLevel) -> bool:

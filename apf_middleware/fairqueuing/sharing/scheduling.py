@@ -3,7 +3,7 @@
 **Order.** There are six groups, of which the first that isn't empty is served:
 
 1. levels below their min, and levels with a parent that has a part of its min left for them, unless they are far ahead
-2. levels that use at least one seat less than they deserve (see `balance`), and aren't ahead of their share
+2. levels that use at least one seat less than they deserve (see `balance`), unless they are ahead
 3. levels that are far behind
 4. levels that use at least one seat less than they deserve
 5. levels that deserve a part of one more seat, aren't ahead of their share, and use less than their part of a server
@@ -15,11 +15,13 @@ In groups 1, 2 and 4, the level with the fewest used seats in proportion to its 
 one with the largest lag in proportion to its weight. Among equals, draining levels come first, and then the level that
 was served longest ago. Fractions are compared by cross-multiplication of integers.
 
-A level is ahead if its lag is negative. It is *far behind* if its lag is more than the longest recent work of a
-request, and *far ahead* if it is as far on the other side. This matters for requests of several seats: a level that
-uses no seats isn't necessarily behind, nor is one below its min if its next ticket needs more than that. By the seats
-in use alone, levels with long and wide requests would get many times their share. (A ticket that fits in the min is
-seated in any order, because no other level may use the seats of the min.)
+A level is ahead if its lag is negative. While a request of several seats waits anywhere, a level is *far behind* if its
+lag is more than the longest recent work of a request, and *far ahead* if it is as far on the other side. Then a level
+that uses no seats isn't necessarily behind, nor is one below its min if its next ticket needs more than that: by the
+seats in use alone, levels with long and wide requests would get many times their share. (A ticket that fits in the min
+is seated in any order, because no other level may use the seats of the min.) While all waiting requests need one seat,
+no level is far from its share in this sense, and group 2 has also those that are ahead: then the seats in use say
+enough, and to make up for a former lag would only let them swing.
 
 **Saving up.** If the next ticket of the first level doesn't fit, the free seats are saved up for it. Other levels are
 then served only within their mins, which are no part of the free seats. If the ticket doesn't fit because of its
@@ -33,7 +35,7 @@ seats are saved up. While a level is far behind, tickets of others don't pass th
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apf_middleware.fairqueuing.seats import Reservation
 from apf_middleware.fairqueuing.sharing.balance import SEAT, Balance
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from apf_middleware.fairqueuing.sharing.hierarchy import Parent
 
 __all__ = ["Backfill", "Decision", "LevelScheduler"]
+
+_NOWHERE: Final = 1 << 100  # no lag is as large
 
 
 class Decision:
@@ -107,9 +111,10 @@ class LevelScheduler:
         if len(self.waiting) > 1:
             self._balance.advance(now, self.waiting)
             self._balance.divide(self.waiting, self._ledger.free)
+        far = self._far()
         levels = self.waiting.copy()
         while levels:
-            level = _first_of(levels, self._balance.longest)
+            level = _first_of(levels, far)
             levels.remove(level)
             queueset = level.queueset
             queueset.concurrency = 0  # so that `tick` updates the meters and dispatches nothing
@@ -134,7 +139,7 @@ class LevelScheduler:
         parent = level.parent
         if parent in decision.saving:
             return False
-        if wanted > level.most and (not self._is_far_behind(level) or self._ledger.limit_of(level) >= level.most):
+        if wanted > level.most and (level.lag <= self._far() or self._ledger.limit_of(level) >= level.most):
             return False
         if parent is not None:
             decision.saving.append(parent)
@@ -156,9 +161,7 @@ class LevelScheduler:
         """
         decision = self.survey(now)
         saver = decision.saver
-        if level.parent in decision.saving or (
-            saver is not None and _first_of((saver, level), self._balance.longest) is saver
-        ):
+        if level.parent in decision.saving or (saver is not None and _first_of((saver, level), self._far()) is saver):
             return level.least
         return self._ledger.limit_of(level)
 
@@ -166,9 +169,10 @@ class LevelScheduler:
 
     def find_backfill(self, decision: Decision) -> Backfill | None:
         """Return the first ticket in order that may be seated although ``decision`` found none."""
+        far = self._far()
         levels = self.waiting.copy()
         while levels:
-            level = _first_of(levels, self._balance.longest)
+            level = _first_of(levels, far)
             levels.remove(level)
             found = self._find_in(level)
             if found is None:
@@ -180,7 +184,7 @@ class LevelScheduler:
             saver = decision.saver
             if saver is None or saver is level:
                 return found
-            if self._may_pass(level, saver):
+            if (level.lag > far or not any(one.lag > far for one in self.waiting)) and self._may_be_passed(saver):
                 return found._replace(passed=(*found.passed, (saver.queueset.reservation, False)))
         return None
 
@@ -198,18 +202,20 @@ class LevelScheduler:
         queueset.concurrency = 0
         return None if ticket is None else Backfill(level, ticket, ((queueset.reservation, True),))
 
-    def _is_far_behind(self, level: SharedLevel) -> bool:
-        return level.lag > self._balance.longest
-
-    def _may_pass(self, level: SharedLevel, saver: SharedLevel) -> bool:
-        """Return whether ``level`` may take seats that are saved up for ``saver``."""
-        if not self._is_far_behind(level) and any(self._is_far_behind(one) for one in self.waiting):
-            return False
+    def _may_be_passed(self, saver: SharedLevel) -> bool:
         queueset = saver.queueset
         queueset.concurrency = self._ledger.limit_of(saver)
         may = queueset.may_be_passed(queueset.head())
         queueset.concurrency = 0
         return may
+
+    def _far(self) -> int:
+        """Return the lag beyond which a level is far behind, and far ahead with the other sign."""
+        for level in self.waiting:
+            queueset = level.queueset
+            if queueset.seats_waiting > queueset.waiting:
+                return self._balance.longest
+        return _NOWHERE
 
     def __repr__(self) -> str:
         return f"<LevelScheduler: {len(self.waiting)} levels wait>"
@@ -255,7 +261,7 @@ def _rank(level: SharedLevel, far: int) -> tuple[int, int]:
     if level.lag >= -far and (used < level.least or (level.parent is not None and used < _in_min(level))):
         return 0, used
     missing = level.deserved - used * SEAT
-    if missing >= SEAT and level.lag >= 0:
+    if missing >= SEAT and (level.lag >= 0 or far == _NOWHERE):
         return 1, used
     if level.lag > far:
         return 2, -level.lag
