@@ -61,6 +61,8 @@ _MOST_FAILURES: Final = 0.25
 _MOST_PAUSES: Final = 2
 _TRIES_UP: Final = 3  # for each one downwards
 _TRIES_PROVEN: Final = 9  # instead, while durations are as they were when the total was found to be needed
+_PLENTY: Final = 4  # times the least samples; windows needn't last longer than usual
+_MOST_PATIENCE: Final = 8  # times as long as usual may a window be if too few requests end
 _LENGTHS: Final = 5  # of requests, in a window
 _LARGE_LENGTHS: Final = 3.5  # in one of a large step, whose effect is larger than that of the few long requests missed
 _LARGE: Final = 0.25
@@ -93,6 +95,7 @@ class AdaptiveTotal:
         self._slope = -1.0  # of recent tries upwards from here; negative if there was none
         self._fall = -1.0  # of recent tries downwards from here
         self._proven = -inf  # the level at which this total was found to be needed
+        self._patience = 1  # times the longest window
         self._pauses = 0  # windows to wait before the next try
         self._pause = 0
         self._turns = 0  # windows since then in which a try downwards was possible
@@ -123,7 +126,7 @@ class AdaptiveTotal:
         elapsed = now - window.begin
         if elapsed < settings.least_window_ns:
             return False
-        if elapsed >= settings.most_window_ns or window.troubles >= max(_TROUBLES, window.succeeded):
+        if elapsed >= self._patience * settings.most_window_ns or window.troubles >= max(_TROUBLES, window.succeeded):
             return True
         if self._is_obvious():
             return True
@@ -183,6 +186,8 @@ class AdaptiveTotal:
             self.window.adopt()
         seen = self.window.summary(now)
         if seen.samples >= self._least_samples:
+            if seen.samples > _PLENTY * self._least_samples:
+                self._patience = 1
             self._spread += 0.2 * (seen.spread - self._spread)
             # a step that can be judged within a few seconds
             expected = seen.ended * _SOON_NS / max(1, now - self.window.begin)
@@ -190,8 +195,8 @@ class AdaptiveTotal:
         learns = False
         if not self._back_off(seen):
             if seen.samples < self._least_samples:
-                self._return(LimitReason.SAMPLES)
-                learns = True
+                learns = self.limit == self._center
+                self._wait_for_samples(seen)
             elif self.limit == self._center:
                 learns = self._hold(seen)
             elif self.limit > self._center:
@@ -203,6 +208,11 @@ class AdaptiveTotal:
     def _return(self, reason: LimitReason) -> None:
         self.limit = self._center
         self.reason = reason
+
+    def _wait_for_samples(self, seen: WindowSummary) -> None:
+        """Go back, and let the next window last longer if requests waited, but too few ended."""
+        self._return(LimitReason.SAMPLES)
+        self._patience = min(_MOST_PATIENCE, 2 * self._patience) if seen.pressed >= _PRESSED else 1
 
     def _back_off(self, seen: WindowSummary) -> bool:
         """Cut the total if something says that there was too much; return whether the window says nothing else."""

@@ -4,13 +4,12 @@ from math import log, sqrt
 from typing import Final
 
 from apf_middleware.adaptive.request_outcome import RequestOutcome
+from apf_middleware.adaptive.robust_mean import MOST_DEVIATION, RobustMean
 from apf_middleware.adaptive.route_reference import RouteReference
 from apf_middleware.adaptive.window_summary import WindowSummary
 
 __all__ = ["SampleWindow"]
 
-_MOST_DEVIATION: Final = 1.0  # a request that takes e times as long as usual counts as much as one of e^3 times
-_MOST_OUTLIERS: Final = 0.25
 _MOST_ROUTES: Final = 1000
 _GAIN: Final = 0.02  # of the mean duration
 _MOSTLY: Final = 0.5
@@ -35,6 +34,7 @@ class SampleWindow:
         self._level = 0.0
         self._duration = 0.0
         self._gain = 1.0
+        self._durations = RobustMean()
         self._clear()
         self._noted_at = begin
         self._in_use = 0
@@ -46,10 +46,8 @@ class SampleWindow:
         self.samples = 0
         self.troubles = 0
         self.unknown = 0
-        self._all = 0.0
-        self._outliers = 0
-        self._sum = 0.0
-        self._squares = 0.0
+        self._durations.restart(self._level)
+        self._adopted_squares = 0.0
         self._succeeded = 0
         self._failed = 0
         self._timed_out = 0
@@ -77,8 +75,9 @@ class SampleWindow:
 
     @property
     def mean(self) -> float:
-        """The mean of all samples until now, outliers included."""
-        return self._all / self.samples if self.samples else self._level
+        """The mean of all samples until now, on which outliers have little effect."""
+        self._durations.estimate()
+        return self._durations.mean
 
     @property
     def usable(self) -> float:
@@ -142,30 +141,23 @@ class SampleWindow:
     def _add(self, above: float) -> float:
         """Add a sample; return it, or the most or least that one sample may be."""
         self.samples += 1
-        self._all += above
+        self._durations.add(above)
         deviation = above - self._level
-        if deviation > _MOST_DEVIATION:
-            self._outliers += 1
-            above = self._level + _MOST_DEVIATION
-        elif deviation < -_MOST_DEVIATION:
-            self._outliers += 1
-            above = self._level - _MOST_DEVIATION
-        self._sum += above
-        self._squares += above * above
+        if deviation > MOST_DEVIATION:
+            return self._level + MOST_DEVIATION
+        if deviation < -MOST_DEVIATION:
+            return self._level - MOST_DEVIATION
         return above
 
     def adopt(self) -> None:
         """Count the samples of routes that are new: learn these now, as if all requests had the same level."""
-        level = self._sum / self.samples if self.samples else self._level
+        level = self.mean
         for reference in self._seen:
             count, total = reference.count, reference.total
             if reference.is_known or not reference.learn(level):
                 continue
-            value = reference.value
             self.samples += count
-            self._all += count * level
-            self._sum += count * level
-            self._squares += reference.squares - 2 * value * total + count * value * value
+            self._adopted_squares += reference.squares - total * total / count
             reference.total = count * level
 
     def note(self, now: int, in_use: int, waiting: int, *, usable: float = 1.0, is_late: bool = False) -> None:
@@ -192,14 +184,12 @@ class SampleWindow:
         """Return the means until now."""
         self.note(now, self._in_use, self._waiting, usable=self._usable, is_late=self._lag)
         span, samples = max(1, self._span), self.samples
-        mean = self._sum / samples if samples else self._level
-        variance = self._squares / samples - mean * mean if samples else 0.0
-        # So many are no outliers: everything changed.
-        level = self._all / samples if self._outliers > _MOST_OUTLIERS * samples else mean
+        level = self.mean
+        squares = self._durations.count * self._durations.spread**2 + self._adopted_squares
         return WindowSummary(
             samples,
             level,
-            sqrt(max(0.0, variance)),
+            sqrt(max(0.0, squares) / samples) if samples else 0.0,
             self._seat_time / span,
             self.usable,
             self._waiting_time / span,

@@ -97,6 +97,30 @@ def test_seats_that_nobody_waits_for_stay_if_all_are_of_use() -> None:
     assert set(found.run(60)) == {45}
 
 
+def test_durations_that_vary_widely_hide_no_congestion() -> None:
+    """Of these, four in ten take e times as long as usual, or an e-th of it."""
+    totals = []
+    for seed in SEEDS:
+        found = server(40, start=90, seed=seed)
+        found.sigma = 1.2
+        found.run(60)
+        totals += found.run(60)
+
+    assert fmean(totals) <= 1.35 * 40
+
+
+def test_three_requests_a_second_are_enough_to_leave_a_total_that_is_too_large() -> None:
+    """Within ten seconds there would be too few."""
+    totals = []
+    for seed in SEEDS:
+        found = server(2, start=8, seed=seed)
+        found.routes = [("all", 0.65)]
+        found.run(300)
+        totals += found.run(300)
+
+    assert fmean(totals) <= 4
+
+
 def test_longer_requests_are_no_congestion() -> None:
     found = server()
     found.run(30)

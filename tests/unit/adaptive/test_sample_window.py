@@ -92,13 +92,21 @@ def test_nothing_counts_while_only_short_requests_can_have_ended(learnt: SampleW
 def test_an_outlier_counts_as_e_times_the_usual(learnt: SampleWindow) -> None:
     observe(learnt, 9000 * MS, [10 * MS] * 99 + [5000 * MS])
 
-    assert learnt.summary(9000 * MS).level == pytest.approx(0.01)
+    assert learnt.summary(9000 * MS).level == pytest.approx(1 / 99)
+
+
+def test_what_slows_all_requests_down_moves_the_level_by_as_much(learnt: SampleWindow) -> None:
+    """Also if many are outliers before and after."""
+    durations = [2 * MS] * 15 + [10 * MS] * 70 + [50 * MS] * 15
+    observe(learnt, 9000 * MS, [11 * duration // 10 for duration in durations])
+
+    assert learnt.summary(9000 * MS).level == pytest.approx(log(1.1))
 
 
 def test_many_long_requests_are_no_outliers(learnt: SampleWindow) -> None:
-    observe(learnt, 9000 * MS, [10 * MS] * 70 + [1000 * MS] * 30)
+    observe(learnt, 9000 * MS, [10 * MS] * 30 + [1000 * MS] * 70)
 
-    assert learnt.summary(9000 * MS).level == pytest.approx(0.3 * log(100))
+    assert learnt.summary(9000 * MS).level == pytest.approx(log(100) - 30 / 70)
 
 
 def test_errors_and_refusals_have_no_duration(learnt: SampleWindow) -> None:
