@@ -359,6 +359,8 @@ class AdaptiveTotal:
         self._return(LimitReason.GREW)
         has_room = slope < _STEEP and slope * step < _STEP + error * step
         self._step = min(self._most_up, max(_MODERATE, 2 * step)) if has_room else self._base
+        if slope + 2 * error < _UNSURE:
+            self._turns = 1  # these seats were of use, so there is no hurry to try fewer
         if seen.pressed >= _PRESSED and self._weight >= self._votes(self._step) / 2:
             self._try(self._most_up)
             self.reason = LimitReason.GREW
