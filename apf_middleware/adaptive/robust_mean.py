@@ -21,7 +21,7 @@ _LEAST_NEAR: Final = 0.25
 class RobustMean:
     """Collects samples in bins about ``center``; each bin has the exact sum of its own."""
 
-    __slots__ = ("_counts", "_origin", "_sums", "count", "mean", "spread")
+    __slots__ = ("_counts", "_estimated", "_origin", "_sums", "count", "mean", "spread")
 
     def __init__(self, center: float = 0.0) -> None:
         self.mean: float = center
@@ -33,6 +33,7 @@ class RobustMean:
         self.count: int = 0
         self.mean = center
         self.spread = 0.0
+        self._estimated = 0  # samples that both rest on
         self._origin = center - _BINS / 2 / _PER_UNIT
         self._counts = [0] * _BINS
         self._sums = [0.0] * _BINS
@@ -47,8 +48,9 @@ class RobustMean:
     def estimate(self) -> None:
         """Renew ``mean``, and ``spread``, whose quotient with the root of ``count`` is the standard error of it."""
         count = self.count
-        if not count:
+        if count == self._estimated:
             return
+        self._estimated = count
         bins = [(number, total) for number, total in zip(self._counts, self._sums, strict=True) if number]
         mean = sum(total for _, total in bins) / count
         for _ in range(_ROUNDS):
