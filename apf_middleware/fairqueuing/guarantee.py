@@ -63,7 +63,6 @@ wait that exceeds the number of queues. With weights, all waiting queues are lis
 reading the rises takes O(log**2 n).
 """
 
-from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
@@ -71,62 +70,15 @@ from typing import Final
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.queue_heap import QueueHeap
 from apf_middleware.fairqueuing.rise_hulls import RiseHulls
+from apf_middleware.fairqueuing.rise_log import GRAIN_BITS, RiseLog
 from apf_middleware.fairqueuing.ticket import Queue, ServiceMeter
 from apf_middleware.fairqueuing.work import WEIGHT_BITS, WEIGHT_ONE
 
-__all__ = ["Guarantee", "RiseLog"]
+__all__ = ["Guarantee"]
 
-_GRAIN_BITS: Final = 10  # more would make values exceed 62 bits within minutes, which compiled code handles slowly
 _REMEMBERED: Final = 1000  # the greatest work and the longest duration are those of the last 1,000 to 2,000 requests
 _LEAST_PART_BITS: Final = 4  # a request counts as a sixteenth of its work at least, however little it is billed
 _ANY_SHARE: Final = 1 << 62  # more seats than any share has
-
-
-class RiseLog:
-    """The moments at which the fair share rose above a whole number of seats.
-
-    A queue with a constant number of seats falls behind faster from such a moment on, so ``r - service`` may have had
-    its least value there. Each rise is read once for each number of seats that is asked for.
-    """
-
-    __slots__ = ("_rises", "_suffixes", "count", "epoch")
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch: int = epoch
-        self.count: int = 0
-        self._rises: list[tuple[int, int, int, int]] = []
-        # By seats: how many rises have been read, the numbers of those that matter, and their values. The values
-        # ascend: a rise with a lower value makes all earlier ones with higher values irrelevant.
-        self._suffixes: dict[int, tuple[int, list[int], list[int]]] = {}
-
-    def add(self, r: int, now: int, low: int, high: int) -> None:
-        """Add the rise of the share above ``low``, ``low + 1``, … ``high - 1`` seats at ``now``, with this ``r``."""
-        self._rises.append((r, now - self.epoch, low, high))
-        self.count += 1
-
-    def least(self, seats: int, since: int) -> int | None:
-        """Return the least ``r - seats * (now - epoch)``, in grains, of the rises from number ``since`` on."""
-        read, numbers, values = self._suffixes.get(seats) or (0, [], [])
-        if read < self.count:
-            for number in range(read, self.count):
-                r, elapsed, low, high = self._rises[number]
-                if low <= seats < high:
-                    value = r - (seats * elapsed << _GRAIN_BITS)
-                    while values and values[-1] >= value:
-                        values.pop()
-                        numbers.pop()
-                    numbers.append(number)
-                    values.append(value)
-            self._suffixes[seats] = self.count, numbers, values
-        place = bisect_left(numbers, since)
-        return values[place] if place < len(values) else None
-
-    def clear(self, epoch: int) -> None:
-        """Forget all rises, once each queue has read them; the next ones are counted from this ``epoch``."""
-        self.epoch = epoch
-        self.count = 0
-        self._rises.clear()
-        self._suffixes.clear()
 
 
 class Guarantee:
@@ -191,7 +143,7 @@ class Guarantee:
         self._is_weighted = False  # whether any queue has had a weight of its own
         # Whether a request of more than one seat has ever waited, or been billed for other work than it held
         self._must_catch_up = False
-        self._rate_bits = _GRAIN_BITS
+        self._rate_bits = GRAIN_BITS
         self._forget()
 
     def _forget(self) -> None:
@@ -299,14 +251,14 @@ class Guarantee:
         """Begin to compare queues by their weights."""
         self._read_rises()
         self._is_weighted = True
-        self._rate_bits = _GRAIN_BITS + WEIGHT_BITS
+        self._rate_bits = GRAIN_BITS + WEIGHT_BITS
         self._shares.weigh()
         shares = self._shares
         self._share_before = (shares.free, shares.limited) if shares.limited else (0, 1)
 
     def _scaled(self, meter: ServiceMeter, work: int) -> int:
         """Return ``work``, in seat-nanoseconds, in grains and divided by the weight of the queue."""
-        return (work << self._rate_bits) // meter.weight if self._is_weighted else work << _GRAIN_BITS
+        return (work << self._rate_bits) // meter.weight if self._is_weighted else work << GRAIN_BITS
 
     def _delay(self, meter: ServiceMeter) -> int:
         """Return by how much later in ``r`` the queue lacks the threshold than one of the usual weight would."""
@@ -507,7 +459,7 @@ class Guarantee:
     def _set_threshold(self) -> None:
         work, longest = max(self._most_work, self._former[0]), max(self._longest, self._former[1])
         self._may_take = longest
-        former, self._threshold = self._threshold, (2 * work + self._seats_at_most * longest) << _GRAIN_BITS - 2
+        former, self._threshold = self._threshold, (2 * work + self._seats_at_most * longest) << GRAIN_BITS - 2
         if self._is_weighted and self._threshold != former:
             self._list_anew(former)
 

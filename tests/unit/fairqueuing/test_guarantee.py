@@ -16,7 +16,7 @@ from apf_middleware.fairqueuing import (
     UpstreamEqualSerial,
     Work,
 )
-from apf_middleware.fairqueuing.guarantee import Guarantee, RiseLog
+from apf_middleware.fairqueuing.guarantee import Guarantee
 from apf_middleware.fairqueuing.ticket import Queue
 from apf_middleware.testing import Caller, observe
 from tests.support.first_queue_discipline import FirstQueue
@@ -233,22 +233,3 @@ def test_a_queue_that_waits_is_overdue_also_where_no_queue_is_limited() -> None:
     deck[0].seats_in_use = 1
 
     assert guarantee.overdue(3 * SECOND, 2) is deck[1]
-
-
-def test_a_rise_is_the_least_value_of_a_queue_that_has_too_few_seats_from_then_on() -> None:
-    rises = RiseLog(epoch=1000)
-    rises.add(r=5 << 10, now=1010, low=0, high=2)
-    rises.add(r=3 << 10, now=1020, low=1, high=3)
-    rises.add(r=90 << 10, now=1030, low=2, high=9)
-
-    assert rises.least(1, since=0) == 3 - 20 << 10
-    assert rises.least(2, since=0) == 3 - 40 << 10
-    assert rises.least(2, since=2) == 90 - 60 << 10
-    assert rises.least(1, since=2) is None
-    rises.add(r=100 << 10, now=1040, low=1, high=2)
-    assert rises.least(1, since=1) == 3 - 20 << 10
-    assert rises.least(1, since=2) == 100 - 40 << 10
-    rises.clear(epoch=1040)
-    assert rises.least(1, since=0) is None
-    rises.add(r=7 << 10, now=1041, low=0, high=2)
-    assert rises.least(1, since=0) == 7 - 1 << 10
