@@ -7,7 +7,6 @@ isn't a dict, as the specification says, is copied to one: the compiled build re
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import Final, TypeVar, overload
@@ -41,7 +40,7 @@ T = TypeVar("T")
 
 _SEQUENCES: Final = (list, tuple)  # a constant, because `list | tuple` would create an object each time
 _MOST_PEERS: Final = 4096
-_SERVED: Final[ContextVar[tuple[Scope, tuple[object, object]] | None]] = ContextVar("apf_served", default=None)
+_MARK: Final = "apf.middleware"  # the key with the root and path that a middleware has seen
 
 
 def headers_of(scope: Scope) -> Iterable[Sequence[bytes]]:
@@ -63,14 +62,15 @@ def method_of(scope: Scope) -> str:
 
 
 def is_protected_twice(scope: Scope) -> bool:
-    """Note that a middleware serves this request; return whether another one around the same app has noted it.
+    """Mark the request as served by this middleware; return whether another one around the same app has marked it.
 
     An app that is mounted in another one gets requests with another root or path, and may have a middleware of its own.
     """
+    if not isinstance(scope, dict):
+        return False
     place = scope.get("root_path"), scope.get("path")
-    before = _SERVED.get()
-    _SERVED.set((scope, place))
-    return before is not None and before[0] is scope and before[1] == place
+    before, scope[_MARK] = scope.get(_MARK), place
+    return bool(before == place)
 
 
 def peer_address(scope: Scope) -> str:

@@ -35,6 +35,14 @@ def test_the_benchmark_of_gates_asks_seldom_however_many_wait() -> None:
     assert all(row["us"] > 0 for row in measured)
 
 
+def test_the_shares_of_busy_levels_are_measured_with_and_without_backfill() -> None:
+    measured = rows("benchmarks.level_shares", "--json", "--worlds", "3", "--seconds", "2")
+
+    assert [row["rounds"] for row in measured] == [0, 2]
+    assert all(0 < row["least_part"] <= row["median_part"] <= 1 for row in measured)
+    assert all(0.7 < row["utilisation"] < 1 and 0 < row["light_wait_ms"] < row["light_p99_ms"] for row in measured)
+
+
 def test_the_cost_of_a_shadow_is_measured_and_no_more_than_twice_that_of_the_middleware() -> None:
     measured = rows("benchmarks.shadow", "--json", "--rounds", "5", "--batches", "1")
 
