@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from apf_middleware.criticality import CRITICALITY_FORMS, CriticalityForm, write_criticality
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.propagation.current import CURRENT_CRITICALITY
-from apf_middleware.propagation.outgoing import OutgoingRequest
+from apf_middleware.propagation.outgoing import OutgoingRequest, value_of, write_headers
 
 __all__ = ["CriticalityHeaders"]
 
@@ -26,7 +26,8 @@ class CriticalityHeaders:
     """
 
     def __init__(self, written: Mapping[str, CriticalityForm] | None = None) -> None:
-        self._written: dict[str, CriticalityForm] = dict({"x-criticality": "name"} if written is None else written)
+        given: Mapping[str, CriticalityForm] = {"x-criticality": "name"} if written is None else written
+        self._written = {name.lower(): form for name, form in given.items()}
         for name, form in self._written.items():
             if form not in CRITICALITY_FORMS:
                 rule = f"it must be one of {', '.join(CRITICALITY_FORMS)}"
@@ -47,14 +48,14 @@ class CriticalityHeaders:
             return {}
         found: dict[str, str] = {}
         for name, form in self._written.items():
-            before = "" if present is None else present.get(name, "")
+            before = value_of(present or {}, name)
             if form == "baggage" or not before:
                 found[name] = write_criticality(form, criticality, before)
         return found
 
     def tell(self, request: OutgoingRequest) -> None:
         """Tell the criticality with a request: a hook of `httpx.Client`."""
-        request.headers.update(self.headers(request.headers))
+        write_headers(request, self.headers(request.headers))
 
     async def tell_async(self, request: OutgoingRequest) -> None:
         """Tell the criticality with a request: a hook of `httpx.AsyncClient`."""

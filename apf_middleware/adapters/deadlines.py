@@ -14,7 +14,7 @@ from typing import Final
 
 from apf_middleware.exceptions import DeadlineError, InvalidValueError, require_amount
 from apf_middleware.propagation.current import CURRENT_DEADLINE
-from apf_middleware.propagation.outgoing import OutgoingRequest
+from apf_middleware.propagation.outgoing import OutgoingRequest, value_of, write_headers
 from apf_middleware.propagation.time_limits import FORMATS, LimitFormat, read_limit, write_limit
 
 __all__ = ["DeadlineHeaders"]
@@ -37,7 +37,8 @@ class DeadlineHeaders:
         clock: Callable[[], int] = time.monotonic_ns,
         wall: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._written: dict[str, LimitFormat] = dict({"grpc-timeout": "grpc"} if written is None else written)
+        given: Mapping[str, LimitFormat] = {"grpc-timeout": "grpc"} if written is None else written
+        self._written = {name.lower(): one for name, one in given.items()}
         for name, one in self._written.items():
             if one not in FORMATS:
                 raise InvalidValueError(
@@ -71,13 +72,13 @@ class DeadlineHeaders:
         before = present or {}
         found: dict[str, str] = {}
         for name, one in self._written.items():
-            own = before.get(name, "")
+            own = value_of(before, name)
             found[name] = own if _is_shorter(one, own, left, wall) else write_limit(one, left, wall, own)
         return found
 
     def tell(self, request: OutgoingRequest) -> None:
         """Tell the deadline with a request: a hook of `httpx.Client`."""
-        request.headers.update(self.headers(request.headers))
+        write_headers(request, self.headers(request.headers))
 
     async def tell_async(self, request: OutgoingRequest) -> None:
         """Tell the deadline with a request: a hook of `httpx.AsyncClient`."""

@@ -39,7 +39,10 @@ class RequestPropagator(textmap.TextMapPropagator):
     ) -> None:
         present: dict[str, str] = {}
         if isinstance(carrier, Mapping):
-            present = {name.lower(): value for name, value in carrier.items() if isinstance(value, str)}
+            for name, value in carrier.items():  # there may be several of one name
+                if isinstance(value, str):
+                    key = name.lower()
+                    present[key] = f"{present[key]},{value}" if key in present else value
         else:  # such as the list of headers of a message, which can't be searched
             self._baggage.inject(present, context)
         for one in self._told:

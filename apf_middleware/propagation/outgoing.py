@@ -3,7 +3,7 @@
 from collections.abc import Mapping, MutableMapping
 from typing import Protocol
 
-__all__ = ["OutgoingHeaders", "OutgoingRequest"]
+__all__ = ["OutgoingHeaders", "OutgoingRequest", "value_of", "write_headers"]
 
 
 class OutgoingRequest(Protocol):
@@ -30,3 +30,15 @@ class OutgoingHeaders(Protocol):
     def tell(self, request: OutgoingRequest) -> None:
         """Write the headers into a request."""
         ...
+
+
+def value_of(headers: Mapping[str, str], name: str) -> str:
+    """Return the value of the headers ``name``, in whatever case; several of them are joined with commas."""
+    return ",".join(value for one, value in headers.items() if one.lower() == name)
+
+
+def write_headers(request: OutgoingRequest, found: Mapping[str, str]) -> None:
+    """Write the headers ``found`` into a request, instead of those that it has with these names."""
+    # one at a time, because the `update` of httpx refuses baggage that isn't ASCII, even if the request has it already
+    for name, value in found.items():
+        request.headers[name] = value

@@ -1,7 +1,9 @@
 """A client of aiohttp tells a service what is known about the current request."""
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession, TraceRequestStartParams, web
+from multidict import CIMultiDict
+from yarl import URL
 
 from apf_middleware.adapters.aiohttp import call_trace
 from apf_middleware.adapters.criticality import CriticalityHeaders
@@ -52,3 +54,15 @@ async def test_each_request_of_a_session_tells_it() -> None:
                 await session.get(f"http://{host}:{port}/")
     finally:
         await runner.cleanup()
+
+
+async def test_all_headers_with_baggage_are_kept() -> None:
+    CURRENT_CRITICALITY.set(Criticality.SHEDDABLE)
+    headers = CIMultiDict([("baggage", "tenant=7"), ("Baggage", "user=3")])
+    trace = call_trace(CriticalityHeaders({"baggage": "baggage"}))
+    trace.freeze()
+    async with ClientSession() as session:
+        params = TraceRequestStartParams("GET", URL("http://x/"), headers)
+        await trace.on_request_start.send(session, trace.trace_config_ctx(), params)
+
+    assert headers.getall("baggage") == ["tenant=7,user=3,apf.criticality=sheddable"]

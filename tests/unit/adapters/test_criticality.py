@@ -37,6 +37,22 @@ def test_what_a_call_says_itself_stays() -> None:
     assert told.headers(present) == {"baggage": "user=7,apf.criticality=sheddablePlus"}
 
 
+def test_names_of_headers_may_be_in_any_case() -> None:
+    told = CriticalityHeaders({"X-Criticality": "name", "Baggage": "baggage"})
+
+    assert told.headers({"x-criticality": "sheddable", "BAGGAGE": "user=7"}) == {
+        "baggage": "user=7,apf.criticality=sheddablePlus"
+    }
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_baggage_that_is_not_ascii_stays_as_it_is(encoding: str) -> None:
+    request = httpx.Request("GET", "http://x/", headers=[(b"baggage", "name=Zoë".encode(encoding))])
+    CriticalityHeaders({"baggage": "baggage"}).tell(request)
+
+    assert request.headers.raw[-1] == (b"baggage", "name=Zoë".encode(encoding) + b",apf.criticality=sheddablePlus")
+
+
 def test_without_a_criticality_nothing_is_told() -> None:
     assert contextvars.Context().run(CriticalityHeaders().headers) == {}
 

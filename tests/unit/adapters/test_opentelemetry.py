@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from multidict import CIMultiDict
 from opentelemetry.baggage import set_baggage
 from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.context import Context
@@ -53,6 +54,13 @@ def test_stale_members_of_an_incoming_request_are_replaced() -> None:
     propagator().inject(carrier, set_baggage("apf.criticality", "critical", context))
 
     assert carrier["baggage"] == EXPECTED
+
+
+def test_several_headers_with_baggage_become_one() -> None:
+    carrier: CIMultiDict[str] = CIMultiDict([("Baggage", "tenant=7"), ("baggage", "user=3")])
+    RequestPropagator(CriticalityHeaders({"baggage": "baggage"})).inject(carrier)
+
+    assert carrier.getall("baggage") == ["tenant=7,user=3,apf.criticality=sheddablePlus"]
 
 
 def test_a_carrier_that_is_a_list() -> None:
