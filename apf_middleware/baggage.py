@@ -25,6 +25,11 @@ def find_members(value: bytes, key: str) -> list[bytes]:
 
 
 def add_member(before: str, key: str, value: str) -> str:
-    """Return the header ``before`` with a member instead of the one of this key that it had."""
+    """Return the header ``before`` with a member instead of the one of this key that it had.
+
+    The member is left out if the header would become longer than the specification lets anybody pass on: readers ignore
+    such a header, together with all its other members.
+    """
     others = [one.strip() for one in before.split(",") if one.partition("=")[0].strip() not in {"", key}]
-    return ",".join((*others, f"{key}={value}"))
+    added = ",".join((*others, f"{key}={value}"))
+    return added if len(added.encode("utf-8", "replace")) <= _MOST_BYTES else ",".join(others)

@@ -36,6 +36,17 @@ def test_other_members_stay_as_they_are() -> None:
     assert add_member("a=1;p=q, k=0;x=y ,,b=%20", "k", "1") == "a=1;p=q,b=%20,k=1"
 
 
+@pytest.mark.parametrize(("length", "added"), [(8188, ",k=1"), (8189, ""), (9000, "")])
+def test_a_member_is_left_out_if_nobody_could_read_the_header(length: int, added: str) -> None:
+    others = "a=" + "z" * (length - 2)
+
+    assert add_member(f"{others},k=0", "k", "1") == others + added
+
+
+def test_the_length_of_a_header_is_counted_in_bytes() -> None:
+    assert add_member("a=" + "é" * 4095, "k", "1") == "a=" + "é" * 4095
+
+
 @examples(200)
 @given(st.text("ak=;, %", max_size=40))
 def test_an_added_member_is_found_behind_any_others(before: str) -> None:
