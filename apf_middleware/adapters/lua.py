@@ -91,8 +91,8 @@ return 1
 """
 )
 
-# ARGV: the names of the places.
-RELEASE_PLACES: Final = "return redis.call('ZREM', KEYS[1], unpack(ARGV))"
+# ARGV: the names of the places. One command can't have all of them, because Lua unpacks no more than 8000.
+RELEASE_PLACES: Final = "for i = 1, #ARGV do redis.call('ZREM', KEYS[1], ARGV[i]) end"
 
 # After the answer to a question was lost: whether Redis gets the question before this script or later, nothing stays
 # taken. ARGV: microseconds that a place may be held, and the names of the places.

@@ -293,6 +293,15 @@ async def test_a_capacity_is_shared_between_servers(redis: Redis) -> None:
         assert await redis.zcard("apf:db:") == 0
 
 
+async def test_many_places_of_one_request_are_returned(redis: Redis) -> None:
+    _, gate = capacity(redis, limit=10_000)
+    for _ in range(2):
+        lease = await gate.try_acquire(REQUEST, "", 9_000)
+        assert not isinstance(lease, Park)
+        gate.release(lease)
+        await wait_until(lambda: not len(gate._releases))
+
+
 async def test_the_next_request_is_admitted_when_redis_knows_of_the_release(redis: Redis) -> None:
     """A gate that is asked too early would wait for its poll, a second each time here."""
     async with anyio.create_task_group() as tasks:
