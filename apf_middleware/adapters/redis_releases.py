@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -63,7 +64,8 @@ class PendingReleases:
         # A task of another loop, which has ended, would never send anything; its event belongs to that loop, too.
         if self._task is None or self._task.done() or self._task.get_loop() is not loop:
             self._hurry = asyncio.Event()
-            self._task = loop.create_task(self._work(), name=f"apf: give back to {self._name}")
+            # not in the context of the request that happens to give something back first
+            self._task = loop.create_task(self._work(), name=f"apf: give back to {self._name}", context=Context())
 
     async def _work(self) -> None:
         failures = 0

@@ -8,6 +8,7 @@ asked in tasks, and events of other threads are handed over to the event loop's 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextvars import Context
 from random import Random
 from typing import Final
 
@@ -154,7 +155,8 @@ class GateRunner:
 
             spawn_system_task(_wait_for, question, name=_CHECKING)
             return
-        task = loop.create_task(question, name=_CHECKING)
+        # Not in the context of the request that is being served: it needn't be the one for which the gate is asked.
+        task = loop.create_task(question, name=_CHECKING, context=Context())
         self._questions.add(task)
         task.add_done_callback(self._questions.discard)
 

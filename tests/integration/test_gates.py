@@ -13,6 +13,7 @@ from apf_middleware import Gates
 from apf_middleware.asgi import APFMiddleware, telemetry
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest, Park
+from apf_middleware.propagation.current import CURRENT_DEADLINE
 from apf_middleware.runtime import Admission
 from apf_middleware.runtime.waiting import wait_in_scope
 from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
@@ -153,6 +154,30 @@ async def test_an_asynchronous_gate_is_evaluated_outside_of_the_dispatcher() -> 
 
         assert waiter.status == 200
         assert gates.scheduler.gates["db"].counters.evaluations["parked"] == 1
+        assert protected.is_idle()
+
+
+async def test_an_asynchronous_gate_knows_nothing_of_the_request_that_has_emitted_an_event() -> None:
+    """Such as its deadline, with which the calls of the gate would fail."""
+    gates = Gates()
+    state, seen = {"open": False}, []
+
+    @gates.condition("db", on="breaker")
+    async def remote(_: GateRequest) -> bool:
+        seen.append(CURRENT_DEADLINE.get())
+        return state["open"]
+
+    async with anyio.create_task_group() as tasks:
+        protected = GatedApp(tasks, configuration(), gates)
+        waiter = protected.request("/db/1")
+        await settle()
+        state["open"] = True
+        CURRENT_DEADLINE.set(1)
+        gates.emit("breaker")
+        await waiter.end()
+
+        assert waiter.status == 200
+        assert set(seen) == {None}
         assert protected.is_idle()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from apf_middleware.adapters import redis_releases
 from apf_middleware.adapters.redis_releases import PendingRelease, PendingReleases
+from apf_middleware.propagation.current import CURRENT_DEADLINE
 from tests.support.virtual_loop import VirtualLoop
 
 
@@ -53,6 +54,21 @@ def test_a_return_is_sent_once_and_reported() -> None:
         assert len(releases) == 1
         await asyncio.sleep(1)
         assert (server.has, server.settled, len(server.tried), len(releases)) == (["a"], ["a"], 1, 0)
+
+    run(scenario)
+
+
+def test_a_return_knows_nothing_of_the_request_that_causes_it() -> None:
+    seen = []
+
+    async def send() -> None:
+        seen.append(CURRENT_DEADLINE.get())
+
+    async def scenario(_: Server, releases: PendingReleases) -> None:
+        CURRENT_DEADLINE.set(1)
+        releases.add(PendingRelease(send))
+        await asyncio.sleep(1)
+        assert seen == [None]
 
     run(scenario)
 
