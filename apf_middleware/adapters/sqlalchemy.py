@@ -62,6 +62,7 @@ class EngineGate(Gate):
         event.listen(engine, "checkout", self._note_out)
         for back in ("checkin", "detach"):
             event.listen(engine, back, self._note_back)
+        event.listen(engine, "engine_disposed", self._note_disposed)
 
     @property
     def limit(self) -> int:
@@ -121,6 +122,10 @@ class EngineGate(Gate):
         if self._is_wanted:
             self._looks = 0
             self._gates.emit_threadsafe(self.name)
+
+    def _note_disposed(self, _engine: Engine) -> None:
+        """Forget the connections that are still in use: they don't return to the new pool."""
+        self._out.clear()
 
 
 def _size(engine: Engine) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,14 +132,20 @@ async def test_the_pool_event_precedes_the_returned_connection(tmp_path: Path) -
         assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]
 
 
-async def test_a_parked_request_goes_on_when_the_event_precedes_the_returned_connection(tmp_path: Path) -> None:
+@pytest.mark.parametrize("former", [0, 1], ids=["", "beside a connection of a pool that was disposed of"])
+async def test_a_parked_request_goes_on_when_the_event_precedes_the_returned_connection(
+    former: int, tmp_path: Path
+) -> None:
     """A listener after the gate's holds the thread there, so that the event loop surely looks too early."""
     too_early = threading.Event()
 
-    with sync_engine(f"sqlite:///{tmp_path}/data.db", size=1) as engine:
+    with sync_engine(f"sqlite:///{tmp_path}/data.db", size=1) as engine, ExitStack() as of_former_pool:
         async with anyio.create_task_group() as tasks:
             gates = Gates(flush=60)  # no rescue
             gate = engine_gate(gates, "db", engine)
+            for _ in range(former):
+                of_former_pool.enter_context(engine.connect())
+                engine.dispose()
             event.listen(engine, "checkin", lambda *_: too_early.wait(5))
             outsider = engine.connect()
             protected = HandlerApp(tasks, gates, partial(Use().in_thread, engine))
