@@ -1,7 +1,10 @@
 """A client of aiohttp tells a service what is known about the current request."""
 
+import asyncio
+from collections.abc import AsyncIterator
+
 import pytest
-from aiohttp import ClientSession, TraceRequestStartParams, web
+from aiohttp import ClientSession, TCPConnector, TraceConfig, TraceRequestStartParams, web
 from multidict import CIMultiDict
 from yarl import URL
 
@@ -26,43 +29,60 @@ async def answer(request: web.Request) -> web.Response:
 
 async def lead_away(request: web.Request) -> web.Response:
     CLOCK["now"] += SECOND
-    raise web.HTTPFound("/")
+    raise web.HTTPFound("/", text="x" * 1_000_000)  # more than the client has read when it follows
 
 
-async def test_each_request_of_a_session_tells_it() -> None:
-    CURRENT_CRITICALITY.set(Criticality.SHEDDABLE)
-    CURRENT_DEADLINE.set(NOW + 2 * SECOND)
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    """The address of a server."""
     app = web.Application()
     app.router.add_get("/", answer)
     app.router.add_get("/away", lead_away)
     CLOCK["now"] = NOW
     runner = web.AppRunner(app)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        trace = call_trace(DeadlineHeaders({"x-left": "seconds"}, clock=lambda: CLOCK["now"]), CriticalityHeaders())
-        async with ClientSession(trace_configs=[trace], headers={"x-own": "yes"}) as session:
-            [(host, port)] = runner.addresses
-            async with session.get(f"http://{host}:{port}/") as response:
-                found = await response.json()
-            assert found == {"x-left": "2.000", "x-criticality": "sheddable", "x-own": "yes"}
-            async with session.get(f"http://{host}:{port}/away") as response:
-                assert (await response.json())["x-left"] == "1.000", "a redirection has taken a second"
-            CURRENT_DEADLINE.set(NOW)
-            with pytest.raises(DeadlineError):
-                await session.get(f"http://{host}:{port}/")
-    finally:
-        await runner.cleanup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    [(host, port)] = runner.addresses
+    yield f"http://{host}:{port}"
+    await runner.cleanup()
+
+
+def trace() -> TraceConfig:
+    return call_trace(DeadlineHeaders({"x-left": "seconds"}, clock=lambda: CLOCK["now"]), CriticalityHeaders())
+
+
+async def test_each_request_of_a_session_tells_it(url: str) -> None:
+    CURRENT_CRITICALITY.set(Criticality.SHEDDABLE)
+    CURRENT_DEADLINE.set(NOW + 2 * SECOND)
+    async with ClientSession(trace_configs=[trace()], headers={"x-own": "yes"}) as session:
+        async with session.get(f"{url}/") as response:
+            found = await response.json()
+        assert found == {"x-left": "2.000", "x-criticality": "sheddable", "x-own": "yes"}
+        async with session.get(f"{url}/away") as response:
+            assert (await response.json())["x-left"] == "1.000", "a redirection has taken a second"
+        CURRENT_DEADLINE.set(NOW)
+        with pytest.raises(DeadlineError):
+            await session.get(f"{url}/")
+
+
+async def test_a_redirection_without_time_keeps_no_connection(url: str) -> None:
+    CURRENT_DEADLINE.set(NOW + SECOND)
+    async with ClientSession(connector=TCPConnector(limit=1), trace_configs=[trace()]) as session:
+        with pytest.raises(DeadlineError) as raised:
+            await session.get(f"{url}/away")
+        CURRENT_DEADLINE.set(NOW + 9 * SECOND)
+        async with asyncio.timeout(5), session.get(f"{url}/") as response:
+            assert response.status == 200
+        del raised  # until here it has kept the response of the first call
 
 
 async def test_all_headers_with_baggage_are_kept() -> None:
     CURRENT_CRITICALITY.set(Criticality.SHEDDABLE)
     headers = CIMultiDict([("baggage", "tenant=7"), ("Baggage", "user=3")])
-    trace = call_trace(CriticalityHeaders({"baggage": "baggage"}))
-    trace.freeze()
+    telling = call_trace(CriticalityHeaders({"baggage": "baggage"}))
+    telling.freeze()
     async with ClientSession() as session:
         params = TraceRequestStartParams("GET", URL("http://x/"), headers)
-        await trace.on_request_start.send(session, trace.trace_config_ctx(), params)
+        await telling.on_request_start.send(session, telling.trace_config_ctx(), params)
 
     assert headers.getall("baggage") == ["tenant=7,user=3,apf.criticality=sheddable"]
