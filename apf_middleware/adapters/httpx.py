@@ -134,13 +134,15 @@ class _CountingTransport(httpx.AsyncBaseTransport):
         self._gate.note_out(host)
         try:
             response = await self._inner.handle_async_request(request)
+            stream = response.stream
+            assert isinstance(stream, httpx.AsyncByteStream), "an asynchronous transport answers with such a stream"
         except BaseException:
             self._gate.note_back(host)
             raise
-        assert isinstance(response.stream, httpx.AsyncByteStream), (
-            "an asynchronous transport answers with such a stream"
-        )
-        response.stream = _CountedStream(response.stream, lambda: self._gate.note_back(host))
+        if response.is_closed:  # it has been read, such as one of a cache, so httpx doesn't close its stream
+            self._gate.note_back(host)
+        else:
+            response.stream = _CountedStream(stream, lambda: self._gate.note_back(host))
         return response
 
     async def aclose(self) -> None:

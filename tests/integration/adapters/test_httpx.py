@@ -125,6 +125,16 @@ async def test_a_failed_request_releases_its_permit() -> None:
         assert gate.used("127.0.0.1") == 0
 
 
+async def test_a_response_that_was_read_before_releases_its_permit() -> None:
+    """Such as one of a transport that caches, or of httpx's own for tests."""
+    gates = Gates()
+    gate = gate_of(gates)
+    transport = gate.transport(httpx.MockTransport(lambda _: httpx.Response(200, text="here")))
+    async with httpx.AsyncClient(transport=transport) as client:
+        assert (await client.get("http://localhost/")).text == "here"
+        assert gate.used("localhost") == 0
+
+
 async def test_a_host_without_a_limit_is_not_counted() -> None:
     async with anyio.create_task_group() as tasks:
         gates, other = Gates(), Gates()
