@@ -64,7 +64,7 @@ class HostGate(Gate):
         self._otherwise = 0 if otherwise is None else require_integer("otherwise", otherwise, least=1)
         self._gates = gates
         self._limits = {
-            one_host.lower(): require_integer(f"limit of {one_host!r}", limit, least=1)
+            _spelled(one_host): require_integer(f"limit of {one_host!r}", limit, least=1)
             for one_host, limit in limits.items()
         }
         self._places = SharedPlaces()
@@ -82,7 +82,7 @@ class HostGate(Gate):
         host = super().key(request)
         if not isinstance(host, str):
             return None
-        host = host.lower()
+        host = _spelled(host)
         return host if host in self._limits or self._otherwise else None
 
     def limit_of(self, key: Hashable) -> int:
@@ -122,6 +122,11 @@ class HostGate(Gate):
             self._gates.emit(self.name, key=host)
 
 
+def _spelled(host: str) -> str:
+    """Return the name of a host as it is sent: in lower case, and in ASCII."""
+    return host.lower() if host.isascii() else httpx.URL(scheme="http", host=host).raw_host.decode("ascii")
+
+
 class _CountingTransport(httpx.AsyncBaseTransport):
     """Counts a request from before it goes out until its response has been closed."""
 
@@ -130,7 +135,7 @@ class _CountingTransport(httpx.AsyncBaseTransport):
         self._inner = inner
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        host = request.url.host.lower()
+        host = request.url.raw_host.decode("ascii").lower()
         self._gate.note_out(host)
         try:
             response = await self._inner.handle_async_request(request)

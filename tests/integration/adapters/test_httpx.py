@@ -152,6 +152,22 @@ async def test_a_host_without_a_limit_is_not_counted() -> None:
             await waiter.end()
 
 
+async def parts() -> AsyncIterator[bytes]:
+    yield b"here"
+
+
+@pytest.mark.parametrize("limited", ["www.Bücher.example", "www.xn--bcher-kva.example"])
+@pytest.mark.parametrize("called", ["www.bücher.example", "WWW.xn--bcher-kva.example"])
+async def test_an_international_name_is_that_of_one_host(limited: str, called: str) -> None:
+    gate = host_gate(Gates(), "db", {limited: 1}, host=lambda _: called)
+    key = gate.key(GateRequest("l", "s", "f"))
+    transport = gate.transport(httpx.MockTransport(lambda _: httpx.Response(200, content=parts())))
+    async with httpx.AsyncClient(transport=transport) as client, client.stream("GET", f"http://{called}/"):
+        assert gate.limit_of(key) == 1
+        assert gate.is_full(key)
+    assert not gate.is_full(key)
+
+
 @pytest.mark.parametrize(("limits", "otherwise"), [({"a": 0}, None), ({}, 0)])
 async def test_a_limit_of_zero_is_refused(limits: dict[str, int], otherwise: int | None) -> None:
     with pytest.raises(InvalidValueError, match="at least 1"):
