@@ -9,6 +9,7 @@ one, with short requests of one seat that come in small bursts and use a third o
 import argparse
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from statistics import mean, median
@@ -17,7 +18,7 @@ from typing import Any, Final
 from apf_middleware.fairqueuing import DISCIPLINES, Lending, LevelLimits, QueueSetSettings, Ticket, Work
 from benchmarks.measure import print_json, print_table
 
-__all__ = ["BusyLevels"]
+__all__ = ["BusyLevels", "LevelMix"]
 
 _MS: Final = 10**6
 _REQUESTS: Final = 40
@@ -26,39 +27,61 @@ _BURSTS: Final = (1, 1, 4)
 _FIRST_SEED: Final = 100
 
 
-class BusyLevels:
-    """A random world of levels, of which all are busy, or the first one ``is_light``."""
+@dataclass
+class LevelMix:
+    """The seats of a server, and what each of its levels has: by name, its limits and what its requests are like."""
 
-    def __init__(self, seed: int, discipline: str, rounds: int, *, is_light: bool = False) -> None:
-        self._draw = draw = random.Random(seed)
-        self.seats = draw.randint(6, 20)
-        weights = [draw.choice((1, 1, 2, 3, 5)) for _ in range(draw.randint(2, 4))]
-        nominal = [max(1, self.seats * weight // sum(weights)) for weight in weights]
-        self.parts = {f"level-{place}": seats / sum(nominal) for place, seats in enumerate(nominal)}
-        self.widths = {name: self._some_widths() for name in self.parts}
-        self.longest_ms = {name: draw.choice((5, 20, 100, 300)) for name in self.parts}
-        settings = QueueSetSettings(self.seats, 4, 1, 10**5, backfill=rounds)
-        limits = [LevelLimits(seats, draw.choice((0, 0, 1, seats // 2)), self.seats) for seats in nominal]
-        levels = {name: (settings, one) for name, one in zip(self.parts, limits, strict=True)}
-        self.sharing = Lending(self.seats, levels, discipline=DISCIPLINES[discipline])
-        self.served = dict.fromkeys(self.parts, 0)
+    seats: int
+    limits: dict[str, LevelLimits]
+    widths: dict[str, list[int]]
+    longest_ms: dict[str, int]
+    requests: dict[str, int]
+    """That are there at any time."""
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """The part of the seats that each level should get."""
+        total = sum(one.nominal for one in self.limits.values())
+        return {name: one.nominal / total for name, one in self.limits.items()}
+
+
+def random_mix(draw: random.Random) -> LevelMix:
+    """Return a mix of levels that are all busy."""
+    seats = draw.randint(6, 20)
+    weights = [draw.choice((1, 1, 2, 3, 5)) for _ in range(draw.randint(2, 4))]
+    nominal = {f"level-{place}": max(1, seats * weight // sum(weights)) for place, weight in enumerate(weights)}
+    widths = {name: [draw.randint(1, draw.choice((1, 2, 4, seats // 2))) for _ in range(3)] for name in nominal}
+    longest_ms = {name: draw.choice((5, 20, 100, 300)) for name in nominal}
+    limits = {name: LevelLimits(one, draw.choice((0, 0, 1, one // 2)), seats) for name, one in nominal.items()}
+    return LevelMix(seats, limits, widths, longest_ms, dict.fromkeys(nominal, _REQUESTS))
+
+
+class BusyLevels:
+    """Levels whose requests that end are followed by others at once; the first level may be a *light* one instead."""
+
+    def __init__(
+        self, seed: int, discipline: str, rounds: int, *, mix: LevelMix | None = None, is_light: bool = False
+    ) -> None:
+        self._draw = random.Random(seed)
+        self.mix = mix or random_mix(self._draw)
+        settings = QueueSetSettings(self.mix.seats, 4, 1, 10**5, backfill=rounds)
+        levels = {name: (settings, limits) for name, limits in self.mix.limits.items()}
+        self.sharing = Lending(self.mix.seats, levels, discipline=DISCIPLINES[discipline])
+        self.served = dict.fromkeys(levels, 0)
         self.waits_ms: list[float] = []  # of the light level
         self._is_light = is_light
         self._events: list[tuple[int, int, Ticket | None]] = []  # ends of requests, and bursts
         self._number = count()
 
-    def _some_widths(self) -> list[int]:
-        return [self._draw.randint(1, self._draw.choice((1, 2, 4, self.seats // 2))) for _ in range(3)]
-
     def play(self, seconds: int) -> None:
         """Let this time pass."""
-        busy = list(self.parts)
+        mix = self.mix
         if self._is_light:
-            busy.remove(_LIGHT)
-            self.widths[_LIGHT], self.longest_ms[_LIGHT] = [1], min(self.longest_ms[_LIGHT], 20)
+            mix.widths[_LIGHT], mix.longest_ms[_LIGHT] = [1], min(mix.longest_ms[_LIGHT], 20)
+            mix.requests[_LIGHT] = 0
             heappush(self._events, (0, next(self._number), None))
-        for name in busy:
-            for _ in range(_REQUESTS):
+        for name, number in mix.requests.items():
+            for _ in range(number):
                 self._send(0, name)
         now = 0
         while now < seconds * 1000 * _MS:
@@ -68,23 +91,23 @@ class BusyLevels:
                 continue
             self.served[ticket.flow] += ticket.work.seats * (now - ticket.seated_at)
             self._run(now, self.sharing.release(now, self.sharing.levels[ticket.flow], ticket))
-            if ticket.flow in busy:
+            if mix.requests[ticket.flow]:
                 self._send(now, ticket.flow)
 
     def _burst(self, now: int) -> None:
         for _ in range(self._draw.choice(_BURSTS)):
             self._send(now, _LIGHT)
-        third = self.parts[_LIGHT] * self.seats / 3
-        pause_ms = mean(_BURSTS) * (self.longest_ms[_LIGHT] + 1) / 2 / third
+        third = self.mix.parts[_LIGHT] * self.mix.seats / 3
+        pause_ms = mean(_BURSTS) * (self.mix.longest_ms[_LIGHT] + 1) / 2 / third
         heappush(self._events, (now + round(self._draw.expovariate(1 / pause_ms) * _MS), next(self._number), None))
 
     def _send(self, now: int, name: str) -> None:
-        ticket = Ticket(name, self._draw.randint(0, 3), Work(self._draw.choice(self.widths[name])))
+        ticket = Ticket(name, self._draw.randint(0, 3), Work(self._draw.choice(self.mix.widths[name])))
         self._run(now, self.sharing.arrive(now, self.sharing.levels[name], ticket))
 
     def _run(self, now: int, seated: Sequence[Ticket]) -> None:
         for ticket in seated:
-            duration = self._draw.randint(1, self.longest_ms[ticket.flow]) * _MS
+            duration = self._draw.randint(1, self.mix.longest_ms[ticket.flow]) * _MS
             heappush(self._events, (now + duration, next(self._number), ticket))
             if self._is_light and ticket.flow == _LIGHT:
                 self.waits_ms.append((now - ticket.arrived_at) / _MS)
@@ -92,7 +115,7 @@ class BusyLevels:
     def least_part(self) -> float:
         """Return the part of the level that has got least, relative to its fair one."""
         total = sum(self.served.values())
-        return min(self.served[name] / total / part for name, part in self.parts.items())
+        return min(self.served[name] / total / part for name, part in self.mix.parts.items())
 
 
 def measure(worlds: int, seconds: int) -> Iterator[dict[str, Any]]:
@@ -106,7 +129,7 @@ def measure(worlds: int, seconds: int) -> Iterator[dict[str, Any]]:
             )
             busy.play(seconds)
             parts.append(busy.least_part())
-            used.append(sum(busy.served.values()) / busy.seats / seconds / 1000 / _MS)
+            used.append(sum(busy.served.values()) / busy.mix.seats / seconds / 1000 / _MS)
             light.play(seconds)
             waits.append(mean(light.waits_ms))
             tails.append(sorted(light.waits_ms)[len(light.waits_ms) * 99 // 100])
