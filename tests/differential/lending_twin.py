@@ -266,8 +266,9 @@ class PlainLending:
         return (5, _borrows(level), 0 if lags_behind else 1, -lag, *last)
 
     def _far(self, level: PlainLevel) -> int:
-        is_wide = any(ticket.work.width > 1 for one in self.levels if one.waits for ticket in one.waiting)
-        return level.far() if is_wide else INFINITE
+        waiting = [one for one in self.levels if one.waits]
+        are_wide = any(ticket.work.width > 1 for one in waiting for ticket in one.waiting)
+        return level.far() if are_wide and len(waiting) > 1 else INFINITE
 
     def _wanted(self, level: PlainLevel, width: int) -> int | None:
         """Return the seats that the level would count for with this ticket; None while its own max forbids it."""

@@ -8,9 +8,9 @@ priority. Children of one parent divide the seats that the parent deserves.
 **Lag.** Deserved seats are fractions, and seats in use are integers. A level that deserves 2.25 seats should use 2 of
 them for three quarters of the time and 3 for the rest. Its *lag* is the integral of the seats that it deserves less
 those that it uses. A seat of which several levels deserve a part goes to the one with the largest lag in proportion to
-its weight. If seats were rounded instead, the same level would always get that seat. While some of the divided seats
-are empty, because they are saved up for a request of several seats, each level is taken to deserve that much less, in
-proportion. Otherwise all levels would lag behind at once, and the lags would say nothing.
+its weight. If seats were rounded instead, the same level would always get that seat. While a request of several seats
+waits and some of the divided seats are empty, because they are saved up for it, each level is taken to deserve that
+much less, in proportion. Otherwise all levels would lag behind at once, and the lags would say nothing.
 
 The lag is kept only while a level waits beside others, and it is bounded by twice the longest recent work of a request.
 So a level is neither compensated nor charged for more than that, regardless of the history.
@@ -80,10 +80,11 @@ def fill(total: int, claims: Sequence[Claim]) -> list[int]:
 class Balance:
     """Update ``deserved`` and ``lag`` of the levels that wait, as time passes."""
 
-    __slots__ = ("_clock", "_unbound_total", "longest")
+    __slots__ = ("_clock", "_unbound_total", "are_wide", "longest")
 
     def __init__(self, now: int) -> None:
         self._clock = now
+        self.are_wide: bool = False  # a waiting request needs several seats
         self._unbound_total: int | None = None  # the seats divided last, if no bound applied to any level
         self.longest: int = 0  # work of one request, in nanoseconds times SEAT
 
@@ -127,9 +128,10 @@ class Balance:
             return
         bound = 2 * self.longest
         divided = used = 0
-        for level in waiting:
-            divided += level.deserved
-            used += level.used_before * SEAT
+        if self.are_wide:
+            for level in waiting:
+                divided += level.deserved
+                used += level.used_before * SEAT
         are_empty = divided - used >= SEAT
         for level in waiting:
             deserved = level.deserved * used // divided if are_empty else level.deserved
@@ -173,14 +175,19 @@ class Balance:
         """Record the seats in use; return False if the parts stay the same: the same total, and no bound applies."""
         before, total = self._unbound_total, free
         is_same = before is not None
+        are_wide = False
         # no early end, because each level's ``used_before`` must be set
         for level in waiting:
             queueset = level.queueset
             used = level.used_before = queueset.seats_in_use
+            waiting_seats = queueset.seats_waiting
+            if waiting_seats > queueset.waiting:
+                are_wide = True
             total += level.counted
             if is_same:
-                wanted, deserved = used + queueset.seats_waiting, level.deserved
+                wanted, deserved = used + waiting_seats, level.deserved
                 is_same = level.least * SEAT <= deserved <= wanted * SEAT and deserved <= level.most * SEAT
+        self.are_wide = are_wide
         return not is_same or total != before
 
     def __repr__(self) -> str:

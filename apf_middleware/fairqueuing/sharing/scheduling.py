@@ -15,13 +15,13 @@ In groups 1, 2 and 4, the level with the fewest used seats in proportion to its 
 one with the largest lag in proportion to its weight. Among equals, draining levels come first, and then the level that
 was served longest ago. Fractions are compared by cross-multiplication of integers.
 
-A level is ahead if its lag is negative. While a request of several seats waits anywhere, a level is *far behind* if its
-lag is more than the longest recent work of a request, and *far ahead* if it is as far on the other side. Then a level
-that uses no seats isn't necessarily behind, nor is one below its min if its next ticket needs more than that: by the
-seats in use alone, levels with long and wide requests would get many times their share. (A ticket that fits in the min
-is seated in any order, because no other level may use the seats of the min.) While all waiting requests need one seat,
-no level is far from its share in this sense, and group 2 has also those that are ahead: then the seats in use say
-enough, and to make up for a former lag would only let them swing.
+A level is ahead if its lag is negative. While several levels wait, one of them for a request of several seats, a level
+is *far behind* if its lag is more than the longest recent work of a request, and *far ahead* if it is as far on the
+other side. Then a level that uses no seats isn't necessarily behind, nor is one below its min if its next ticket needs
+more than that: by the seats in use alone, levels with long and wide requests would get many times their share. (A
+ticket that fits in the min is seated in any order, because no other level may use the seats of the min.) While all
+waiting requests need one seat, no level is far from its share in this sense, and group 2 has also those that are ahead:
+then the seats in use say enough, and to make up for a former lag would only let them swing.
 
 **Saving up.** If the next ticket of the first level doesn't fit, the free seats are saved up for it. Other levels are
 then served only within their mins, which are no part of the free seats. If the ticket doesn't fit because of its
@@ -98,6 +98,7 @@ class LevelScheduler:
         else:
             for level in self.waiting:
                 level.deserved = level.entitled
+            self._balance.are_wide = False  # the lag of a level that waits alone doesn't count
 
     def may_seat(self) -> bool:
         """Return whether a waiting level could use a free seat, so that `survey` may find a ticket."""
@@ -171,6 +172,7 @@ class LevelScheduler:
         """Return the first ticket in order that may be seated although ``decision`` found none."""
         far = self._far()
         levels = self.waiting.copy()
+        are_behind = any(level.lag > far for level in levels)
         while levels:
             level = _first_of(levels, far)
             levels.remove(level)
@@ -184,7 +186,7 @@ class LevelScheduler:
             saver = decision.saver
             if saver is None or saver is level:
                 return found
-            if (level.lag > far or not any(one.lag > far for one in self.waiting)) and self._may_be_passed(saver):
+            if (level.lag > far or not are_behind) and self._may_be_passed(saver):
                 return found._replace(passed=(*found.passed, (saver.queueset.reservation, False)))
         return None
 
@@ -211,11 +213,7 @@ class LevelScheduler:
 
     def _far(self) -> int:
         """Return the lag beyond which a level is far behind, and far ahead with the other sign."""
-        for level in self.waiting:
-            queueset = level.queueset
-            if queueset.seats_waiting > queueset.waiting:
-                return self._balance.longest
-        return _NOWHERE
+        return self._balance.longest if self._balance.are_wide else _NOWHERE
 
     def __repr__(self) -> str:
         return f"<LevelScheduler: {len(self.waiting)} levels wait>"
@@ -257,20 +255,20 @@ def _first_of(levels: Sequence[SharedLevel], far: int) -> SharedLevel:
 
 def _rank(level: SharedLevel, far: int) -> tuple[int, int]:
     """Return the group of ``level``, and a number by which it is ordered there, in proportion to its weight."""
-    used = level.queueset.seats_in_use
-    if level.lag >= -far and (used < level.least or (level.parent is not None and used < _in_min(level))):
+    used, lag = level.queueset.seats_in_use, level.lag
+    if (used < level.least or (level.parent is not None and used < _in_min(level))) and lag >= -far:
         return 0, used
     missing = level.deserved - used * SEAT
-    if missing >= SEAT and (level.lag >= 0 or far == _NOWHERE):
+    if missing >= SEAT and (lag >= 0 or far == _NOWHERE):
         return 1, used
-    if level.lag > far:
-        return 2, -level.lag
+    if lag > far:
+        return 2, -lag
     if missing >= SEAT:
         return 3, used
-    lags_behind = missing > 0 and level.lag >= 0
+    lags_behind = missing > 0 and lag >= 0
     if lags_behind and used * SEAT < level.entitled:
-        return 4, -level.lag
-    return 1 + 2 * level.borrows_as + (0 if lags_behind else 1), -level.lag
+        return 4, -lag
+    return 1 + 2 * level.borrows_as + (0 if lags_behind else 1), -lag
 
 
 def _turn(level: SharedLevel) -> tuple[bool, int, str]:
