@@ -132,7 +132,8 @@ class Balance:
             for level in waiting:
                 divided += level.deserved
                 used += level.used_before * SEAT
-        are_empty = divided - used >= SEAT
+        # whole seats, but for what is lost as the parts are rounded down
+        are_empty = divided - used > SEAT // 2
         for level in waiting:
             deserved = level.deserved * used // divided if are_empty else level.deserved
             lag = level.lag + (deserved - level.used_before * SEAT) * elapsed
