@@ -13,7 +13,9 @@ waits and some of the divided seats are empty, because they are saved up for it,
 much less, in proportion. Otherwise all levels would lag behind at once, and the lags would say nothing.
 
 The lag is kept only while a level waits beside others, and it is bounded by twice the longest recent work of a request.
-So a level is neither compensated nor charged for more than that, regardless of the history.
+So a level is neither compensated nor charged for more than that, regardless of the history. A level that is ahead and
+waits for a request of several seats must come to its turn again, also if the others don't wait long. So its lag rises
+towards 0 while it waits alone, and in full while seats are empty although none of the waiting levels comes before it.
 
 All amounts are integers, in units of ``SEAT``, so sums don't depend on the order of additions.
 """
@@ -124,20 +126,43 @@ class Balance:
         elapsed = now - self._clock
         # also when fewer than two wait, so that this time never becomes lag
         self._clock = now
-        if not elapsed or len(waiting) < 2:
+        if not elapsed:
             return
-        bound = 2 * self.longest
+        if len(waiting) < 2:
+            _forgive(waiting, elapsed)
+            return
         divided = used = 0
         if self.are_wide:
             for level in waiting:
                 divided += level.deserved
                 used += level.used_before * SEAT
-        # whole seats, but for what is lost as the parts are rounded down
-        are_empty = divided - used > SEAT // 2
+            # whole seats are empty, but for what is lost as the parts are rounded down
+            if divided - used > SEAT // 2:
+                self._advance_beside_empty(elapsed, waiting, used, divided)
+                return
+        bound = 2 * self.longest
         for level in waiting:
-            deserved = level.deserved * used // divided if are_empty else level.deserved
-            lag = level.lag + (deserved - level.used_before * SEAT) * elapsed
+            lag = level.lag + (level.deserved - level.used_before * SEAT) * elapsed
             level.lag = max(-bound, min(bound, lag))
+
+    def _advance_beside_empty(self, elapsed: int, waiting: Sequence["SharedLevel"], used: int, divided: int) -> None:
+        """Update the lags for a time in which only the part ``used`` of the ``divided`` seats were in use."""
+        bound = 2 * self.longest
+        is_in_turn = used > 0 and any(self._is_in_turn(level) for level in waiting)
+        for level in waiting:
+            deserved, most = level.deserved * used // divided, bound
+            if level.lag < 0 and not is_in_turn:
+                deserved, most = level.deserved, 0
+            lag = level.lag + (deserved - level.used_before * SEAT) * elapsed
+            level.lag = max(-bound, min(most, lag))
+
+    def _is_in_turn(self, level: "SharedLevel") -> bool:
+        """Return whether ``level`` is far behind, or isn't ahead and deserves at least one more seat.
+
+        A level that has the largest possible lag doesn't count: something else stops it.
+        """
+        lag, longest = level.lag, self.longest
+        return longest < lag < 2 * longest or (lag >= 0 and level.deserved - level.used_before * SEAT >= SEAT)
 
     def divide(self, waiting: Sequence["SharedLevel"], free: int) -> None:
         """Set the seats that each of several waiting levels deserves; ``free`` seats are counted for no level."""
@@ -200,6 +225,13 @@ def _entitle(members: "Sequence[SharedLevel | Parent]", total: int) -> None:
     parts = fill(total, [(one.weight, one.least * SEAT, one.most * SEAT) for one in members])
     for one, part in zip(members, parts, strict=True):
         one.entitled = min(part, max(one.limits.nominal, one.least) * SEAT)
+
+
+def _forgive(waiting: "Iterable[SharedLevel]", elapsed: int) -> None:
+    """Raise the negative lag of a level that waits alone for a request of several seats, as if it didn't wait."""
+    for level in waiting:
+        if level.lag < 0 and level.queueset.seats_waiting > level.queueset.waiting:
+            level.lag = min(0, level.lag + elapsed * max(level.entitled, SEAT))
 
 
 def _is_free(part: int, claim: Claim) -> bool:
