@@ -282,18 +282,16 @@ class PlainLending:
         saver: PlainLevel | None = None
         saving: list[PlainParent] = []
         for level in sorted((level for level in self.levels if level.waits), key=self.rank):
-            width = level.waiting[0].work.width
-            wanted = self._wanted(level, width)
-            if wanted is None and (level.lag() <= self._far(level) or self.limit(level) >= self.most(level)):
+            wanted = self._wanted(level, level.waiting[0].work.width)
+            if wanted is None:
                 continue
             limit = level.least if level.parent in saving else self.promised(level) if saver else self.limit(level)
-            if wanted is not None and wanted <= limit:
+            if wanted <= limit:
                 return level, saver, saving
             if saver is None and level.parent not in saving:
                 if level.parent is not None:
                     saving.append(level.parent)
-                    asked = level.used + width if width <= self.most(level) else self.most(level) + 1
-                    if (wanted or asked) > self._within_parent(level, self.parent_most(level.parent)):
+                    if wanted > self._within_parent(level, self.parent_most(level.parent)):
                         continue
                 saver = level
         return None, saver, saving

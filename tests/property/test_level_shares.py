@@ -4,9 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apf_middleware.fairqueuing import DISCIPLINES
-from benchmarks.level_shares import BusyLevels
+from apf_middleware.fairqueuing import DISCIPLINES, Lending, LevelLimits, QueueSetSettings, Ticket, Work
+from apf_middleware.fairqueuing.sharing.balance import SEAT
+from benchmarks.level_shares import BusyLevels, LevelMix
 from tests.support.examples import examples
+
+MILLISECOND = 10**6
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
@@ -26,12 +29,58 @@ def test_short_requests_are_not_outdone_by_long_and_wide_ones(seed: int, rounds:
     levels = BusyLevels(seed, "equal-serial", rounds)
     levels.play(seconds=10)
 
-    assert levels.least_part() > 0.85
+    assert levels.least_part() > 0.75
 
 
-def test_a_level_far_behind_gets_its_whole_max_for_a_wide_request() -> None:
-    """Its own short requests stop the wide one; long requests of another level must not take the seats meanwhile."""
-    levels = BusyLevels(165, "equal-serial", 0)
-    levels.play(seconds=10)
+@pytest.mark.parametrize("rounds", [0, 2])
+@pytest.mark.parametrize("wide", [1, 2])
+def test_a_level_that_is_ahead_gets_a_turn_again_although_nobody_else_waits_long(wide: int, rounds: int) -> None:
+    """Requests of 8 of 10 seats, beside four short ones that hardly ever wait, and would come first if they do."""
+    names = [*(f"wide-{place}" for place in range(wide)), "few"]
+    mix = LevelMix(
+        seats=10,
+        limits=dict.fromkeys(names, LevelLimits(10 // len(names), 0, 10)),
+        widths={name: [1 if name == "few" else 8] for name in names},
+        longest_ms=dict.fromkeys(names, 50),
+        requests={name: 4 if name == "few" else 40 for name in names},
+    )
+    levels = BusyLevels(wide, "equal-serial", rounds, mix=mix)
+    levels.play(seconds=5)
 
-    assert levels.least_part() > 0.85
+    assert levels.least_part() > 0.6
+
+
+def test_requests_of_one_seat_never_scale_what_levels_deserve() -> None:
+    """Two draining levels deserve more seats than there are, so some of these are empty without being saved up."""
+    kind = QueueSetSettings(2, 1, 1, 10)
+    wanted = {name: (kind, LevelLimits(2, 0, 2)) for name in ("busy", "first", "second")}
+    sharing = Lending(2, wanted)
+    busy, first, second = sharing.levels.values()
+    running = [Ticket("flow", 0, Work()) for _ in range(4)]
+    for level in (busy, first, second):
+        for ticket in running if level is busy else [Ticket("flow", 0, Work()) for _ in range(2)]:
+            sharing.arrive(0, level, ticket)
+    sharing.reconfigure(0, 2, {"busy": wanted["busy"]})
+    sharing.release(4 * MILLISECOND, busy, running[0])
+    lag, deserved, used = second.lag, second.deserved, second.queueset.seats_in_use
+    sharing.release(5 * MILLISECOND, busy, running[1])
+
+    assert (deserved, used) == (2 * SEAT, 0)
+    assert second.lag - lag == deserved * MILLISECOND
+
+
+def test_a_single_empty_seat_counts_for_nobody() -> None:
+    """It is saved up for a wide request. If the other level lagged behind meanwhile, it would stay empty for ever."""
+    kind = QueueSetSettings(10, 1, 1, 10**5)
+    sharing = Lending(10, {"wide": (kind, LevelLimits(1, 0, 12)), "narrow": (kind, LevelLimits(12, 0, 12))})
+    wide, narrow = sharing.levels.values()
+    running = [Ticket("flow", 0, Work()) for _ in range(1000)]
+    for ticket in running:
+        sharing.arrive(0, narrow, ticket)
+    waiting = Ticket("flow", 0, Work(8))
+    sharing.arrive(0, wide, waiting)
+    for place, ticket in enumerate(running[:900]):
+        if waiting.is_waiting and not ticket.is_waiting:
+            sharing.release((1 + place) * MILLISECOND, narrow, ticket)
+
+    assert not waiting.is_waiting

@@ -25,9 +25,8 @@ then the seats in use say enough, and to make up for a former lag would only let
 
 **Saving up.** If the next ticket of the first level doesn't fit, the free seats are saved up for it. Other levels are
 then served only within their mins, which are no part of the free seats. If the ticket doesn't fit because of its
-level's own max, no seats are saved up, except that a level far behind gets all seats of its max: its own requests may
-end soon, while others would keep the seats for long. If the ticket doesn't fit because of the parent's max, only the
-other children of that parent leave seats for it.
+level's own max, no seats are saved up; if because of the parent's max, only the other children of that parent leave
+seats for it.
 
 **Back-fill.** Other tickets may be served before one for which seats are saved up, for a bounded number of rounds (see
 `seats`). A ticket may pass at most two others: the next one of its own level, and the one of another level for which
@@ -135,12 +134,11 @@ class LevelScheduler:
                     levels = [one for one in levels if one.queueset.seats_in_use < self._limit_in_turn(one, decision)]
         return decision
 
-    def _save_up(self, level: SharedLevel, wanted: int, decision: Decision) -> bool:
+    @staticmethod
+    def _save_up(level: SharedLevel, wanted: int, decision: Decision) -> bool:
         """Save seats up for ``level`` unless its own max stops it; return whether all other levels are concerned."""
         parent = level.parent
-        if parent in decision.saving:
-            return False
-        if wanted > level.most and (level.lag <= self._far() or self._ledger.limit_of(level) >= level.most):
+        if wanted > level.most or parent in decision.saving:
             return False
         if parent is not None:
             decision.saving.append(parent)
