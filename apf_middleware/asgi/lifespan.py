@@ -30,7 +30,6 @@ __all__ = [
     "ParentWatch",
     "Serving",
     "Signals",
-    "log_second",
     "refuse_to_start",
     "run_beside",
     "run_lifespan",
@@ -167,11 +166,11 @@ async def run_lifespan(app: ASGIApp, scope: Scope, receive: Receive, send: Send,
     anything. Others return when they have started. A server would end the lifespan then, and with it whatever runs from
     startup to shutdown: a process without its part in a fleet, for example, has no seats.
 
-    A second middleware around the same app is noticed here. An app that is mounted in another one gets no lifespan of
-    the other one, and may have a middleware of its own.
+    A second middleware around the same app is noticed here, where it costs requests nothing. An app that is mounted in
+    another one gets no lifespan of the other one, and may have a middleware of its own.
     """
     if _MARK in scope:
-        log_second()
+        log_event(logging.WARNING, "apf.added-twice", hint=_REMEDY)
     lifespan = _Lifespan(receive, send, steps)
     try:
         try:
@@ -183,11 +182,6 @@ async def run_lifespan(app: ASGIApp, scope: Scope, receive: Receive, send: Send,
         await lifespan.complete()
     finally:
         lifespan.end()
-
-
-def log_second() -> None:
-    """Log that the app has two of these middlewares."""
-    log_event(logging.WARNING, "apf.added-twice", hint=_REMEDY)
 
 
 class _Lifespan:

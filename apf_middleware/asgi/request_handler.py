@@ -204,7 +204,7 @@ async def _find(
     """
     scope, receive, send = exchange
     if service.due <= now:
-        service.keep_house(now, scope)
+        service.keep_house(now)
     is_own = path_of(scope).startswith(service.own_paths)
     if is_own and service.scrape.is_for(scope):
         await service.scrape.answer(scope, send)

@@ -24,7 +24,6 @@ __all__ = [
     "complete_digest",
     "digest_request",
     "headers_of",
-    "is_protected_twice",
     "method_of",
     "path_of",
     "peer_address",
@@ -40,7 +39,6 @@ T = TypeVar("T")
 
 _SEQUENCES: Final = (list, tuple)  # a constant, because `list | tuple` would create an object each time
 _MOST_PEERS: Final = 4096
-_MARK: Final = "apf.middleware"  # the key with the root and path that a middleware has seen
 
 
 def headers_of(scope: Scope) -> Iterable[Sequence[bytes]]:
@@ -59,18 +57,6 @@ def headers_of(scope: Scope) -> Iterable[Sequence[bytes]]:
 def method_of(scope: Scope) -> str:
     """Return the method; a WebSocket's handshake is a GET."""
     return str((scope if isinstance(scope, dict) else dict(scope)).get("method") or "GET")
-
-
-def is_protected_twice(scope: Scope) -> bool:
-    """Mark the request as served by this middleware; return whether another one around the same app has marked it.
-
-    An app that is mounted in another one gets requests with another root or path, and may have a middleware of its own.
-    """
-    if not isinstance(scope, dict):
-        return False
-    place = scope.get("root_path"), scope.get("path")
-    before, scope[_MARK] = scope.get(_MARK), place
-    return bool(before == place)
 
 
 def peer_address(scope: Scope) -> str:

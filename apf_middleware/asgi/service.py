@@ -15,7 +15,7 @@ from apf_middleware._version import __version__
 from apf_middleware.asgi.background_tasks import BackgroundTasks
 from apf_middleware.asgi.fleet_notices import FleetNotices
 from apf_middleware.asgi.identity import Authenticator, build_chain
-from apf_middleware.asgi.lifespan import ParentWatch, Serving, Signals, log_second
+from apf_middleware.asgi.lifespan import ParentWatch, Serving, Signals
 from apf_middleware.asgi.load_reports import LoadReports
 from apf_middleware.asgi.passing import Passing
 from apf_middleware.asgi.readiness import ReadinessProbe
@@ -25,7 +25,7 @@ from apf_middleware.asgi.request_deadlines import build_deadlines
 from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
 from apf_middleware.asgi.responses import Answer
-from apf_middleware.asgi.scope import is_protected_twice, method_of, path_of
+from apf_middleware.asgi.scope import method_of, path_of
 from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.asgi.shadow_control import ShadowControl
 from apf_middleware.asgi.startup_gates import StartupGates
@@ -81,7 +81,6 @@ class Service:
     rejections: RejectionLog
     running: RunningRequests
     shadow: ShadowControl
-    _looks_for_second: bool = True  # for another middleware, unless there is a lifespan, which shows it
     _probe: ReadinessProbe | None = None
 
     def __init__(
@@ -182,14 +181,8 @@ class Service:
         """The services that run beside the app, from its startup to its shutdown."""
         return tuple(one.serve for one in (self.control_socket, self.fleet) if one is not None)
 
-    def keep_house(self, now: int, scope: Scope) -> None:
-        """Do the work that is due about once a second: refresh changed files, and schedule publications.
-
-        ``scope`` is that of the request that comes just now.
-        """
-        if self._looks_for_second and is_protected_twice(scope):
-            self._looks_for_second = False
-            log_second()
+    def keep_house(self, now: int) -> None:
+        """Do the work that is due about once a second: refresh changed files, and schedule publications."""
         looks = now >= self._looked_at + _HOUSEKEEPING_NS
         if looks:
             self._looked_at = now
@@ -414,7 +407,6 @@ class Service:
 
     def begin(self) -> None:
         """Start with the server: open the levels, handle signals and watch for changes."""
-        self._looks_for_second = False
         self.controller.open()
         self.startup_gates.begin()
         self.scrape.find_loop()

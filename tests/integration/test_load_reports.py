@@ -18,7 +18,7 @@ from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.metrics.reading import FleetReading
 from apf_middleware.runtime import Admission
-from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
+from tests.support.asgi_exchange import Exchange, websocket_scope
 from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, settle
 
 pytestmark = pytest.mark.anyio
@@ -321,7 +321,7 @@ async def test_a_member_of_a_fleet_divides_by_the_seats_that_it_was_granted(monk
         service = protected.middleware.service
         holder = await protected.holder()
         move_clock(protected.middleware, 10)
-        service.keep_house(service.now(), http_scope("/"))
+        service.keep_house(service.now())
         reading = FleetReading(
             seats=10,
             granted=4,
