@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from apf_middleware.adaptive import AdaptiveSettings, AdaptiveTotal, RequestOutcome
-from benchmarks.measure import best_cpu_us, print_json, print_table, unit_us
+from benchmarks.measure import best_cpu_us, print_rows, unit_us
 
 __all__ = ["measure"]
 
@@ -62,10 +62,7 @@ def main() -> None:
     options = parser.parse_args()
     rows = [row for routes in options.routes for row in measure(routes, options.repetitions)]
     rows.append({"call": "a heap of 1,000 (unit)", "routes": 0, "us": round(unit_us(), 1)})
-    if options.json:
-        print_json(rows)
-    else:
-        print_table(tuple(rows[0]), (tuple(row.values()) for row in rows))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from starlette.routing import Route
 
 from apf_middleware import APFMiddleware
 from apf_middleware.config import load_text
-from benchmarks.measure import print_json, print_table
+from benchmarks.measure import print_rows
 from tests.support.databases import postgres
 from tests.support.servers import cores, pinned, serve
 
@@ -221,10 +221,7 @@ def main() -> None:
     parser.add_argument("--fixed", type=int, nargs="+", default=FIXED, help="the fixed numbers of seats")
     options = parser.parse_args()
     rows = list(_rows([options.only] if options.only else CASES, options.fixed, options.seconds))
-    if options.json:
-        print_json(rows)
-    else:
-        print_table(tuple(rows[0]), (tuple(row.values()) for row in rows))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

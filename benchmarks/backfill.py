@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from apf_middleware.fairqueuing import DISCIPLINES, QueueSet, QueueSetSettings, Work, flow_hash
 from apf_middleware.testing import Call, World
-from benchmarks.measure import print_json, print_table
+from benchmarks.measure import print_rows
 
 __all__ = ["play_mix"]
 
@@ -90,10 +90,7 @@ def main() -> None:
     parser.add_argument("--discipline", choices=DISCIPLINES, default="equal-serial")
     options = parser.parse_args()
     rows = list(measure(options.discipline))
-    if options.json:
-        print_json(rows)
-    else:
-        print_table(tuple(rows[0]), (list(row.values()) for row in rows))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

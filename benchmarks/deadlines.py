@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from apf_middleware.config.scenario import read_scenario_text
 from apf_middleware.simulation.run import Simulation
-from benchmarks.measure import print_json, print_table
+from benchmarks.measure import print_rows
 
 __all__ = ["DISCIPLINES", "OVERLOADS", "SEATS", "SERVICES", "measure", "scenario_text"]
 
@@ -126,10 +126,7 @@ def main() -> None:
     if options.seconds <= options.warm_up:
         parser.error(f"--seconds must be more than the warm-up, {options.warm_up}")
     rows = list(_rows(options.disciplines, options.seconds, options.warm_up))
-    if options.json:
-        print_json(rows)
-    else:
-        print_table(tuple(rows[0]), (tuple(row.values()) for row in rows))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from apf_middleware.simulation import Result
 from apf_middleware.simulation.fleet import layout
 from apf_middleware.simulation.fleet.comparison import largest_deviation
 from apf_middleware.simulation.run import Simulation
-from benchmarks.measure import print_json, print_table
+from benchmarks.measure import print_rows
 
 __all__ = ["RECOMMENDED", "SIZES", "DivisionTimes", "fleet_world", "measure"]
 
@@ -178,10 +178,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.0, help="the least measured time")
     options = parser.parse_args()
     rows = [measure(members, name, options.seconds) for members in options.members for name in options.balancing]
-    if options.json:
-        print_json(rows)
-    else:
-        print_table(tuple(rows[0]), (tuple(row.values()) for row in rows))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

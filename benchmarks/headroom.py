@@ -19,7 +19,7 @@ from apf_middleware.estimation import route_key
 from apf_middleware.fairqueuing import Work, flow_hash
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.event_queue import EventQueue, VirtualTimer
-from benchmarks.measure import print_json, print_table
+from benchmarks.measure import print_rows
 
 __all__ = ["CASES", "HeadroomCase", "HeadroomOutcome", "HeadroomWorld", "measure"]
 
@@ -192,10 +192,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     options = parser.parse_args()
     rows = [measure(name, headroom) for name in CASES for headroom in (0, 20)]
-    if options.json:
-        print_json(rows)
-    else:
-        print_table(tuple(rows[0]), (tuple(row.values()) for row in rows))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

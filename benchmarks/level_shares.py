@@ -16,7 +16,7 @@ from statistics import mean, median
 from typing import Any, Final
 
 from apf_middleware.fairqueuing import DISCIPLINES, Lending, LevelLimits, QueueSetSettings, Ticket, Work
-from benchmarks.measure import print_json, print_table
+from benchmarks.measure import print_rows
 
 __all__ = ["BusyLevels", "LevelMix"]
 
@@ -151,10 +151,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     options = parser.parse_args()
     rows = list(measure(options.worlds, options.seconds))
-    if options.json:
-        print_json(rows)
-    else:
-        print_table(tuple(rows[0]), (list(row.values()) for row in rows))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-__all__ = ["best_cpu_us", "median_us", "print_json", "print_table", "quartiles", "unit_us"]
+__all__ = ["best_cpu_us", "median_us", "print_json", "print_rows", "print_table", "quartiles", "unit_us"]
 
 
 def median_us(run: Callable[[], int], repetitions: int) -> float:
@@ -57,6 +57,14 @@ def unit_us() -> float:
 def print_json(rows: Sequence[Mapping[str, Any]]) -> None:
     """Format rows as a JSON list, one row on a line."""
     sys.stdout.write("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Print rows of the same keys, as a JSON list or as a table."""
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(tuple(rows[0]), (tuple(row.values()) for row in rows))
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

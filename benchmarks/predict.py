@@ -29,7 +29,7 @@ from apf_middleware.runtime.late_arrivals import OUTCOMES
 from apf_middleware.simulation.requests import SimulatedRequest
 from apf_middleware.simulation.results import Result
 from apf_middleware.simulation.run import Simulation
-from benchmarks.measure import print_json, print_table
+from benchmarks.measure import print_rows
 
 __all__ = ["DISCIPLINES", "SCENARIOS", "PredictedSimulation", "measure"]
 
@@ -228,10 +228,7 @@ def main() -> None:
     if options.seconds <= 3:
         parser.error("--seconds must be more than 3")
     rows = list(_rows(options))
-    if options.json:
-        print_json(rows)
-    else:
-        print_table(tuple(rows[0]), (tuple(row.values()) for row in rows))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from typing import Any, Final
 from apf_middleware.config.scenario import read_scenario_text
 from apf_middleware.simulation.run import Simulation
 from benchmarks.deadlines import OVERLOADS, SEATS, scenario_text
-from benchmarks.measure import print_json, print_table
+from benchmarks.measure import print_rows
 
 __all__ = ["POLICIES", "AdaptiveLifo", "CoDel", "Controlled", "Fifo", "Job", "Slough", "measure", "play"]
 
@@ -278,10 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     names = [*POLICIES, "fair, deadlines"]
     rows = [measure(policy, overload, options.seconds) for overload in OVERLOADS for policy in names]
-    if options.json:
-        print_json(rows)
-    else:
-        print_table(tuple(rows[0]), (tuple(row.values()) for row in rows))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.measure import print_json, print_table
+from benchmarks.measure import print_rows
 from benchmarks.wire_apps import environment
 from benchmarks.wire_configs import write_config
 from benchmarks.wrk import run_wrk
@@ -178,10 +178,7 @@ def main() -> None:
     if options.turns < 1 or options.seconds < 1:
         parser.error("--turns and --seconds must be at least 1")
     rows = list(measure(chosen, options.turns, options.seconds))
-    if options.json:
-        print_json(rows)
-    else:
-        print_table(tuple(rows[0]), (list(row.values()) for row in rows))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

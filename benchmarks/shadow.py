@@ -23,7 +23,7 @@ from apf_middleware import APFMiddleware
 from apf_middleware.asgi.shadow import ShadowTrial
 from apf_middleware.config import Configuration, load, load_text
 from benchmarks.load import event_loop_factory
-from benchmarks.measure import print_json, print_table
+from benchmarks.measure import print_rows
 from benchmarks.overhead import TASKS, TURNS, Served
 from benchmarks.wire_apps import raw
 from benchmarks.wire_configs import write_config
@@ -131,10 +131,7 @@ def main() -> None:
     loops = event_loop_factory(options.loop)
     with tempfile.TemporaryDirectory(prefix="apf-shadow-") as folder, asyncio.Runner(loop_factory=loops) as runner:
         rows = runner.run(measure(Path(folder), options.rounds, options.batches))
-    if options.json:
-        print_json(rows)
-    else:
-        print_table(tuple(rows[0]), (list(row.values()) for row in rows))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from apf_middleware.config.scenario import Scenario, read_scenario_text
 from apf_middleware.simulation import Result, simulate
 from apf_middleware.simulation.recording import Recording
 from apf_middleware.simulation.trace import RequestTrace
-from benchmarks.measure import print_json, print_table, unit_us
+from benchmarks.measure import print_rows, unit_us
 
 __all__ = ["CASES", "measure"]
 
@@ -133,10 +133,7 @@ def main() -> None:
     if options.requests < 1_000:
         parser.error("--requests must be at least 1000")
     rows = [measure(name, options.requests) for name in ([options.only] if options.only else CASES)]
-    if options.json:
-        print_json(rows)
-    else:
-        print_table(tuple(rows[0]), (tuple(row.values()) for row in rows))
+    print_rows(rows, as_json=options.json)
 
 
 if __name__ == "__main__":

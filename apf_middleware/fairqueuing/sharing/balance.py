@@ -129,7 +129,7 @@ class Balance:
         if not elapsed:
             return
         if len(waiting) < 2:
-            _forgive(waiting, elapsed)
+            _reduce_lead(waiting, elapsed)
             return
         divided = used = 0
         if self.are_wide:
@@ -227,7 +227,7 @@ def _entitle(members: "Sequence[SharedLevel | Parent]", total: int) -> None:
         one.entitled = min(part, max(one.limits.nominal, one.least) * SEAT)
 
 
-def _forgive(waiting: "Iterable[SharedLevel]", elapsed: int) -> None:
+def _reduce_lead(waiting: "Iterable[SharedLevel]", elapsed: int) -> None:
     """Raise the negative lag of a level that waits alone for a request of several seats, as if it didn't wait."""
     for level in waiting:
         if level.lag < 0 and level.queueset.seats_waiting > level.queueset.waiting:

@@ -30,7 +30,7 @@ seats for it.
 
 **Back-fill.** Other tickets may be served before one for which seats are saved up, for a bounded number of rounds (see
 `seats`). A ticket may pass at most two others: the next one of its own level, and the one of another level for which
-seats are saved up. While a level is far behind, tickets of others don't pass those of other levels.
+seats are saved up. While levels are far behind, only their tickets may pass those of other levels.
 """
 
 from collections.abc import Sequence
