@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import anyio
 import httpx
 import pytest
+from anyio.abc import TaskGroup
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -40,8 +41,16 @@ def pairs(header: str) -> dict[str, float]:
 
 
 def move_clock(app: APFMiddleware, seconds: float) -> None:
-    clock = app.service.controller.now
-    app.service.controller.now = app.service.now = lambda: clock() + round(seconds * SECOND)
+    """Stop the app's clock ``seconds`` later than it is."""
+    later = app.service.controller.now() + round(seconds * SECOND)
+    app.service.controller.now = app.service.now = lambda: later
+
+
+def stopped(tasks: TaskGroup, config: Configuration) -> ProtectedApp:
+    """Return an app whose clock only the test moves, so that rates don't depend on how busy the machine is."""
+    protected = ProtectedApp(tasks, config)
+    move_clock(protected.middleware, 0)
+    return protected
 
 
 async def ask(app: APFMiddleware, path: str, method: str = "GET", peer: str = "127.0.0.1") -> httpx.Response:
@@ -52,7 +61,7 @@ async def ask(app: APFMiddleware, path: str, method: str = "GET", peer: str = "1
 
 async def test_responses_and_rejections_have_the_load() -> None:
     async with anyio.create_task_group() as tasks:
-        protected = ProtectedApp(tasks, reporting(TEXT))
+        protected = stopped(tasks, reporting(TEXT))
         holders = [await protected.holder(f"/hold{number}") for number in range(2)]
         waiting = protected.request("/waiting")
         await settle()
@@ -75,7 +84,7 @@ async def test_responses_and_rejections_have_the_load() -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_request_counts_for_the_time_that_it_takes_and_not_because_it_gets_the_report() -> None:
     async with anyio.create_task_group() as tasks:
-        protected = ProtectedApp(tasks, reporting(TEXT))
+        protected = stopped(tasks, reporting(TEXT))
         reports: list[str] = []
         for _ in range(40):
             holder = await protected.holder()
@@ -93,7 +102,7 @@ async def test_a_request_counts_for_the_time_that_it_takes_and_not_because_it_ge
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_after_other_settings_the_utilisation_is_that_of_now() -> None:
     async with anyio.create_task_group() as tasks:
-        protected = ProtectedApp(tasks, reporting(TEXT))
+        protected = stopped(tasks, reporting(TEXT))
         holder = await protected.holder()
         move_clock(protected.middleware, 100)
         service = protected.middleware.service
@@ -140,7 +149,7 @@ async def test_the_answers_to_handshakes_have_the_load(mode: str) -> None:
 
 async def test_a_rejected_handshake_has_the_load() -> None:
     async with anyio.create_task_group() as tasks:
-        protected = ProtectedApp(tasks, configuration(seats=2, response="Reject", server=f", {TEXT}"))
+        protected = stopped(tasks, configuration(seats=2, response="Reject", server=f", {TEXT}"))
         held = [await protected.holder(f"/hold{number}") for number in range(2)]
         rejected = await connect(protected.middleware, "/socket")
         for number in range(2):
@@ -173,13 +182,13 @@ async def test_only_trusted_proxies_get_the_header_by_default() -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_the_document() -> None:
     async with anyio.create_task_group() as tasks:
-        app = ProtectedApp(tasks, reporting("loadReports: {header: null, path: /load}")).middleware
+        app = stopped(tasks, reporting("loadReports: {header: null, path: /load}")).middleware
         assert "endpoint-load-metrics" not in (await ask(app, "/")).headers
         move_clock(app, 1)
         answer = await ask(app, "/load")
         assert answer.headers["content-type"] == "application/json"
         assert answer.headers["cache-control"] == "no-store"
-        assert answer.json()["rps_fractional"] == pytest.approx(1, abs=0.1)
+        assert answer.json()["rps_fractional"] == pytest.approx(1, abs=0.01)
         assert (await ask(app, "/load", "HEAD")).content == b""
         assert (await ask(app, "/load", "POST")).text == "/load", "the app's own"
         assert (await ask(app, "/load/more")).text == "/load/more"
@@ -188,7 +197,7 @@ async def test_the_document() -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_server_that_rejects_for_some_time_is_not_ready() -> None:
     async with anyio.create_task_group() as tasks:
-        protected = ProtectedApp(tasks, reporting(READY))
+        protected = stopped(tasks, reporting(READY))
         app = protected.middleware
         assert (await ask(app, "/readyz")).json() == {"ready": True, "closing": False, "rejecting": {}}
         held = [await protected.holder(f"/hold{number}") for number in range(2)]
@@ -202,7 +211,7 @@ async def test_a_server_that_rejects_for_some_time_is_not_ready() -> None:
         assert statuses == [200, 200, 503, 503]
         answer = (await ask(app, "/readyz")).json()
         assert answer["ready"] is False
-        assert answer["rejecting"]["crowd"] == pytest.approx(4, abs=0.2)
+        assert answer["rejecting"]["crowd"] == pytest.approx(4, abs=0.01)
         app.service.switch("observe")
         assert (await ask(app, "/readyz")).status_code == 200, "nobody is rejected now"
         app.service.switch("on")
@@ -217,7 +226,7 @@ async def test_a_server_that_rejects_for_some_time_is_not_ready() -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_reload_does_not_make_a_server_seem_idle() -> None:
     async with anyio.create_task_group() as tasks:
-        protected = ProtectedApp(tasks, reporting(TEXT, READY))
+        protected = stopped(tasks, reporting(TEXT, READY))
         app = protected.middleware
         held = [await protected.holder(f"/hold{number}") for number in range(2)]
         held.append(protected.request("/waiting"))
@@ -244,12 +253,12 @@ async def test_a_reload_does_not_make_a_server_seem_idle() -> None:
 async def test_clients_without_time_do_not_make_a_server_seem_busy() -> None:
     """Otherwise anybody could take servers away from their balancer."""
     async with anyio.create_task_group() as tasks:
-        protected = ProtectedApp(tasks, reporting(TEXT, READY, "deadlines: {}"))
+        protected = stopped(tasks, reporting(TEXT, READY, "deadlines: {}"))
         app = protected.middleware
         for _ in range(4):
             move_clock(app, 1)
             hopeless = protected.open("/")
-            hopeless.scope["headers"].append((b"grpc-timeout", b"1n"))
+            hopeless.scope["headers"].append((b"grpc-timeout", b"0n"))
             await hopeless.body().start().end()
             assert hopeless.status == 504
             assert hopeless.headers["retry-after"] == "1", "the server is idle"
@@ -260,7 +269,7 @@ async def test_clients_without_time_do_not_make_a_server_seem_busy() -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_request_that_gets_its_seats_too_late_is_an_error() -> None:
     async with anyio.create_task_group() as tasks:
-        protected = ProtectedApp(tasks, reporting(TEXT, "deadlines: {}"))
+        protected = stopped(tasks, reporting(TEXT, "deadlines: {}"))
         held = [await protected.holder(f"/hold{number}") for number in range(2)]
         late = protected.open("/late")
         late.scope["headers"].append((b"grpc-timeout", b"10S"))
@@ -282,22 +291,22 @@ async def test_a_request_that_gets_its_seats_too_late_is_an_error() -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_what_counts_as_served_and_as_an_error() -> None:
     async with anyio.create_task_group() as tasks:
-        protected = ProtectedApp(tasks, reporting("loadReports: {header: null, path: /load}"))
+        protected = stopped(tasks, reporting("loadReports: {header: null, path: /load}"))
         app = protected.middleware
         for path in ("/health", "/boom", "/"):
             await protected.request(path).end()
         move_clock(app, 1)
         report = (await ask(app, "/load")).json()
 
-    assert report["rps_fractional"] == pytest.approx(2, abs=0.1), "exempt requests don't count"
-    assert report["eps"] == pytest.approx(1, abs=0.1), "the app has failed"
+    assert report["rps_fractional"] == pytest.approx(2, abs=0.01), "exempt requests don't count"
+    assert report["eps"] == pytest.approx(1, abs=0.01), "the app has failed"
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.parametrize("reason", Reason)
 async def test_which_rejections_are_for_load(reason: Reason) -> None:
     async with anyio.create_task_group() as tasks:
-        controller = ProtectedApp(tasks, reporting(TEXT)).middleware.service.controller
+        controller = stopped(tasks, reporting(TEXT)).middleware.service.controller
         place = Classification("everybody", "crowd", "alice", 7)
         controller.refuse(controller.now(), Admission(controller.destination(place, Work())), reason)
 
@@ -317,7 +326,7 @@ async def test_at_most_eight_levels_are_reported() -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_member_of_a_fleet_divides_by_the_seats_that_it_was_granted(monkeypatch: pytest.MonkeyPatch) -> None:
     async with anyio.create_task_group() as tasks:
-        protected = ProtectedApp(tasks, reporting(TEXT))
+        protected = stopped(tasks, reporting(TEXT))
         service = protected.middleware.service
         holder = await protected.holder()
         move_clock(protected.middleware, 10)
@@ -346,7 +355,7 @@ async def test_a_member_of_a_fleet_divides_by_the_seats_that_it_was_granted(monk
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_server_that_shuts_down_is_not_ready() -> None:
     async with anyio.create_task_group() as tasks:
-        app = ProtectedApp(tasks, reporting(READY)).middleware
+        app = stopped(tasks, reporting(READY)).middleware
         app.service.controller.close()
         answer = await ask(app, "/readyz")
         assert answer.status_code == 503
