@@ -7,6 +7,7 @@ The parent of a wait is the current span, which outer instrumentation has starte
 remote span that the global propagator extracts from the request's headers.
 """
 
+import logging
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +20,7 @@ from apf_middleware._version import __version__
 from apf_middleware.asgi.scope import headers_of
 from apf_middleware.config.telemetry import TelemetrySettings
 from apf_middleware.runtime import Admission, wait_for_seat
-from apf_middleware.runtime.log import LOG
+from apf_middleware.runtime.log import log_event
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.waiting_client import WaitingClient
@@ -70,7 +71,7 @@ class Tracing:
             parent = None if has_parent else propagate.extract(headers_of(scope), getter=_HEADERS)
             return self._tracer.start_span(_NAME, parent)
         except Exception as error:  # noqa: BLE001 - an app's propagator or sampler must not fail a request
-            LOG.debug("apf.tracing-failed error=%r", error, extra={"event": "apf.tracing-failed"})
+            log_event(logging.DEBUG, "apf.tracing-failed", error=repr(error))
             return INVALID_SPAN
 
     def note(self, admission: Admission) -> None:

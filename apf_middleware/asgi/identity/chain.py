@@ -8,6 +8,7 @@ without credentials is anonymous.
 
 import inspect
 import logging
+import traceback
 from collections.abc import Awaitable, Hashable, Iterable
 from dataclasses import replace
 from typing import Any, Final
@@ -23,6 +24,7 @@ from apf_middleware.asgi.scope import peer_address
 from apf_middleware.classification import ANONYMOUS, Identity
 from apf_middleware.config.authentication import UserSettings
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.runtime.log import log_event
 
 __all__ = ["NOT_MINE", "Chain", "Facts", "UserAuthenticator", "user_facts"]
 
@@ -30,7 +32,6 @@ NOT_MINE: Final = frozenset({"malformed", "unknown-key", "unknown-token", "wrong
 """Reasons after which the next authenticator runs; all others are final."""
 
 _NOBODY: Final = Authenticated(ANONYMOUS)
-_log: Final = logging.getLogger(__name__)
 
 
 def user_facts(scope: Scope) -> Hashable | None:
@@ -197,8 +198,9 @@ class Chain:
         for one in self._authenticators:
             try:
                 changed = one.refresh() or changed
-            except Exception:  # noqa: BLE001 - it is logged; a failure of one must not keep the others from refreshing
-                _log.exception("%r could not refresh", one, extra={"event": "identity-refresh-failed"})
+            except Exception as error:  # noqa: BLE001 - a failure of one must not keep the others from refreshing
+                trace = "".join(traceback.format_exception(error))
+                log_event(logging.ERROR, "apf.identity-refresh-failed", authenticator=repr(one), error=trace)
         return changed
 
 

@@ -30,6 +30,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from cryptography.x509 import load_pem_x509_certificate
 
 from apf_middleware.asgi.identity.watched import BrokenLineError
+from apf_middleware.runtime.log import log_event
 
 __all__ = ["MAX_BYTES", "RETRY_SECONDS", "FetchedKeys", "Keys", "VerificationKey", "read_jwks", "read_key"]
 
@@ -47,7 +48,6 @@ _SECRET_BYTES: Final = {"HS256": 32, "HS384": 48, "HS512": 64}
 _CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 _RSA: Final = frozenset({"PS256", "PS384", "PS512", "RS256", "RS384", "RS512"})
 _PUBLIC: Final = frozenset({"kty", "crv", "x", "y", "n", "e", "k"})
-_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,12 +237,13 @@ class FetchedKeys:
         self._due = self._last + pause
 
     def _tell(self, why: str) -> None:
-        _log.warning(
-            "the keys at %s could not be fetched: %s; known keys stay in force, next try in %.0f s",
-            self.url,
-            why,
-            self._wait,
-            extra={"event": "identity-keys-unavailable", "url": self.url, "rule": why, "failures": self.failures},
+        log_event(
+            logging.WARNING,
+            "apf.identity-keys-unavailable",
+            url=self.url,
+            error=why,
+            failures=self.failures,
+            hint=f"known keys stay in force, next try in {self._wait:.0f} s",
         )
 
 

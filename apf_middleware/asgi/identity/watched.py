@@ -12,13 +12,13 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.runtime.log import log_event
 
 __all__ = ["MAX_BYTES", "BrokenLineError", "WatchedFile"]
 
 MAX_BYTES: Final = 16 * 2**20
 """The maximum size of a file, in bytes."""
 
-_log: Final = logging.getLogger(__name__)
 _Content = TypeVar("_Content")
 _Look = tuple[int, ...]  # metadata that changes when a file does
 _NO_FILE: Final[_Look] = ()
@@ -88,12 +88,8 @@ class WatchedFile(Generic[_Content]):
 
     def _tell(self, place: str, rule: str) -> None:
         self.failures += 1
-        _log.warning(
-            "%s: %s; the previous content stays in force until the file is fixed",
-            place,
-            rule,
-            extra={"event": "identity-file-rejected", "setting": self._name, "place": place, "rule": rule},
-        )
+        hint = "the previous content stays in force until the file is fixed"
+        log_event(logging.WARNING, "apf.identity-file-rejected", setting=self._name, place=place, error=rule, hint=hint)
 
 
 def _look_of(found: os.stat_result) -> _Look:

@@ -107,7 +107,9 @@ def test_refreshing_asks_all_and_survives_each(caplog: pytest.LogCaptureFixture)
     several[0].changed = RuntimeError("no")
     assert chain.refresh()
     assert [one.refreshed for one in several] == [4, 4, 4]
-    assert [(record.levelno, record.exc_info is not None) for record in caplog.records] == [(logging.ERROR, True)]
+    [record] = caplog.records
+    assert (record.levelno, record.__dict__["event"]) == (logging.ERROR, "apf.identity-refresh-failed")
+    assert "RuntimeError: no" in record.__dict__["apf"]["error"]
 
 
 def test_the_client_s_address_is_that_behind_the_proxies() -> None:

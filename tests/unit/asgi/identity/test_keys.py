@@ -220,7 +220,8 @@ def test_any_failure_leaves_the_old_keys(
     assert world.tokens.failures == 1
     assert world.says(OLD, "old") == ""
     [record] = caplog.records
-    assert record.__dict__["event"] == "identity-keys-unavailable"
+    assert record.__dict__["event"] == "apf.identity-keys-unavailable"
+    assert set(record.__dict__["apf"]) == {"url", "error", "failures", "hint"}
     assert why in record.getMessage()
     assert issuer.url in record.getMessage()
 

@@ -128,8 +128,9 @@ def test_a_broken_file_leaves_the_old_tokens_and_is_reported_once(
     assert identity_of(tokens, request(bearer("secret-a"))).name == "alice"
     [record] = caplog.records
     assert record.levelno == logging.WARNING
-    assert record.__dict__["event"] == "identity-file-rejected"
-    assert f"{path}:2: " in record.getMessage()
+    assert record.__dict__["event"] == "apf.identity-file-rejected"
+    assert set(record.__dict__["apf"]) == {"setting", "place", "error", "hint"}
+    assert f"place={path}:2 " in record.getMessage()
     assert "until the file is fixed" in record.getMessage()
     assert "secret" not in record.getMessage()
 
@@ -147,7 +148,7 @@ def test_a_missing_file_leaves_the_old_tokens_and_is_reported_once(
 
     assert identity_of(tokens, request(bearer("secret-a"))).name == "alice"
     [record] = caplog.records
-    assert f"{path}: it must be readable" in record.getMessage()
+    assert f"place={path} error=it must be readable" in record.getMessage()
 
     path.write_text("secret-z,zoe,9\n")
     assert tokens.refresh()
