@@ -129,6 +129,18 @@ def test_panels_have_distinct_numbers_and_titles_and_a_word_of_explanation() -> 
     assert all(panel["description"].endswith(".") for panel in found)
 
 
+def test_the_page_lists_the_rows_in_their_order() -> None:
+    rows = [
+        panel["title"]
+        for panel in json.loads((HERE / "dashboard.json").read_text())["panels"]
+        if panel["type"] == "row"
+    ]
+    table = (HERE / "README.md").read_text().partition("\n| row | content |\n|---|---|\n")[2].partition("\n\n")[0]
+
+    listed = re.findall(r"^\| (.*?) \|", table, re.MULTILINE)
+    assert listed == [re.sub(r": .*", "", title).replace("$level", "…") for title in rows]
+
+
 def test_panels_do_not_overlap() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in BOARDS[PREFIX]["panels"]:
