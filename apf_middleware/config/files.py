@@ -39,10 +39,20 @@ def find_files(paths: Iterable[str | PathLike[str]], problems: Problems) -> list
             for path in _expand(given):
                 found.setdefault(path.resolve(), path)
         except (OSError, ValueError, RuntimeError) as error:
-            problems.error(Place(given), f"it must be readable: {_reason(error)}")
+            problems.error(Place(given), f"it must be readable: {_reason(error)}", hint=_start(given))
     if len(found) > MAX_FILES:
         problems.error(Place(str(next(iter(found.values())).parent)), f"there must not be more than {MAX_FILES} files")
     return sorted(found.values())[:MAX_FILES]
+
+
+def _start(given: str) -> str:
+    """Say where a relative path starts: servers are often started elsewhere than expected."""
+    if not given or Path(given).is_absolute():
+        return ""
+    try:
+        return f"A relative path starts in the working directory, {Path.cwd()}"
+    except OSError:  # it has been removed
+        return "A relative path starts in the working directory, which is missing"
 
 
 def _expand(given: str) -> Iterator[Path]:

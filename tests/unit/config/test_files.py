@@ -79,3 +79,20 @@ def test_an_empty_file_is_reported(tmp_path: Path) -> None:
 
     assert [problem.rule for problem in reading.warnings] == ["there is no document in it"]
     assert not reading.errors
+
+
+def test_an_error_about_a_relative_path_says_where_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    monkeypatch.chdir(place)
+
+    def hints(*paths: str) -> list[str]:
+        problems = Problems()
+        find_files(paths, problems)
+        return [problem.hint for problem in problems.errors]
+
+    start = "A relative path starts in the working directory"
+    assert hints("none.yaml", "none*.yaml") == [f"{start}, {place}"] * 2
+    assert hints(str(place / "none.yaml"), "") == ["", ""]
+    place.rmdir()
+    assert hints("none.yaml") == [f"{start}, which is missing"]
