@@ -209,6 +209,12 @@ def test_nothing_is_wrong_or_odd_about_a_configuration(path: Path) -> None:
     assert [str(problem) for problem in read([path]).problems] == []
 
 
+def test_what_the_list_of_examples_checks_has_no_problems() -> None:
+    [checked] = re.findall(r"`apf check (\S+)`", (EXAMPLES / "README.md").read_text())
+
+    assert [str(problem) for problem in read([EXAMPLES.parent / checked]).problems] == []
+
+
 @pytest.mark.parametrize("page", [EXAMPLES / "README.md", *PAGES], ids=lambda page: page.parent.name)
 def test_links_lead_somewhere(page: Path) -> None:
     links = [link for link in re.findall(r"\]\(([^)]+)\)", page.read_text()) if not link.startswith("http")]
