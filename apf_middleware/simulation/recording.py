@@ -14,7 +14,6 @@ from apf_middleware.fairqueuing import Reason
 from apf_middleware.fairqueuing.ticket import BEFORE_SEATS
 from apf_middleware.simulation.arrivals import Arrivals, draw_seats
 from apf_middleware.simulation.destinations import MOST_KNOWN, RecordedPlace, RequestTemplate, identity_of
-from apf_middleware.simulation.recorded_durations import RecordedDurations
 from apf_middleware.simulation.requests import ClientGroup, SimulatedClient
 from apf_middleware.simulation.trace import RecordedRequest, RequestTrace, TraceSurvey
 
@@ -113,7 +112,7 @@ class RecordedClients:
 class RecordedArrivals(Value):
     """Makes a request for each row, one scheduled at a time.
 
-    ``tenant`` supplies what the rows don't contain. Without one, requests without a duration get one of ``durations``.
+    ``tenant`` supplies what the rows don't contain. Without one, ``draw`` returns durations for requests without any.
     """
 
     arrivals: Arrivals
@@ -121,7 +120,7 @@ class RecordedArrivals(Value):
     client: Callable[[RecordedRequest], SimulatedClient]
     tenant: Tenant | None
     until: int
-    durations: RecordedDurations | None = None
+    draw: Callable[[RecordedRequest], int | None] | None = None
 
     def begin(self) -> None:
         """Schedule the next row."""
@@ -138,8 +137,8 @@ class RecordedArrivals(Value):
         if tenant is not None:
             duration = tenant.service.draw(client.dice) if duration is None else duration
             seats = seats or draw_seats(tenant, client.dice)
-        elif duration is None and self.durations is not None and row.outcome:
-            duration = self.durations.draw(row, client.dice)
+        elif duration is None and self.draw is not None and row.outcome:
+            duration = self.draw(row)
         self.begin()
         self.arrivals.submit(client, duration or 0, seats)
 

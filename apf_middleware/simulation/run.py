@@ -8,6 +8,7 @@ competition than the others.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final, Literal
@@ -198,8 +199,10 @@ class Simulation:
             meters = measurements.tenants[len(scenario.tenants) :]
             recorded = [ClientGroup(meter, self._new_timeouts()) for meter in meters]
             find = RecordedClients(recorded, recording, measurements.clients, as_placed=self._is_as_recorded).client
-            rows, durations = recording.rows(scenario.seed), recording.survey.durations
-            RecordedArrivals(self._arrivals, rows, find, None, self._limit_ns, durations).begin()
+            # One generator for all clients: equal ones would draw equal durations for the first request of each.
+            dice = Random(f"{scenario.seed}/durations")  # noqa: S311 - a simulation
+            draw = partial(recording.survey.durations.draw, dice=dice)
+            RecordedArrivals(self._arrivals, recording.rows(scenario.seed), find, None, self._limit_ns, draw).begin()
 
     def _schedule_replay(self, client: SimulatedClient, tenant: Tenant, file: str) -> None:
         until = self._limit_ns if tenant.end_ns is None else min(self._limit_ns, tenant.end_ns)

@@ -167,6 +167,24 @@ def test_rejected_requests_take_as_long_as_others_if_they_are_served(tmp_path: P
     assert (result.tenants[0].served, result.tenants[0].worst_ms) == (2, 250)
 
 
+def test_rejected_requests_of_many_clients_take_different_times(tmp_path: Path) -> None:
+    """Each client has one such request, so its duration must not be the first that any client draws."""
+    rows: list[dict[str, Any]] = [
+        {"time": 0, "user": f"u{n}", "duration": n / 100, "outcome": "served", "seats": 1} for n in range(1, 101)
+    ]
+    rows += [
+        {"time": 5, "user": f"v{n}", "outcome": "rejected", "reason": "queue-full", "wait": 0, "seats": 1, "flow": "~2"}
+        for n in range(100)
+    ]
+    found = recorded(tmp_path, rows)
+    everybody = load_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 1000}\n")
+
+    means = [simulate(Scenario(seed=seed), everybody, recording=found).tenant("all/~2").mean_ms for seed in (1, 2, 1)]
+
+    assert means == [pytest.approx(500, rel=0.25), pytest.approx(500, rel=0.25), means[0]]
+    assert means[0] != means[1], "the seed decides"
+
+
 def test_clients_hang_up_when_they_did(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"time": 0, "duration": 3, "outcome": "served"}]
     rows += [{"time": 1, "outcome": "hung-up", "reason": "cancelled", "wait": 0.5}]
