@@ -124,7 +124,7 @@ class RequestTrace:
         dice = Random(f"{seed}/trace")  # noqa: S311 - a simulation
         held: list[tuple[int, int, RecordedRequest]] = []
         last = 0
-        for number, row in enumerate(self._parsed(TraceSurvey())):
+        for number, row in enumerate(self._rows_as_surveyed(self.survey().rows)):
             time = row.time_ns - begin + (dice.randrange(_SECOND) if row.is_whole_second else 0)
             heappush(held, (time, number, row))
             if len(held) > self.look_ahead:
@@ -134,7 +134,18 @@ class RequestTrace:
             last, earliest = _first(held, last)
             yield earliest
 
+    def _rows_as_surveyed(self, count: int) -> Iterator[RecordedRequest]:
+        """Yield the first rows, as many as the survey found: the log of a live server has grown since."""
+        number = 0
+        for number, row in enumerate(self._parsed(TraceSurvey()), 1):
+            yield row
+            if number == count:
+                return
+        raise TraceFormatError(f"{self.path}: it had {count} requests and now has {number}. Read a copy of it")
+
     def _parsed(self, survey: TraceSurvey) -> Iterator[RecordedRequest]:
+        if self.path.exists() and not self.path.is_file():
+            raise TraceFormatError(f"{self.path}: it must be a regular file, because it is read twice")
         try:
             with open_recording(self.path) as lines:
                 yield from self._parsed_lines(lines, survey)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,37 @@ def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "t.gz").write_text("not compressed")
     with pytest.raises(TraceFormatError, match="can't be read"):
         RequestTrace(tmp_path / "t.gz").survey()
+
+
+def test_a_trace_that_can_be_read_only_once_is_an_error(tmp_path: Path) -> None:
+    """A pipe is empty when it is read again, and a device may never end."""
+    os.mkfifo(tmp_path / "pipe")
+
+    for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
+        with pytest.raises(TraceFormatError, match="it must be a regular file, because it is read twice"):
+            RequestTrace(path).survey()
+
+
+def test_rows_that_a_live_server_has_written_since_the_survey_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "access.log"
+    path.write_text(COMBINED)
+    trace = RequestTrace(path)
+    trace.survey()
+    path.write_text(COMBINED + COMMON + "no request, yet\n")
+
+    assert [row.user for row in trace.rows()] == ["alice"]
+
+
+def test_a_trace_that_has_become_shorter_since_the_survey_is_an_error(tmp_path: Path) -> None:
+    """A log may be rotated while it is read."""
+    path = tmp_path / "access.log"
+    path.write_text(COMBINED + COMMON)
+    trace = RequestTrace(path)
+    trace.survey()
+    path.write_text(COMBINED)
+
+    with pytest.raises(TraceFormatError, match=r"it had 2 requests and now has 1\. Read a copy of it"):
+        list(trace.rows())
 
 
 HEADER = Header("2026-10-10T13:55:36+00:00", configuration="0123", workers=2).line()
