@@ -30,8 +30,8 @@ __all__ = [
     "WeightedDuration",
 ]
 
-Weight = Annotated[float, Field(gt=0)]
-"""The relative frequency of one of several alternatives."""
+Weight = Annotated[float, Field(gt=0, le=1e9)]
+"""The relative frequency of one of several alternatives. It is bounded, so that the sum of all is finite."""
 
 _RENAMED: Final[Mapping[str, str]] = {
     "average": "mean",
@@ -126,7 +126,7 @@ class ParetoDuration(Settings):
 
     type: Literal["pareto"] = field(default="pareto", kw_only=True)
     least_ns: Nanoseconds
-    shape: Annotated[float, Field(gt=0, le=100)]
+    shape: Annotated[float, Field(ge=0.1, le=100)]  # with less, a double is too small for what is drawn
     most_ns: Nanoseconds
 
     def rules(self) -> Iterator[Violation]:

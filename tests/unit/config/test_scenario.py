@@ -86,6 +86,14 @@ def test_a_heavy_tail_is_cut() -> None:
     assert (min(drawn) >= 5 * MS, max(drawn)) == (True, SECOND)
 
 
+def test_the_heaviest_tail_is_a_number_for_any_dice() -> None:
+    class Last(random.Random):
+        def random(self) -> float:
+            return 1 - 2**-53
+
+    assert ParetoDuration(5 * MS, 0.1, SECOND).draw(Last()) == SECOND
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -202,6 +210,18 @@ def test_without_a_scenario_there_may_be_only_a_configuration(tmp_path: Path) ->
         (
             tenant("{type: pareto, shape: 1, most: 1s}"),
             "s.yaml:7: error: spec.tenants[0].service.least is absent, but the type pareto requires it",
+        ),
+        (
+            tenant("{type: pareto, least: 1ms, shape: 0.05, most: 1s}"),
+            "s.yaml:7: error: spec.tenants[0].service.shape is 0.05, but it must be at least 0.1",
+        ),
+        (
+            tenant("{type: mixture, of: [{weight: 1e308, duration: 1ms}]}"),
+            "s.yaml:7: error: spec.tenants[0].service.of[0].weight is 1e+308, but it must be at most 1000000000.0",
+        ),
+        (
+            tenant(more="    seats: [{weight: 1e308, seats: 1}]\n"),
+            "s.yaml:8: error: spec.tenants[0].seats[0].weight is 1e+308, but it must be at most 1000000000.0",
         ),
         (
             tenant("{type: pareto, least: 0s, shape: 1, most: 1s}"),
