@@ -144,9 +144,8 @@ class RequestTrace:
         raise TraceFormatError(f"{self.path}: it had {count} requests and now has {number}. Read a copy of it")
 
     def _parsed(self, survey: TraceSurvey) -> Iterator[RecordedRequest]:
-        if self.path.exists() and not self.path.is_file():
-            raise TraceFormatError(f"{self.path}: it must be a regular file, because it is read twice")
         try:
+            self._require_regular()
             with open_recording(self.path) as lines:
                 yield from self._parsed_lines(lines, survey)
         except EOFError as error:
@@ -158,6 +157,10 @@ class RequestTrace:
         except damage_errors(self.path) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise TraceFormatError(f"{self.path}: it can't be read: {reason}") from error
+
+    def _require_regular(self) -> None:
+        if self.path.exists() and not self.path.is_file():
+            raise TraceFormatError(f"{self.path}: it must be a regular file, because it is read twice")
 
     def _parsed_lines(self, lines: IO[str], survey: TraceSurvey) -> Iterator[RecordedRequest]:
         taken = strange = last_strange = number = 0

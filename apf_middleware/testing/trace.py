@@ -83,7 +83,7 @@ class Trace:
 def load(path: Path) -> Trace:
     """Read the trace in this file."""
     try:
-        raw = path.read_bytes()
+        raw = _bytes_of(path)
         text = gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw
         document = json.loads(text)
     except (OSError, EOFError, zlib.error) as error:
@@ -94,6 +94,12 @@ def load(path: Path) -> Trace:
         return parse(document)
     except TraceFormatError as error:
         raise TraceFormatError(f"{path}: {error}") from error
+
+
+def _bytes_of(path: Path) -> bytes:
+    if path.is_char_device():
+        raise OSError("a device may never end")
+    return path.read_bytes()
 
 
 def store(path: Path, document: Mapping[str, Any]) -> None:

@@ -133,7 +133,8 @@ def _credentials(token_file: Path | None, given: Sequence[str]) -> dict[str, str
     token = os.environ.get(TOKEN_VARIABLE, "")
     if token_file is not None:
         try:
-            token = token_file.read_text().strip()
+            with token_file.open() as file:
+                token = file.read(_MOST_CHARACTERS).strip()
         except (OSError, UnicodeError) as error:
             raise typer.BadParameter(f"it can't be read: {error}", param_hint="--token-file") from None
     if not (token.isprintable() and token.isascii()):
@@ -143,6 +144,8 @@ def _credentials(token_file: Path | None, given: Sequence[str]) -> dict[str, str
     require_sendable(headers, "--header")
     return headers
 
+
+_MOST_CHARACTERS: Final = 65_536  # of the file of a token: it may be a device that never ends
 
 _OPTIONS: Final[dict[str, tuple[Any, object]]] = {
     "runtime_dir": (_RuntimeDir, None),

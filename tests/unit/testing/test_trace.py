@@ -95,6 +95,11 @@ def test_an_unreadable_file_is_reported_with_its_name(tmp_path: Path, content: b
         load_trace(path)
 
 
+def test_a_device_that_may_never_end_is_not_read() -> None:
+    with pytest.raises(TraceFormatError, match="/dev/zero: it can't be read: a device may never end"):
+        load_trace(Path("/dev/zero"))
+
+
 def test_an_invalid_trace_is_reported_with_its_file(tmp_path: Path) -> None:
     path = tmp_path / "odd.json"
     path.write_text(json.dumps({"format": "other"}))

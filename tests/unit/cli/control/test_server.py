@@ -74,6 +74,11 @@ def test_a_token_comes_from_a_file_or_the_environment(directory: Path, monkeypat
     assert os.environ.get("APF_TOKEN") is None
 
 
+def test_a_token_file_is_not_read_for_ever() -> None:
+    with pytest.raises(typer.BadParameter, match="a token must be printable ASCII"):
+        found(None, url="http://127.0.0.1:1", token=Path("/dev/zero"))
+
+
 def test_credentials_may_be_in_any_header(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("APF_TOKEN", raising=False)
     url, address = "http://shop:8000", admin_address("http://shop:8000")
