@@ -139,7 +139,9 @@ def answer_dump(body: bytes, content_type: str) -> Answer:
 
 def answer_json(document: object, *, without: tuple[str, ...] = (), status: int = 200) -> Answer:
     """Answer with a document, ``without`` some of its optional fields."""
-    return _answer(status, JSON, json.dumps(to_json(document, without=without), default=str).encode() + b"\n", [])
+    text = json.dumps(to_json(document, without=without), default=str, ensure_ascii=False)
+    # An app may use any text as a key or a flow. A lone surrogate in it would make all of the document unreadable.
+    return _answer(status, JSON, text.encode(errors="replace") + b"\n", [])
 
 
 def _answer(status: int, content_type: str, body: bytes, headers: Headers) -> Answer:

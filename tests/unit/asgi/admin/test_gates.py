@@ -85,6 +85,14 @@ async def test_gates_are_listed_with_their_keys_as_text(office: DescribedAdmin) 
     ]
 
 
+async def test_no_key_makes_the_document_unreadable(office: DescribedAdmin, board: Board) -> None:
+    """JSON may have half of a character, but few programs can read it."""
+    board.states = [GateSnapshot("db", "\ud800 \U0001f40b", "capacity", "blocking", 1, 2.5, 3, 5, 7, 0)]
+    _, answer = await office.call("GET", "gates")
+
+    assert [one["key"] for one in answer["gates"]] == ["? \U0001f40b"]
+
+
 async def test_a_gate_shows_the_requests_that_wait_for_it(office: DescribedAdmin, board: Board) -> None:
     _, answer = await office.call("GET", "gates/db")
 
