@@ -358,7 +358,9 @@ Nothing: Final = _body("Nothing", {})
 QueueChange: Final = _body("QueueChange", _CHANGES)
 QueueCreation: Final = _body("QueueCreation", {"name": (str, Field(description="a DNS name")), **_CHANGES})
 QueueClosing: Final = _body("QueueClosing", {"mode": _field(Literal["drain", "shed"], "drain or shed", "drain")})
-GateClosing: Final = _body("GateClosing", {"for": _field(float | None, _CLOSING, least=1e-3)})
+GateClosing: Final = _body(
+    "GateClosing", {"for": (float | None, Field(None, description=_CLOSING, ge=1e-3, le=LONGEST_CLOSING_S))}
+)
 GateKick: Final = _body("GateKick", {"request": _field(int | None, "the id of a request, or null for all")})
 ModeChange: Final = _body("ModeChange", {"mode": (Mode, Field(description=f"one of {', '.join(MODES)}"))})
 LONGEST_RECORDING_S: Final = 24 * 3600

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from apf_middleware.asgi.admin.documents import (
-    LONGEST_CLOSING_S,
     GateClosing,
     GateDocument,
     GateKick,
@@ -91,9 +90,8 @@ class GateResource:
     async def _close(self, request: AdminRequest) -> Answer:
         seconds = (await read_body(request, GateClosing)).get("for")
         gates = self._gate(request, "close")
-        closed_s = None if seconds is None else min(float(seconds), LONGEST_CLOSING_S)
-        gates.close(request.name, closed_s)
-        self._view.notices.tell_gate(request.name, closed_s, is_open=False)
+        gates.close(request.name, seconds)
+        self._view.notices.tell_gate(request.name, seconds, is_open=False)
         return self._done(request, gates, "close", seconds=seconds)
 
     async def _kick(self, request: AdminRequest) -> Answer:
