@@ -14,7 +14,7 @@ from apf_middleware.asgi.admin.documents import DeletedQueue, NamedQueueDocument
 from apf_middleware.cli.control.drift import differences
 from apf_middleware.cli.control.merging import QueueReply, merge_queues
 from apf_middleware.cli.control.options import parse_duration, require_seconds, with_options
-from apf_middleware.cli.control.outcomes import Exit, end, note, require_success
+from apf_middleware.cli.control.outcomes import Exit, end, failures, note, require_success
 from apf_middleware.cli.control.rendering import Form, show_queue, show_queues
 from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.top import watch
@@ -151,7 +151,9 @@ def get(server: Server, *, name: _Name, output: _FormOption = Form.TEXT) -> None
     [found] = merge_queues(replies)
     waiting = [] if output is Form.YAML else server.ask("GET", page("queues", name, "waiting"), WaitingDocument)
     show_queue(found, replies, waiting, output)
-    end(replies, [found])
+    known = {reply.worker for reply in replies if reply.is_done}
+    missing = failures(one for one in waiting if one.worker in known)
+    end(replies, [found], odd=[f"without the requests that wait in {one}" for one in missing])
 
 
 queues.command("get")(for_server(get))

@@ -67,7 +67,6 @@ ELSEWHERE: Final = {
     "runtime/incoming_bodies.py": "property/test_incoming_bodies.py",
     # Commands that need a server with workers.
     "cli/dump.py": "e2e/test_dump.py",
-    "cli/queue.py": "e2e/test_queue_cli.py",
 }
 """Modules that other kinds of tests show at work, with the file of the most direct ones."""
 

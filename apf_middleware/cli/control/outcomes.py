@@ -1,6 +1,6 @@
 """The outcome of a command in all workers: messages on standard error, and exit statuses for scripts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Any, NoReturn
 
@@ -10,7 +10,7 @@ from apf_middleware.classification.text import printable
 from apf_middleware.cli.control.merging import MergedQueue, disagreements
 from apf_middleware.cli.control.workers import Reply
 
-__all__ = ["Exit", "end", "fail", "note", "require_success"]
+__all__ = ["Exit", "end", "fail", "failures", "note", "require_success"]
 
 
 class Exit(IntEnum):
@@ -59,9 +59,13 @@ def _fail(replies: Sequence[Reply[Any]]) -> None:
 
 
 def _note_failures(replies: Sequence[Reply[Any]]) -> None:
-    for reply in replies:
-        if not reply.is_done:
-            note(_named(reply))
+    for failure in failures(replies):
+        note(failure)
+
+
+def failures(replies: Iterable[Reply[Any]]) -> list[str]:
+    """Return which workers have not succeeded, and why."""
+    return [_named(reply) for reply in replies if not reply.is_done]
 
 
 def _named(reply: Reply[Any]) -> str:
