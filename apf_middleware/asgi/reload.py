@@ -225,8 +225,8 @@ class Reloader:
     def _problem(self, error: Exception) -> Problem:
         """Return the problem that an exception describes, with its place as far as that is known."""
         if isinstance(error, InvalidValueError):
-            field = f"spec.{error.name}"
-            return Problem(_place(self._sources, (error.name.partition("[")[0],)), field, error.value, error.rule)
+            place = _place(self._sources, (error.name.partition("[")[0],))
+            return Problem(place, f"spec.{error.name}", error.value, error.rule, error.hint)
         rule = str(error) if isinstance(error, APFError) else f"it can't be used: {type(error).__name__}: {error}"
         return Problem(_place(self._sources, ()), "", None, rule)
 

@@ -321,6 +321,21 @@ async def test_files_that_define_nothing_do_not_replace_a_configuration(file: Pa
     assert "allow_empty=True" in problem.hint
 
 
+async def test_an_error_that_only_a_running_server_finds_has_its_next_step(file: Path) -> None:
+    middleware = APFMiddleware(app, config=file)
+    gated = "{level: users, gates: [nothing], rules: [{httpRules: [{}]}]}"
+    write(
+        file,
+        f"{SERVER.format(10)}\n---\napiVersion: apf/v1\nkind: FlowSchema\nmetadata: {{name: gated}}\nspec: {gated}\n",
+    )
+
+    assert not await middleware.reload()
+
+    [problem] = middleware.service.last_reload_error.problems  # type: ignore[union-attr]
+    assert (problem.value, problem.rule) == ("nothing", "there is no gate of this name")
+    assert problem.hint.startswith("There are: none; define it in the Server's gates")
+
+
 async def test_a_server_document_that_vanishes_is_not_replaced_by_defaults(file: Path, tmp_path: Path) -> None:
     other = tmp_path / "level.yaml"
     write(other, "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: a}\nspec: {shares: 5}\n")
