@@ -371,17 +371,18 @@ class Simulation:
     def _conclude(self, request: SimulatedRequest, outcome: _Outcome) -> None:
         """Report the outcome of this try to the client, which may then retry."""
         request.is_settled = True
-        retries = request.client.group.retries
-        if retries is not None and outcome in retries.on and request.tries < retries.most:
+        retries, parent = request.client.group.retries, request.parent
+        has_caller = parent is None or not parent.is_cut_off  # a process that has crashed repeats none of its calls
+        if retries is not None and outcome in retries.on and request.tries < retries.most and has_caller:
             self._schedule_retry(request)
             return
         self._measure(request, outcome)
         if request.on_conclusion is not None:
             request.on_conclusion(outcome == "rejected")
-        if request.parent is not None:
-            request.parent.has_failed = outcome != "served"
+        if parent is not None:
+            parent.has_failed = outcome != "served"
             # The parent continues in a separate event, because its controller may still be changing its state.
-            self._events.at(self._events.now, self.served, request.parent)
+            self._events.at(self._events.now, self.served, parent)
         if self._from_ns <= request.due < self._end_ns:
             self._counted_open -= 1
             if self._is_over and not self._counted_open:  # all counted requests have finished

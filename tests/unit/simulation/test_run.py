@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from apf_middleware.config.scenario import read_scenario_text
 from apf_middleware.simulation import Result, simulate
 from apf_middleware.simulation.run import Simulation
 from tests.support.simulated_worlds import LEVEL, POISSON, SERVER, play, world
@@ -94,3 +95,24 @@ def test_progress_is_reported() -> None:
 
     assert [part for part, _ in reports] == [number / 20 for number in range(1, 21)]
     assert [asked for _, asked in reports] == sorted(asked for _, asked in reports)
+
+
+def test_a_process_that_has_crashed_repeats_none_of_its_calls() -> None:
+    scenario, configuration = read_scenario_text("""
+apiVersion: apf/v1
+kind: Scenario
+spec:
+  duration: 4s
+  members: {count: 1, events: [{type: crash, at: 1s, duration: 1s, members: [0]}]}
+  tenants:
+  - {name: caller, arrivals: {type: constant, rate: 1}, service: 1ms, calls: [called], end: 1s}
+  - {name: called, arrivals: {type: called}, service: 2s, retries: {most: 50, backOff: 100ms}}
+---
+apiVersion: apf/v1
+kind: Server
+spec: {seats: 60, fleet: {name: shop}}
+""").unwrap()
+    result = simulate(scenario, configuration)
+
+    assert (result.tenant("caller").failed, result.tenant("caller").served) == (1, 0)
+    assert (result.tenant("called").failed, result.tenant("called").tries) == (1, 1)
