@@ -286,7 +286,8 @@ class PlainLending:
             if wanted is None:
                 continue
             limit = level.least if level.parent in saving else self.promised(level) if saver else self.limit(level)
-            if wanted <= limit:
+            is_beyond = level.waiting[0].work.width > self.most(level) and (saver or level.parent in saving)
+            if wanted <= limit and not is_beyond:
                 return level, saver, saving
             if saver is None and level.parent not in saving:
                 if level.parent is not None:
@@ -401,7 +402,7 @@ class PlainLending:
         if level.is_stopped:
             limit = 0
         elif level.parent in saving or (saver is not None and self.rank(saver) <= self.rank(level)):
-            limit = level.least
+            limit = level.least if width <= most else 0
         fits = level.used + width <= limit if width <= most else not level.running and most <= limit
         if not (limit and fits):
             return self._reject(ticket, Reason.CONCURRENCY_LIMIT)

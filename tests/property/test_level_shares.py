@@ -50,6 +50,22 @@ def test_a_level_that_is_ahead_gets_a_turn_again_although_nobody_else_waits_long
     assert levels.least_part() > 0.6
 
 
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_requests_wider_than_the_max_of_their_level_starve_no_other(rounds: int) -> None:
+    """Requests of three seats in a level with a min and max of one, beside two levels that share the rest."""
+    mix = LevelMix(
+        seats=6,
+        limits={"fixed": LevelLimits(1, 1, 1), "wide": LevelLimits(2, 0, 6), "narrow": LevelLimits(2, 0, 6)},
+        widths={"fixed": [3], "wide": [4], "narrow": [2]},
+        longest_ms={"fixed": 20, "wide": 20, "narrow": 300},
+        requests={"fixed": 40, "wide": 40, "narrow": 40},
+    )
+    levels = BusyLevels(1, "equal-serial", rounds, mix=mix)
+    levels.play(seconds=5)
+
+    assert levels.least_part() > 0.7
+
+
 def test_requests_of_one_seat_never_scale_what_levels_deserve() -> None:
     """Two draining levels deserve more seats than there are, so some of these are empty without being saved up."""
     kind = QueueSetSettings(2, 1, 1, 10)

@@ -193,7 +193,7 @@ class Lending(Sharing):
         """
         queueset = level.queueset
         if not queueset.settings.queues:
-            queueset.concurrency = self._scheduler.limit_of_newcomer(now, level)
+            queueset.concurrency = self._scheduler.limit_of_newcomer(now, level, ticket.width)
         elif not level.waits and queueset.seats_in_use + ticket.width <= level.least:
             queueset.concurrency = level.least
         else:

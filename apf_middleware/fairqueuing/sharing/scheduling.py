@@ -24,9 +24,9 @@ waiting requests need one seat, no level is far from its share in this sense, an
 then the seats in use say enough, and to make up for a former lag would only let them swing.
 
 **Saving up.** If the next ticket of the first level doesn't fit, the free seats are saved up for it. Other levels are
-then served only within their mins, which are no part of the free seats. If the ticket doesn't fit because of its
-level's own max, no seats are saved up; if because of the parent's max, only the other children of that parent leave
-seats for it.
+then served only within their mins, which are no part of the free seats; a ticket that is wider than its level's max is
+not. If the ticket doesn't fit because of its level's own max, no seats are saved up; if because of the parent's max,
+only the other children of that parent leave seats for it.
 
 **Back-fill.** Other tickets may be served before one for which seats are saved up, for a bounded number of rounds (see
 `seats`). A ticket may pass at most two others: the next one of its own level, and the one of another level for which
@@ -124,7 +124,7 @@ class LevelScheduler:
             is_saving = decision.saver is not None or decision.saving
             limit = self._limit_in_turn(level, decision) if is_saving else self._ledger.limit_of(level)
             wanted = _seats_wanted(level, ticket.width)
-            if wanted <= limit:
+            if wanted <= limit and not (is_saving and self._takes_saved(level, ticket, decision)):
                 decision.level, decision.ticket = level, ticket
                 break
             if decision.saver is None:
@@ -153,15 +153,25 @@ class LevelScheduler:
             return level.least
         return self._ledger.limit_of(level) if decision.saver is None else _in_min(level)
 
-    def limit_of_newcomer(self, now: int, level: SharedLevel) -> int:
-        """Return the limit of a level without queues, where tickets can't wait for a turn.
+    @staticmethod
+    def _takes_saved(level: SharedLevel, ticket: Ticket, decision: Decision) -> bool:
+        """Return whether ``ticket`` is wider than its level's max, and would take seats that are saved up for others.
 
-        While seats are saved up for a level that comes before it, its limit is its min.
+        It counts as that max, which may be within the min. If it were always served within the min, a level with many
+        such tickets would starve others.
+        """
+        return ticket.width > level.most and (decision.saver is not None or level.parent in decision.saving)
+
+    def limit_of_newcomer(self, now: int, level: SharedLevel, width: int) -> int:
+        """Return the limit of a level without queues, where a ticket of this ``width`` can't wait for a turn.
+
+        While seats are saved up for a level that comes before it, its limit is its min, or 0 for a ticket that is wider
+        than its max.
         """
         decision = self.survey(now)
         saver = decision.saver
         if level.parent in decision.saving or (saver is not None and _first_of((saver, level), self._far()) is saver):
-            return level.least
+            return level.least if width <= level.most else 0
         return self._ledger.limit_of(level)
 
     # Back-fill

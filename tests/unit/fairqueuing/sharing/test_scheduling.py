@@ -68,3 +68,12 @@ def test_a_narrow_ticket_may_pass_while_rounds_are_left() -> None:
     found.note_seated()
     wide = waiting.levels["wide"].queueset.reservation
     assert wide.other_seats == 1
+
+
+def test_a_newcomer_wider_than_its_max_takes_no_seats_that_are_saved_up() -> None:
+    waiting = Waiting(10, wide=(0, 1, 6), narrow=(0, 4, 1), queueless=(2, 0, 0))
+    queueless = waiting.levels["queueless"]
+    queueless.most, queueless.lag = 2, -1  # it is ahead, so the others come first
+
+    assert waiting.scheduler.limit_of_newcomer(0, queueless, 2) == 2
+    assert waiting.scheduler.limit_of_newcomer(0, queueless, 3) == 0
