@@ -54,6 +54,7 @@ class PlainLevel:
     turn: int = 0
     lag: Callable[[], int] = lambda: 0
     far: Callable[[], int] = lambda: 0
+    is_user: Callable[[], bool] = lambda: False
     kept: int = 0  # of its min while another one drains
     least: int = 0  # found anew at each step
     waiting: list[PlainTicket] = field(default_factory=list)
@@ -216,7 +217,7 @@ class PlainLending:
     def deserved(self) -> dict[Member, int]:
         """Return what each waiting level deserves now, if there are several."""
         entitled = self._entitled()
-        waiting = [level for level in self.levels if level.waits]
+        waiting = [level for level in self.levels if level.waits or level.is_user()]
         if len(waiting) < 2:
             return entitled
         families = {one: [level for level in waiting if level.parent is one] for one in self.parents}

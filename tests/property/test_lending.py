@@ -114,6 +114,7 @@ class _Machine(RuleBasedStateMachine):
             plain.limits, plain.is_draining = limits, False
             plain.weight = self._weight(name, limits)
             plain.lag = partial(getattr, level, "lag")
+            plain.is_user = partial(self._is_user, level)
             plain.far = partial(getattr, self.lending._balance, "longest")
             plain.parent = parents.get(parent_of.get(name, ""))
             plain.priority = self.hierarchy.priorities.get(name, 0)
@@ -129,6 +130,9 @@ class _Machine(RuleBasedStateMachine):
                 plain.is_held = plain.is_closing = False
                 plain.cap, plain.pause_ns = None, 0
                 plain.parent, plain.priority = parents.get(plain.parent.name) if plain.parent else None, 0
+
+    def _is_user(self, level: "SharedLevel") -> bool:
+        return level in self.lending._balance.users
 
     def _weight(self, name: str, limits: LevelLimits) -> int:
         return self.hierarchy.shares[name].shares if name in self.hierarchy.shares else limits.nominal

@@ -51,6 +51,24 @@ def test_a_level_that_is_ahead_gets_a_turn_again_although_nobody_else_waits_long
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
+@pytest.mark.parametrize(("seats", "width"), [(1, 1), (2, 1), (10, 8)])
+def test_a_level_pays_for_the_seats_that_it_uses_while_only_others_wait(seats: int, width: int, rounds: int) -> None:
+    """One client with long requests, who never waits while one of them runs, had up to 98 % of the seats."""
+    names = ["few", "many", "more"]
+    mix = LevelMix(
+        seats=seats,
+        limits=dict.fromkeys(names, LevelLimits(max(1, seats // 3), 0, seats)),
+        widths={name: [width if name == "few" else 1] for name in names},
+        longest_ms={"few": 300, "many": 5, "more": 100},
+        requests={"few": 1, "many": 20, "more": 20},
+    )
+    levels = BusyLevels(1, "equal-serial", rounds, mix=mix)
+    levels.play(seconds=20)
+
+    assert levels.least_part() > 0.7
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
 def test_requests_wider_than_the_max_of_their_level_starve_no_other(rounds: int) -> None:
     """Requests of three seats in a level with a min and max of one, beside two levels that share the rest."""
     mix = LevelMix(
@@ -100,3 +118,20 @@ def test_a_single_empty_seat_counts_for_nobody() -> None:
             sharing.release((1 + place) * MILLISECOND, narrow, ticket)
 
     assert not waiting.is_waiting
+
+
+def test_no_level_pays_for_the_time_when_no_other_waits() -> None:
+    kind = QueueSetSettings(1, 1, 1, 9)
+    sharing = Lending(1, {name: (kind, LevelLimits(1, 0, 1)) for name in ("few", "many")})
+    few, many = sharing.levels.values()
+    first, long, second, third = (Ticket("flow", 0, Work()) for _ in range(4))
+    for level, ticket in ((many, first), (few, long), (many, second)):
+        sharing.arrive(0, level, ticket)
+    sharing.release(MILLISECOND, many, first)
+    assert (long.is_waiting, second.is_waiting) == (False, True)
+    sharing.abandon(4 * MILLISECOND, many, second)
+    lag = few.lag
+    sharing.arrive(500 * MILLISECOND, many, third)
+    sharing.release(501 * MILLISECOND, few, long)
+
+    assert few.lag == lag == -SEAT * MILLISECOND

@@ -12,10 +12,12 @@ its weight. If seats were rounded instead, the same level would always get that 
 waits and some of the divided seats are empty, because they are saved up for it, each level is taken to deserve that
 much less, in proportion. Otherwise all levels would lag behind at once, and the lags would say nothing.
 
-The lag is kept only while a level waits beside others, and it is bounded by twice the longest recent work of a request.
-So a level is neither compensated nor charged for more than that, regardless of the history. A level that is ahead and
-waits for a request of several seats must come to its turn again, also if the others don't wait long. So its lag rises
-towards 0 while it waits alone, and in full while seats are empty although none of the waiting levels comes before it.
+The lag is kept only while a level waits beside others, or uses more than it deserves while others wait. (A level with a
+few long requests hardly ever waits while they run. If these seats weren't counted, it would get many times its share.)
+It is bounded by twice the longest recent work of a request. So a level is neither compensated nor charged for more than
+that, regardless of the history. A level that is ahead and waits for a request of several seats must come to its turn
+again, also if the others don't wait long. So its lag rises towards 0 while it waits alone, and in full while seats are
+empty although none of the waiting levels comes before it.
 
 All amounts are integers, in units of ``SEAT``, so sums don't depend on the order of additions.
 """
@@ -82,13 +84,15 @@ def fill(total: int, claims: Sequence[Claim]) -> list[int]:
 class Balance:
     """Update ``deserved`` and ``lag`` of the levels that wait, as time passes."""
 
-    __slots__ = ("_clock", "_unbound_total", "are_wide", "longest")
+    __slots__ = ("_clock", "_unbound_total", "are_wide", "longest", "users")
 
     def __init__(self, now: int) -> None:
         self._clock = now
         self.are_wide: bool = False  # a waiting request needs several seats
         self._unbound_total: int | None = None  # the seats divided last, if no bound applied to any level
         self.longest: int = 0  # work of one request, in nanoseconds times SEAT
+        # Levels that don't wait any more, and use more seats than they deserve while others wait
+        self.users: list[SharedLevel] = []
 
     def entitle(self, levels: Iterable["SharedLevel"], parents: Iterable["Parent"], total: int) -> None:
         """Set what each limited level would deserve of ``total`` seats if all of them were busy."""
@@ -105,13 +109,19 @@ class Balance:
         """Note that ``level`` begins to wait. Its lag is 0, or the last one if negative, raised towards 0 since."""
         # other levels wait now, so the former division doesn't apply
         self._unbound_total = None
+        if level in self.users:
+            self.users.remove(level)
+            level.left_at = now
         level.lag = min(0, level.lag + (now - level.left_at) * level.entitled)
 
     def leave(self, now: int, level: "SharedLevel") -> None:
         """Note that ``level`` doesn't wait any more."""
         self._unbound_total = None
         level.left_at = now
-        level.deserved = level.entitled
+        if level.queueset.seats_in_use * SEAT > level.deserved:
+            self.users.append(level)
+        else:
+            level.deserved = level.entitled
 
     def observe(self, work_ns: int) -> None:
         """Note that a request with this work, in seat-nanoseconds, has ended."""
@@ -128,6 +138,8 @@ class Balance:
         self._clock = now
         if not elapsed:
             return
+        if self.users:
+            waiting = [*waiting, *self.users]
         if len(waiting) < 2:
             _reduce_lead(waiting, elapsed)
             return
@@ -165,9 +177,26 @@ class Balance:
         return longest < lag < 2 * longest or (lag >= 0 and level.deserved - level.used_before * SEAT >= SEAT)
 
     def divide(self, waiting: Sequence["SharedLevel"], free: int) -> None:
-        """Set the seats that each of several waiting levels deserves; ``free`` seats are counted for no level."""
-        if not self._has_changed(waiting, free):
-            return
+        """Set the seats that each waiting level deserves beside others; ``free`` seats are counted for no level."""
+        if self.users:
+            waiting = [*waiting, *(one for one in self.users if not one.waits and one.queueset.seats_in_use)]
+        if self._has_changed(waiting, free):
+            self._divide(waiting, free)
+        if self.users:
+            self._keep([one for one in self.users if not one.waits and one.queueset.seats_in_use * SEAT > one.deserved])
+
+    def end_wait(self) -> None:
+        """Note that no level waits any more."""
+        self._keep([])
+
+    def _keep(self, users: "list[SharedLevel]") -> None:
+        for level in self.users:
+            if level not in users and not level.waits:
+                level.left_at = self._clock
+                level.deserved = level.entitled
+        self.users = users
+
+    def _divide(self, waiting: Sequence["SharedLevel"], free: int) -> None:
         families: dict[Parent, list[SharedLevel]] = {}
         top: list[SharedLevel | Parent] = []
         claims: list[Claim] = []

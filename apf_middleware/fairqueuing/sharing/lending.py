@@ -370,7 +370,7 @@ class Lending(Sharing):
             if is_contended:  # turns and lags (see `balance`) matter only while several levels wait
                 self._turns += 1
                 level.turn = self._turns
-                level.used_before = level.queueset.seats_in_use
+            level.used_before = level.queueset.seats_in_use
             seated.append(ticket)
             self._note(now, level)
         return seated

@@ -92,7 +92,9 @@ class LevelScheduler:
 
     def divide(self) -> None:
         """Update what each waiting level deserves, because the waiting levels or the seats have changed."""
-        if len(self.waiting) > 1:
+        if not self.waiting:
+            self._balance.end_wait()
+        if len(self.waiting) > 1 or self._balance.users:
             self._balance.divide(self.waiting, self._ledger.free)
         else:
             for level in self.waiting:
@@ -108,7 +110,7 @@ class LevelScheduler:
     def survey(self, now: int) -> Decision:
         """Decide which ticket is seated next, and for which others seats are saved up; seat none."""
         decision = Decision()
-        if len(self.waiting) > 1:
+        if len(self.waiting) > 1 or self._balance.users:
             self._balance.advance(now, self.waiting)
             self._balance.divide(self.waiting, self._ledger.free)
         far = self._far()
