@@ -51,16 +51,18 @@ def test_a_level_that_is_ahead_gets_a_turn_again_although_nobody_else_waits_long
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
+@pytest.mark.parametrize("names", [["few", "many"], ["few", "many", "more"]])
 @pytest.mark.parametrize(("seats", "width"), [(1, 1), (2, 1), (10, 8)])
-def test_a_level_pays_for_the_seats_that_it_uses_while_only_others_wait(seats: int, width: int, rounds: int) -> None:
+def test_a_level_pays_for_the_seats_that_it_uses_while_only_others_wait(
+    seats: int, width: int, names: list[str], rounds: int
+) -> None:
     """One client with long requests, who never waits while one of them runs, had up to 98 % of the seats."""
-    names = ["few", "many", "more"]
     mix = LevelMix(
         seats=seats,
-        limits=dict.fromkeys(names, LevelLimits(max(1, seats // 3), 0, seats)),
+        limits=dict.fromkeys(names, LevelLimits(max(1, seats // len(names)), 0, seats)),
         widths={name: [width if name == "few" else 1] for name in names},
-        longest_ms={"few": 300, "many": 5, "more": 100},
-        requests={"few": 1, "many": 20, "more": 20},
+        longest_ms={name: {"few": 300, "many": 5, "more": 100}[name] for name in names},
+        requests={name: 1 if name == "few" else 20 for name in names},
     )
     levels = BusyLevels(1, "equal-serial", rounds, mix=mix)
     levels.play(seconds=20)
@@ -135,3 +137,17 @@ def test_no_level_pays_for_the_time_when_no_other_waits() -> None:
     sharing.release(501 * MILLISECOND, few, long)
 
     assert few.lag == lag == -SEAT * MILLISECOND
+
+
+def test_a_level_that_waits_again_still_owes_what_it_used_meanwhile() -> None:
+    kind = QueueSetSettings(1, 1, 1, 9)
+    sharing = Lending(1, {name: (kind, LevelLimits(1, 0, 1)) for name in ("few", "many")})
+    few, many = sharing.levels.values()
+    first, long, second, again = (Ticket("flow", 0, Work()) for _ in range(4))
+    for level, ticket in ((many, first), (few, long), (many, second)):
+        sharing.arrive(0, level, ticket)
+    sharing.release(MILLISECOND, many, first)
+    sharing.arrive(4 * MILLISECOND, few, again)
+
+    assert few.lag == -SEAT * MILLISECOND
+    assert many.lag == SEAT * MILLISECOND
