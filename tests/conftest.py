@@ -5,6 +5,7 @@ In CI hypothesis draws the same examples each time, so that a failure there is t
 
 import gc
 import os
+import signal
 import sys
 from functools import cache
 from itertools import chain, groupby, zip_longest
@@ -19,6 +20,10 @@ from tests.support.examples import FACTOR
 # Tests start some hundred processes, and each would compile the package anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell without job control starts `make test &` with SIGINT ignored, and so would be all processes that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Each client would read the certificates of all authorities, which takes 20 ms.
 setattr(httpx._transports.default, "create_ssl_context", cache(httpx.create_ssl_context))  # noqa: B010 - not public
