@@ -97,7 +97,7 @@ class RequestTrace:
             return self._survey
         found = TraceSurvey()
         begin, end = math.inf, -math.inf
-        for row in self._parsed(found):
+        for row in self._parsed(found, self.most):
             spread = _SECOND - 1 if row.is_whole_second else 0
             begin, end = min(begin, row.time_ns), max(end, row.time_ns + spread)
             duration = row.duration_ns or 0
@@ -136,18 +136,16 @@ class RequestTrace:
 
     def _rows_as_surveyed(self, count: int) -> Iterator[RecordedRequest]:
         """Yield the first rows, as many as the survey found: the log of a live server has grown since."""
-        number = 0
-        for number, row in enumerate(self._parsed(TraceSurvey()), 1):
-            yield row
-            if number == count:
-                return
-        raise TraceFormatError(f"{self.path}: it had {count} requests and now has {number}. Read a copy of it")
+        again = TraceSurvey()
+        yield from self._parsed(again, count)
+        if again.rows < count:
+            raise TraceFormatError(f"{self.path}: it had {count} requests and now has {again.rows}. Read a copy of it")
 
-    def _parsed(self, survey: TraceSurvey) -> Iterator[RecordedRequest]:
+    def _parsed(self, survey: TraceSurvey, most: int | None) -> Iterator[RecordedRequest]:
         try:
             self._require_regular()
             with open_recording(self.path) as lines:
-                yield from self._parsed_lines(lines, survey)
+                yield from self._parsed_lines(lines, survey, most)
         except EOFError as error:
             survey.is_cut_off = True
             if not survey.rows:
@@ -162,13 +160,13 @@ class RequestTrace:
         if self.path.exists() and not self.path.is_file():
             raise TraceFormatError(f"{self.path}: it must be a regular file, because it is read twice")
 
-    def _parsed_lines(self, lines: IO[str], survey: TraceSurvey) -> Iterator[RecordedRequest]:
+    def _parsed_lines(self, lines: IO[str], survey: TraceSurvey, most: int | None) -> Iterator[RecordedRequest]:
         taken = strange = last_strange = number = 0
         first = ""
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
-            if self.most is not None and taken >= self.most:
+            if most is not None and taken >= most:
                 break
             try:
                 row = _parse(line)
@@ -189,7 +187,7 @@ class RequestTrace:
             taken += 1
             survey.rows += 1
             yield row
-        if survey.header is not None and survey.footer is None and (self.most is None or taken < self.most):
+        if survey.header is not None and survey.footer is None and (most is None or taken < most):
             survey.is_cut_off = True
             strange -= last_strange == number  # the line in which it was cut off
         # A few bad lines are normal; more mean that the file has another format.
