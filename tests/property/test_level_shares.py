@@ -122,32 +122,34 @@ def test_a_single_empty_seat_counts_for_nobody() -> None:
     assert not waiting.is_waiting
 
 
-def test_no_level_pays_for_the_time_when_no_other_waits() -> None:
+def _long_request_before_another_level() -> tuple[Lending, Ticket, Ticket]:
+    """Return one seat, shared by two levels; since 1 ms the first one's request has it, and the other's waits."""
     kind = QueueSetSettings(1, 1, 1, 9)
     sharing = Lending(1, {name: (kind, LevelLimits(1, 0, 1)) for name in ("few", "many")})
     few, many = sharing.levels.values()
-    first, long, second, third = (Ticket("flow", 0, Work()) for _ in range(4))
+    first, long, second = (Ticket("flow", 0, Work()) for _ in range(3))
     for level, ticket in ((many, first), (few, long), (many, second)):
         sharing.arrive(0, level, ticket)
     sharing.release(MILLISECOND, many, first)
     assert (long.is_waiting, second.is_waiting) == (False, True)
+    return sharing, long, second
+
+
+def test_no_level_pays_for_the_time_when_no_other_waits() -> None:
+    sharing, long, second = _long_request_before_another_level()
+    few, many = sharing.levels.values()
     sharing.abandon(4 * MILLISECOND, many, second)
     lag = few.lag
-    sharing.arrive(500 * MILLISECOND, many, third)
+    sharing.arrive(500 * MILLISECOND, many, Ticket("flow", 0, Work()))
     sharing.release(501 * MILLISECOND, few, long)
 
     assert few.lag == lag == -SEAT * MILLISECOND
 
 
 def test_a_level_that_waits_again_still_owes_what_it_used_meanwhile() -> None:
-    kind = QueueSetSettings(1, 1, 1, 9)
-    sharing = Lending(1, {name: (kind, LevelLimits(1, 0, 1)) for name in ("few", "many")})
+    sharing, *_ = _long_request_before_another_level()
     few, many = sharing.levels.values()
-    first, long, second, again = (Ticket("flow", 0, Work()) for _ in range(4))
-    for level, ticket in ((many, first), (few, long), (many, second)):
-        sharing.arrive(0, level, ticket)
-    sharing.release(MILLISECOND, many, first)
-    sharing.arrive(4 * MILLISECOND, few, again)
+    sharing.arrive(4 * MILLISECOND, few, Ticket("flow", 0, Work()))
 
     assert few.lag == -SEAT * MILLISECOND
     assert many.lag == SEAT * MILLISECOND

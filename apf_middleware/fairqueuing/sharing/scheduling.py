@@ -24,9 +24,9 @@ waiting requests need one seat, no level is far from its share in this sense, an
 then the seats in use say enough, and to make up for a former lag would only let them swing.
 
 **Saving up.** If the next ticket of the first level doesn't fit, the free seats are saved up for it. Other levels are
-then served only within their mins, which are no part of the free seats; a ticket that is wider than its level's max is
-not. If the ticket doesn't fit because of its level's own max, no seats are saved up; if because of the parent's max,
-only the other children of that parent leave seats for it.
+then served only within their mins, which are no part of the free seats. Tickets that are wider than their levels' maxes
+aren't served meanwhile. If the first level's ticket doesn't fit because of its level's own max, no seats are saved up;
+if because of the parent's max, only the other children of that parent leave seats for it.
 
 **Back-fill.** Other tickets may be served before one for which seats are saved up, for a bounded number of rounds (see
 `seats`). A ticket may pass at most two others: the next one of its own level, and the one of another level for which
