@@ -33,9 +33,9 @@ from apf_middleware.asgi.lifespan import Signals
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
 from apf_middleware.config import Configuration, ConfigurationError, Place, Problem, read
 from apf_middleware.config.files import find_files, read_files
-from apf_middleware.config.problems import Absent, Problems
+from apf_middleware.config.problems import Absent, Problems, dotted
 from apf_middleware.config.problems import Path as FieldPath
-from apf_middleware.exceptions import APFError, InvalidValueError, MissingExtraError
+from apf_middleware.exceptions import APFError, InvalidValueError, MissingExtraError, UnknownGateError
 from apf_middleware.runtime import SETTLED_AT_START, log_event
 from apf_middleware.runtime.event_loop import EventLoop
 
@@ -224,6 +224,9 @@ class Reloader:
 
     def _problem(self, error: Exception) -> Problem:
         """Return the problem that an exception describes, with its place as far as that is known."""
+        if isinstance(error, UnknownGateError):
+            place, field = _place_of_gate(self._sources, error.value)
+            return Problem(place, field or error.name, error.value, error.rule, error.hint)
         if isinstance(error, InvalidValueError):
             place = _place(self._sources, (error.name.partition("[")[0],))
             return Problem(place, f"spec.{error.name}", error.value, error.rule, error.hint)
@@ -311,6 +314,15 @@ def _place(sources: Sequence[str | PathLike[str]], path: FieldPath) -> Place:
         if kind is not None and kind.value == "Server":
             return document.place(("spec", *path))
     return Place(fspath(sources[0]) if sources else "")
+
+
+def _place_of_gate(sources: Sequence[str | PathLike[str]], name: object) -> tuple[Place, str]:
+    """Return the first place where a list of gates has this name, and the field there."""
+    for document in read_files(sources, Problems()):
+        for path, node in document.root.walk():
+            if path[-2:-1] == ("gates",) and node.value == name:
+                return document.place(path), dotted((*document.base, *path))
+    return _place(sources, ()), ""
 
 
 class Watcher:

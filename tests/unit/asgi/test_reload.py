@@ -17,6 +17,7 @@ from apf_middleware.asgi.lifespan import Signals
 from apf_middleware.asgi.reload import Reloader, Watcher, needs_restart, watched_directories
 from apf_middleware.config import ConfigurationError, Reading, load, load_text, read
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
+from apf_middleware.gates import Gates
 
 pytestmark = pytest.mark.anyio
 
@@ -321,19 +322,48 @@ async def test_files_that_define_nothing_do_not_replace_a_configuration(file: Pa
     assert "allow_empty=True" in problem.hint
 
 
-async def test_an_error_that_only_a_running_server_finds_has_its_next_step(file: Path) -> None:
-    middleware = APFMiddleware(app, config=file)
-    gated = "{level: users, gates: [nothing], rules: [{httpRules: [{}]}]}"
-    write(
-        file,
-        f"{SERVER.format(10)}\n---\napiVersion: apf/v1\nkind: FlowSchema\nmetadata: {{name: gated}}\nspec: {gated}\n",
-    )
+GATED = """apiVersion: apf/v1
+kind: Server
+spec: {{seats: 10}}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: gated}}
+spec:
+  level: users
+  gates: [{schema}]
+  rules: [{{httpRules: [{{}}]}}]
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {{name: users}}
+spec:
+  shares: 10
+  gates:
+  - db
+  - {level}
+"""
+
+
+@pytest.mark.parametrize(
+    ("schema", "level", "field", "line"),
+    [("nothing", "db", "spec.gates[0]", "  gates: [nothing]"), ("db", "nothing", "spec.gates[1]", "  - nothing")],
+)
+async def test_an_error_that_only_a_running_server_finds_has_its_place_and_next_step(
+    file: Path, schema: str, level: str, field: str, line: str
+) -> None:
+    gates = Gates()
+    gates.capacity("db", limit=1)
+    middleware = APFMiddleware(app, config=file, gates=gates)
+    text = GATED.format(schema=schema, level=level)
+    write(file, text)
 
     assert not await middleware.reload()
 
     [problem] = middleware.service.last_reload_error.problems  # type: ignore[union-attr]
-    assert (problem.value, problem.rule) == ("nothing", "there is no gate of this name")
-    assert problem.hint.startswith("There are: none; define it in the Server's gates")
+    assert (problem.field, problem.value, problem.rule) == (field, "nothing", "there is no gate of this name")
+    assert text.splitlines()[problem.place.line - 1] == line
+    assert problem.hint.startswith("There are: db; define it in the Server's gates")
 
 
 async def test_a_server_document_that_vanishes_is_not_replaced_by_defaults(file: Path, tmp_path: Path) -> None:
