@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
@@ -33,8 +33,10 @@ from apf_middleware.asgi.lifespan import Signals
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
 from apf_middleware.config import Configuration, ConfigurationError, Place, Problem, read
 from apf_middleware.config.files import find_files, read_files
+from apf_middleware.config.formats import unwrapped
 from apf_middleware.config.problems import Absent, Problems, dotted
 from apf_middleware.config.problems import Path as FieldPath
+from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.exceptions import APFError, InvalidValueError, MissingExtraError, UnknownGateError
 from apf_middleware.runtime import SETTLED_AT_START, log_event
 from apf_middleware.runtime.event_loop import EventLoop
@@ -309,16 +311,23 @@ def server_file(sources: Sequence[str | PathLike[str]]) -> str:
 
 def _place(sources: Sequence[str | PathLike[str]], path: FieldPath) -> Place:
     """Return the place of a setting in the Server document; without one, the first of the sources."""
-    for document in read_files(sources, Problems()):
+    for document in _objects(sources):
         kind = document.root.get("kind")
         if kind is not None and kind.value == "Server":
             return document.place(("spec", *path))
     return Place(fspath(sources[0]) if sources else "")
 
 
+def _objects(sources: Sequence[str | PathLike[str]]) -> Iterator[Document]:
+    """Yield the objects in the files, also those in lists."""
+    problems = Problems()
+    for document in read_files(sources, problems):
+        yield from unwrapped(document, problems)
+
+
 def _place_of_gate(sources: Sequence[str | PathLike[str]], name: object) -> tuple[Place, str]:
     """Return the first place where a list of gates has this name, and the field there."""
-    for document in read_files(sources, Problems()):
+    for document in _objects(sources):
         for path, node in document.root.walk():
             if path[-2:-1] == ("gates",) and node.value == name:
                 return document.place(path), dotted((*document.base, *path))

@@ -14,7 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.lifespan import Signals
-from apf_middleware.asgi.reload import Reloader, Watcher, needs_restart, watched_directories
+from apf_middleware.asgi.reload import Reloader, Watcher, needs_restart, server_file, watched_directories
 from apf_middleware.config import ConfigurationError, Reading, load, load_text, read
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
 from apf_middleware.gates import Gates
@@ -243,6 +243,19 @@ def test_directories_are_watched_and_what_links_lead_to(tmp_path: Path) -> None:
     assert watched_directories([str(real / "*.yaml")]) == ([str(real)], False)
     assert watched_directories([f"{real}/*/apf.yaml"]) == ([str(real)], True)
     assert watched_directories([str(tmp_path / "missing" / "apf.yaml")]) == ([], False)
+
+
+def test_a_server_within_a_list_has_its_place(file: Path, tmp_path: Path) -> None:
+    write(file, "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: a}\nspec: {shares: 5}\n")
+    listed = tmp_path / "list.yaml"
+    server = "{apiVersion: apf/v1, kind: Server, spec: {seats: 10, discipline: max-min-serial}}"
+    write(listed, f"apiVersion: v1\nkind: List\nitems:\n- {server}\n")
+    sources = [file, listed]
+
+    [found] = needs_restart(load_text(SERVER.format(10)), load(*sources), sources)
+
+    assert (found.place.file, found.place.line) == (str(listed), 4)
+    assert server_file(sources) == str(listed)
 
 
 def test_changes_that_need_a_restart_are_reported_also_when_a_setting_was_removed(file: Path) -> None:
