@@ -36,6 +36,7 @@ from apf_middleware.config.files import find_files, read_files
 from apf_middleware.config.formats import unwrapped
 from apf_middleware.config.problems import Absent, Problems, dotted
 from apf_middleware.config.problems import Path as FieldPath
+from apf_middleware.config.settings import Settings, as_mapping, key_of, path_of
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.exceptions import APFError, InvalidValueError, MissingExtraError, UnknownGateError
 from apf_middleware.runtime import SETTLED_AT_START, log_event
@@ -63,7 +64,6 @@ _RELOAD: Final = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
 _RULE: Final = "it can't change while the server runs"
 _VANISHED: Final = "a Server document must stay while the configuration in force has one"
 _ALLOW: Final = "Write it back, or start the server with allow_empty=True"
-_WRITTEN: Final = {"strict_upstream": "strictUpstream"}
 
 _Look = tuple[tuple[str, int, int, int], ...]  # metadata of files
 
@@ -230,7 +230,7 @@ class Reloader:
             place, field = _place_of_gate(self._sources, error.value)
             return Problem(place, field or error.name, error.value, error.rule, error.hint)
         if isinstance(error, InvalidValueError):
-            place = _place(self._sources, (error.name.partition("[")[0],))
+            place = _place(self._sources, path_of(error.name))
             return Problem(place, f"spec.{error.name}", error.value, error.rule, error.hint)
         rule = str(error) if isinstance(error, APFError) else f"it can't be used: {type(error).__name__}: {error}"
         return Problem(_place(self._sources, ()), "", None, rule)
@@ -288,9 +288,7 @@ def needs_restart(
     """Return a problem for each changed setting that needs a restart, with its place in ``sources``."""
     old, new = before.server, after.server
     changed: dict[FieldPath, object] = {
-        (_WRITTEN.get(name, name),): getattr(new, name)
-        for name in SETTLED_AT_START
-        if getattr(new, name) != getattr(old, name)
+        (key_of(name),): getattr(new, name) for name in SETTLED_AT_START if getattr(new, name) != getattr(old, name)
     }
     # The names of metrics and the control socket are settled when the service is created.
     if new.metrics.prefix != old.metrics.prefix:
@@ -299,7 +297,13 @@ def needs_restart(
         if getattr(new.admin, name) != getattr(old.admin, name):
             changed["admin", name] = getattr(new.admin, name)
     return tuple(
-        Problem(_place(sources, path), ".".join(("spec", *map(str, path))), value, _RULE, "Restart the server")
+        Problem(
+            _place(sources, path),
+            dotted(("spec", *path)),
+            as_mapping(value) if isinstance(value, Settings) else value,
+            _RULE,
+            "Restart the server",
+        )
         for path, value in changed.items()
     )
 

@@ -273,6 +273,20 @@ def test_changes_that_need_a_restart_are_reported_also_when_a_setting_was_remove
     assert needs_restart(before, before, [file]) == ()
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("strictUpstream: true", "spec.strictUpstream is true"),
+        ("fleet: {name: shop, interval: 100ms}", "spec.fleet is {name: 'shop', interval: '100ms'}"),
+    ],
+)
+def test_a_change_that_needs_a_restart_is_shown_as_it_is_written(file: Path, written: str, shown: str) -> None:
+    file.write_text(f"{SERVER.format(10)}  {written}\n")
+    [found] = needs_restart(load_text(SERVER.format(10)), load(file), [file])
+
+    assert str(found).partition(": error: ")[2].startswith(f"{shown}, but it can't change")
+
+
 async def test_exceptions_of_named_code_are_reported_and_change_nothing(
     file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,6 +391,18 @@ async def test_an_error_that_only_a_running_server_finds_has_its_place_and_next_
     assert (problem.field, problem.value, problem.rule) == (field, "nothing", "there is no gate of this name")
     assert text.splitlines()[problem.place.line - 1] == line
     assert problem.hint.startswith("There are: db; define it in the Server's gates")
+
+
+async def test_an_error_of_an_authenticator_has_its_line(file: Path) -> None:
+    middleware = APFMiddleware(app, config=file)
+    text = f"{SERVER.format(10)}  authentication:\n  - type: user\n  - type: tokens\n    file: missing.csv\n"
+    write(file, text)
+
+    assert not await middleware.reload()
+
+    [problem] = middleware.service.last_reload_error.problems  # type: ignore[union-attr]
+    assert (problem.field, problem.value) == ("spec.authentication[1].file", "missing.csv")
+    assert text.splitlines()[problem.place.line - 1] == "    file: missing.csv"
 
 
 async def test_a_server_document_that_vanishes_is_not_replaced_by_defaults(file: Path, tmp_path: Path) -> None:
