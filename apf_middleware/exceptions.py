@@ -3,7 +3,8 @@
 APFError
 ├── InvalidValueError          an argument breaks a rule (also a ValueError)
 │   ├── ClockError             time ran backwards
-│   └── InfeasibleError        an allocation problem without a solution
+│   ├── InfeasibleError        an allocation problem without a solution
+│   └── UnknownGateError       a configuration names a gate that isn't defined
 ├── ConfigurationError         a configuration can't be used: all its problems (also a ValueError; in `config`)
 ├── UnknownArgumentError       a function or class has no such argument (also a TypeError)
 ├── TicketStateError           a ticket was used out of turn, say released twice (also a RuntimeError)
@@ -40,6 +41,7 @@ __all__ = [
     "TicketStateError",
     "TraceFormatError",
     "UnknownArgumentError",
+    "UnknownGateError",
     "require_amount",
     "require_integer",
 ]
@@ -72,6 +74,10 @@ class ClockError(InvalidValueError):
 
 class InfeasibleError(InvalidValueError):
     """The bounds of an allocation problem leave no solution."""
+
+
+class UnknownGateError(InvalidValueError):
+    """A schema, a route or a level names a gate, the ``value``, that isn't defined."""
 
 
 class UnknownArgumentError(APFError, TypeError):

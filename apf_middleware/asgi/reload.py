@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
@@ -33,9 +33,12 @@ from apf_middleware.asgi.lifespan import Signals
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
 from apf_middleware.config import Configuration, ConfigurationError, Place, Problem, read
 from apf_middleware.config.files import find_files, read_files
-from apf_middleware.config.problems import Absent, Problems
+from apf_middleware.config.formats import unwrapped
+from apf_middleware.config.problems import Absent, Problems, dotted
 from apf_middleware.config.problems import Path as FieldPath
-from apf_middleware.exceptions import APFError, InvalidValueError, MissingExtraError
+from apf_middleware.config.settings import Settings, as_mapping, key_of, path_of
+from apf_middleware.config.yaml_nodes import Document
+from apf_middleware.exceptions import APFError, InvalidValueError, MissingExtraError, UnknownGateError
 from apf_middleware.runtime import SETTLED_AT_START, log_event
 from apf_middleware.runtime.event_loop import EventLoop
 
@@ -61,7 +64,6 @@ _RELOAD: Final = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
 _RULE: Final = "it can't change while the server runs"
 _VANISHED: Final = "a Server document must stay while the configuration in force has one"
 _ALLOW: Final = "Write it back, or start the server with allow_empty=True"
-_WRITTEN: Final = {"strict_upstream": "strictUpstream"}
 
 _Look = tuple[tuple[str, int, int, int], ...]  # metadata of files
 
@@ -224,8 +226,11 @@ class Reloader:
 
     def _problem(self, error: Exception) -> Problem:
         """Return the problem that an exception describes, with its place as far as that is known."""
+        if isinstance(error, UnknownGateError):
+            place, field = _place_of_gate(self._sources, error.value)
+            return Problem(place, field or error.name, error.value, error.rule, error.hint)
         if isinstance(error, InvalidValueError):
-            place = _place(self._sources, (error.name.partition("[")[0],))
+            place = _place(self._sources, path_of(error.name))
             return Problem(place, f"spec.{error.name}", error.value, error.rule, error.hint)
         rule = str(error) if isinstance(error, APFError) else f"it can't be used: {type(error).__name__}: {error}"
         return Problem(_place(self._sources, ()), "", None, rule)
@@ -283,9 +288,7 @@ def needs_restart(
     """Return a problem for each changed setting that needs a restart, with its place in ``sources``."""
     old, new = before.server, after.server
     changed: dict[FieldPath, object] = {
-        (_WRITTEN.get(name, name),): getattr(new, name)
-        for name in SETTLED_AT_START
-        if getattr(new, name) != getattr(old, name)
+        (key_of(name),): getattr(new, name) for name in SETTLED_AT_START if getattr(new, name) != getattr(old, name)
     }
     # The names of metrics and the control socket are settled when the service is created.
     if new.metrics.prefix != old.metrics.prefix:
@@ -294,7 +297,13 @@ def needs_restart(
         if getattr(new.admin, name) != getattr(old.admin, name):
             changed["admin", name] = getattr(new.admin, name)
     return tuple(
-        Problem(_place(sources, path), ".".join(("spec", *map(str, path))), value, _RULE, "Restart the server")
+        Problem(
+            _place(sources, path),
+            dotted(("spec", *path)),
+            as_mapping(value) if isinstance(value, Settings) else value,
+            _RULE,
+            "Restart the server",
+        )
         for path, value in changed.items()
     )
 
@@ -306,11 +315,27 @@ def server_file(sources: Sequence[str | PathLike[str]]) -> str:
 
 def _place(sources: Sequence[str | PathLike[str]], path: FieldPath) -> Place:
     """Return the place of a setting in the Server document; without one, the first of the sources."""
-    for document in read_files(sources, Problems()):
+    for document in _objects(sources):
         kind = document.root.get("kind")
         if kind is not None and kind.value == "Server":
             return document.place(("spec", *path))
     return Place(fspath(sources[0]) if sources else "")
+
+
+def _objects(sources: Sequence[str | PathLike[str]]) -> Iterator[Document]:
+    """Yield the objects in the files, also those in lists."""
+    problems = Problems()
+    for document in read_files(sources, problems):
+        yield from unwrapped(document, problems)
+
+
+def _place_of_gate(sources: Sequence[str | PathLike[str]], name: object) -> tuple[Place, str]:
+    """Return the first place where a list of gates has this name, and the field there."""
+    for document in _objects(sources):
+        for path, node in document.root.walk():
+            if path[-2:-1] == ("gates",) and node.value == name:
+                return document.place(path), dotted((*document.base, *path))
+    return _place(sources, ()), ""
 
 
 class Watcher:

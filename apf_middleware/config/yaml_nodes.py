@@ -85,6 +85,16 @@ class Node:
                 break
         return line
 
+    def walk(self, path: Path = ()) -> "Iterator[tuple[Path, Node]]":
+        """Yield this node and all nodes in it, each with its path, in the order of the text."""
+        yield path, self
+        if isinstance(self.value, Mapping):
+            for key, entry in self.value.items():
+                yield from entry.node.walk((*path, key))
+        elif isinstance(self.value, tuple):
+            for number, node in enumerate(self.value):
+                yield from node.walk((*path, number))
+
     def get(self, key: str) -> "Node | None":
         """Return the value of a key; None if this is no mapping or has no such key."""
         return self.value[key].node if isinstance(self.value, Mapping) and key in self.value else None

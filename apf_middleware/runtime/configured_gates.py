@@ -7,7 +7,7 @@ from apf_middleware.classification import FlowSchema
 from apf_middleware.classification.distinguisher import compile_distinguisher
 from apf_middleware.config import Configuration
 from apf_middleware.config.gates import GateSettings
-from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.exceptions import UnknownGateError
 from apf_middleware.gates import Capacity, GateRequest, Gates, Terms, Tokens
 
 __all__ = ["adopt_gates", "find_gates", "require_gates"]
@@ -25,18 +25,18 @@ _PER: Final[dict[str, _Key]] = {
 
 
 def require_gates(configuration: Configuration, gates: Gates, more: Iterable[str] = ()) -> None:
-    """Raise InvalidValueError if a schema, a route or a level names a gate that isn't defined."""
+    """Raise UnknownGateError if a schema, a route or a level names a gate that isn't defined."""
     known = {*gates.scheduler.gates, *more}
     for owner, names in configuration.gates_by_owner():
         for name in names:
             if name not in known:
                 there_are = f"There are: {', '.join(sorted(known)) or 'none'}"
                 hint = f"{there_are}; define it in the Server's gates, or add it to Gates before the startup ends"
-                raise InvalidValueError(f"gate of {owner}", name, "there is no gate of this name", hint)
+                raise UnknownGateError(f"gate of {owner}", name, "there is no gate of this name", hint)
 
 
 def find_gates(configuration: Configuration, gates: Gates | None) -> Gates:
-    """Return ``gates``, or new ones; raise InvalidValueError if they and the configuration lack one that it names."""
+    """Return ``gates``, or new ones; raise UnknownGateError if they and the configuration lack one that it names."""
     found = Gates() if gates is None else gates
     require_gates(configuration, found, (gate.name for gate in configuration.server.gates))
     return found

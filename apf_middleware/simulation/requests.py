@@ -81,6 +81,11 @@ class SimulatedRequest:
         self.parent: SimulatedRequest | None = parent
         self.on_conclusion: Callable[[bool], None] | None = None
 
+    @property
+    def has_caller(self) -> bool:
+        """Return whether somebody can still repeat it: a process that has crashed repeats none of its calls."""
+        return self.parent is None or not self.parent.is_cut_off
+
     def wake(self) -> None:
         """End the wait. The server schedules what follows, because the caller is still changing the state."""
         self.admission.waiter = None

@@ -372,8 +372,7 @@ class Simulation:
         """Report the outcome of this try to the client, which may then retry."""
         request.is_settled = True
         retries, parent = request.client.group.retries, request.parent
-        has_caller = parent is None or not parent.is_cut_off  # a process that has crashed repeats none of its calls
-        if retries is not None and outcome in retries.on and request.tries < retries.most and has_caller:
+        if retries is not None and outcome in retries.on and request.tries < retries.most and request.has_caller:
             self._schedule_retry(request)
             return
         self._measure(request, outcome)
@@ -427,6 +426,9 @@ class Simulation:
         )
 
     def _retry(self, before: SimulatedRequest) -> None:
+        if not before.has_caller:
+            self._conclude(before, "failed")
+            return
         request = self._new_request(
             before.client, before.due, before.service_ns, before.asked_seats, parent=before.parent
         )

@@ -424,6 +424,21 @@ def test_memory_stays_flat_while_the_page_is_open(page: Page) -> None:
     assert after - before < 2 * 2**20
 
 
+def test_a_paused_queue_is_named_as_the_cause_if_all_that_waits_there_is_parked(
+    chrome: Browser, tmp_path: Path
+) -> None:
+    (tmp_path / "apf.yaml").write_text(CONFIG.replace("lendablePercent: 50", "waitLimit: 10m"))
+    environment = {"APF_CONFIG": str(tmp_path / "apf.yaml")}
+    payers = "paula:5:0:/pay/7?seconds=600"  # two of them have the gate
+    with serve(APP, environment=environment) as server, load(server.port, payers), chrome.page() as page:
+        page.send_headers(OPERATOR)
+        page.open(server.url + CONSOLE)
+        page.wait_for_text("#headline", "3 requests wait for the gate payments")
+        page.click(f"{row(page, 'named-rows', 'interactive')} [aria-label='Pause interactive']")
+        confirm(page, "None of them is served until it is opened")
+        page.wait_for_text("#headline", "interactive is paused: 3 requests wait in it")
+
+
 def test_a_server_that_ends_is_noticed_and_not_delayed(chrome: Browser, tmp_path: Path) -> None:
     (tmp_path / "apf.yaml").write_text(CONFIG)
     with chrome.page() as page:

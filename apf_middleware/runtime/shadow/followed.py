@@ -11,7 +11,7 @@ __all__ = ["find_caveats", "followed_part"]
 
 _ALWAYS: Final = (
     "Durations are those of the real server. They depend on what runs beside a request, so under another configuration "
-    "they would be others."
+    "they would be others. Clients give up and try again as they do there."
 )
 
 
@@ -42,6 +42,8 @@ def _caveats(real: Configuration, tried: Configuration, *, classify_only: bool) 
         yield "Gates and headroom are left out: no request is parked."
     if tried.elastic_levels:
         yield "Elastic levels have all of their seats, however late the event loop is."
+    if after.seat_bounds is not None:
+        yield "The number of seats adapts to the durations of the real server, which it doesn't change."
     if before.fleet is not None:
         yield "Of the fleet's seats, this member has the part that the configuration in force grants it."
     elif after.fleet is not None:

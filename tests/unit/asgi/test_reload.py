@@ -14,9 +14,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.lifespan import Signals
-from apf_middleware.asgi.reload import Reloader, Watcher, needs_restart, watched_directories
+from apf_middleware.asgi.reload import Reloader, Watcher, needs_restart, server_file, watched_directories
 from apf_middleware.config import ConfigurationError, Reading, load, load_text, read
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
+from apf_middleware.gates import Gates
 
 pytestmark = pytest.mark.anyio
 
@@ -244,6 +245,19 @@ def test_directories_are_watched_and_what_links_lead_to(tmp_path: Path) -> None:
     assert watched_directories([str(tmp_path / "missing" / "apf.yaml")]) == ([], False)
 
 
+def test_a_server_within_a_list_has_its_place(file: Path, tmp_path: Path) -> None:
+    write(file, "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: a}\nspec: {shares: 5}\n")
+    listed = tmp_path / "list.yaml"
+    server = "{apiVersion: apf/v1, kind: Server, spec: {seats: 10, discipline: max-min-serial}}"
+    write(listed, f"apiVersion: v1\nkind: List\nitems:\n- {server}\n")
+    sources = [file, listed]
+
+    [found] = needs_restart(load_text(SERVER.format(10)), load(*sources), sources)
+
+    assert (found.place.file, found.place.line) == (str(listed), 4)
+    assert server_file(sources) == str(listed)
+
+
 def test_changes_that_need_a_restart_are_reported_also_when_a_setting_was_removed(file: Path) -> None:
     before = load_text(f"{SERVER.format(10)}  discipline: max-min-serial\n")
     [found] = needs_restart(before, load(file), [file])
@@ -257,6 +271,20 @@ def test_changes_that_need_a_restart_are_reported_also_when_a_setting_was_remove
     [found] = needs_restart(before, load(), [file])
     assert (found.place.file, found.place.line) == (str(file), 0)
     assert needs_restart(before, before, [file]) == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("strictUpstream: true", "spec.strictUpstream is true"),
+        ("fleet: {name: shop, interval: 100ms}", "spec.fleet is {name: 'shop', interval: '100ms'}"),
+    ],
+)
+def test_a_change_that_needs_a_restart_is_shown_as_it_is_written(file: Path, written: str, shown: str) -> None:
+    file.write_text(f"{SERVER.format(10)}  {written}\n")
+    [found] = needs_restart(load_text(SERVER.format(10)), load(file), [file])
+
+    assert str(found).partition(": error: ")[2].startswith(f"{shown}, but it can't change")
 
 
 async def test_exceptions_of_named_code_are_reported_and_change_nothing(
@@ -321,19 +349,60 @@ async def test_files_that_define_nothing_do_not_replace_a_configuration(file: Pa
     assert "allow_empty=True" in problem.hint
 
 
-async def test_an_error_that_only_a_running_server_finds_has_its_next_step(file: Path) -> None:
-    middleware = APFMiddleware(app, config=file)
-    gated = "{level: users, gates: [nothing], rules: [{httpRules: [{}]}]}"
-    write(
-        file,
-        f"{SERVER.format(10)}\n---\napiVersion: apf/v1\nkind: FlowSchema\nmetadata: {{name: gated}}\nspec: {gated}\n",
-    )
+GATED = """apiVersion: apf/v1
+kind: Server
+spec: {{seats: 10}}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: gated}}
+spec:
+  level: users
+  gates: [{schema}]
+  rules: [{{httpRules: [{{}}]}}]
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {{name: users}}
+spec:
+  shares: 10
+  gates:
+  - db
+  - {level}
+"""
+
+
+@pytest.mark.parametrize(
+    ("schema", "level", "field", "line"),
+    [("nothing", "db", "spec.gates[0]", "  gates: [nothing]"), ("db", "nothing", "spec.gates[1]", "  - nothing")],
+)
+async def test_an_error_that_only_a_running_server_finds_has_its_place_and_next_step(
+    file: Path, schema: str, level: str, field: str, line: str
+) -> None:
+    gates = Gates()
+    gates.capacity("db", limit=1)
+    middleware = APFMiddleware(app, config=file, gates=gates)
+    text = GATED.format(schema=schema, level=level)
+    write(file, text)
 
     assert not await middleware.reload()
 
     [problem] = middleware.service.last_reload_error.problems  # type: ignore[union-attr]
-    assert (problem.value, problem.rule) == ("nothing", "there is no gate of this name")
-    assert problem.hint.startswith("There are: none; define it in the Server's gates")
+    assert (problem.field, problem.value, problem.rule) == (field, "nothing", "there is no gate of this name")
+    assert text.splitlines()[problem.place.line - 1] == line
+    assert problem.hint.startswith("There are: db; define it in the Server's gates")
+
+
+async def test_an_error_of_an_authenticator_has_its_line(file: Path) -> None:
+    middleware = APFMiddleware(app, config=file)
+    text = f"{SERVER.format(10)}  authentication:\n  - type: user\n  - type: tokens\n    file: missing.csv\n"
+    write(file, text)
+
+    assert not await middleware.reload()
+
+    [problem] = middleware.service.last_reload_error.problems  # type: ignore[union-attr]
+    assert (problem.field, problem.value) == ("spec.authentication[1].file", "missing.csv")
+    assert text.splitlines()[problem.place.line - 1] == "    file: missing.csv"
 
 
 async def test_a_server_document_that_vanishes_is_not_replaced_by_defaults(file: Path, tmp_path: Path) -> None:

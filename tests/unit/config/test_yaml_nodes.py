@@ -84,6 +84,15 @@ def test_every_field_has_its_line() -> None:
     ]
     assert first.root.line_of(("a", "nothing", "there")) == 2
     assert (second.number, second.place(("x",)).line) == (2, 9)
+    assert [path for path, _ in first.root.walk()] == [
+        (),
+        ("a",),
+        ("a", "b"),
+        ("a", "c"),
+        ("a", "c", 0),
+        ("a", "c", 1),
+        ("a", "c", 1, "d"),
+    ]
 
 
 def test_aliases_and_merge_keys_are_written_out() -> None:

@@ -97,20 +97,27 @@ def test_progress_is_reported() -> None:
     assert [asked for _, asked in reports] == sorted(asked for _, asked in reports)
 
 
-def test_a_process_that_has_crashed_repeats_none_of_its_calls() -> None:
-    scenario, configuration = read_scenario_text("""
+@pytest.mark.parametrize(
+    "called",
+    [
+        pytest.param("retries: {most: 50, backOff: 100ms}", id="the crash ends the call"),
+        pytest.param("timeout: 100ms, retries: {most: 50, backOff: 3s}", id="the crash is during the back-off"),
+    ],
+)
+def test_a_process_that_has_crashed_repeats_none_of_its_calls(called: str) -> None:
+    scenario, configuration = read_scenario_text(f"""
 apiVersion: apf/v1
 kind: Scenario
 spec:
-  duration: 4s
-  members: {count: 1, events: [{type: crash, at: 1s, duration: 1s, members: [0]}]}
+  duration: 6s
+  members: {{count: 1, events: [{{type: crash, at: 1s, duration: 1s, members: [0]}}]}}
   tenants:
-  - {name: caller, arrivals: {type: constant, rate: 1}, service: 1ms, calls: [called], end: 1s}
-  - {name: called, arrivals: {type: called}, service: 2s, retries: {most: 50, backOff: 100ms}}
+  - {{name: caller, arrivals: {{type: constant, rate: 1}}, service: 1ms, calls: [called], end: 1s}}
+  - {{name: called, arrivals: {{type: called}}, service: 2s, {called}}}
 ---
 apiVersion: apf/v1
 kind: Server
-spec: {seats: 60, fleet: {name: shop}}
+spec: {{seats: 60, fleet: {{name: shop}}}}
 """).unwrap()
     result = simulate(scenario, configuration)
 

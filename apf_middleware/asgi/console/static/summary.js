@@ -48,10 +48,13 @@ export function summarize(state, workers) {
   return worst ? ofLevel(state, worst) : calm(state, workers);
 }
 
+/** Return how many requests wait in a queue, for seats or for gates: a queue that isn't open keeps both from being served. */
+const waitIn = (queue) => queue.inqueue + queue.pending;
+
 /** Return whether requests wait in a queue that isn't open, or are rejected because it is closed. */
 function isMissed(queue) {
   const last = lastOf(queue.name);
-  return queue.inqueue > 0 || (last?.rejected > 0 && CLOSED.has(last.reason));
+  return waitIn(queue) > 0 || (last?.rejected > 0 && CLOSED.has(last.reason));
 }
 
 function calm(state, workers) {
@@ -96,7 +99,7 @@ function ofStopped(queue) {
     tone: "alarm",
     word: "Stopped",
     spoken: `${queue.name} is ${queue.state.toLowerCase()}.`,
-    headline: [["code", queue.name], ` is ${queue.state.toLowerCase()}: ${queue.inqueue ? `${requestsWait(queue.inqueue)} in it` : rejections(lastOf(queue.name))}`],
+    headline: [["code", queue.name], ` is ${queue.state.toLowerCase()}: ${waitIn(queue) ? `${requestsWait(waitIn(queue))} in it` : rejections(lastOf(queue.name))}`],
     advice: STOPPED[queue.state] ?? "Nothing of it is served until an operator opens it.",
     remedies: [{ action: "open", name: queue.name, label: `Open ${queue.name}…` }],
   };

@@ -5,6 +5,7 @@ from apf_middleware.runtime.shadow.followed import find_caveats, followed_part
 
 SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {{seats: 10, {spec}}}"
 LEVEL = "\n---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: batch}}\nspec: {{shares: 10, {spec}}}"
+ADAPTIVE = "apiVersion: apf/v1\nkind: Server\nspec: {seats: {adaptive: {min: 5, max: 40}}, defaults: web}"
 PLAIN = load_text(SERVER.format(spec="defaults: web"))
 
 
@@ -22,13 +23,16 @@ def test_gates_headroom_and_fleet_are_left_out() -> None:
 
 
 def test_the_caveats_name_what_differs() -> None:
-    assert len(find_caveats(PLAIN, PLAIN)) == 1
+    [always] = find_caveats(PLAIN, PLAIN)
+    assert "Durations are those" in always
+    assert "Clients give up" in always
     assert find_caveats(PLAIN, PLAIN, classify_only=True) == ()
 
     function = "estimation: {default: {source: callable, callable: 'os:getcwd'}}"
     cases = {
         "Gates": tried("defaults: web, gates: [{name: db, capacity: 1}]"),
         "Elastic": tried(level="elastic: true"),
+        "The number of seats": load_text(ADAPTIVE),
         "The fleet is left out": tried("defaults: web, fleet: {}"),
         "Estimates by functions": tried(f"defaults: web, {function}"),
         "Bodies and streams": tried("defaults: web, streams: {releaseAtStart: false}"),
