@@ -21,6 +21,10 @@ from tests.support.examples import FACTOR
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# What a shell has set for a server of its own must not reach those of tests.
+os.environ.pop("APF_RUNTIME_DIR", None)
+os.environ.pop("APF_TOKEN", None)
+
 # A shell without job control starts `make test &` with SIGINT ignored, and so would be all processes that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
