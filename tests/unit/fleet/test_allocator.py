@@ -437,6 +437,20 @@ def test_a_wide_request_gets_its_seats_after_a_turn() -> None:
     assert fleet.seats()["b"] == 6
 
 
+def test_a_wide_request_gets_all_seats_but_the_floors_of_the_others() -> None:
+    fleet = Fleet(12, floor=2, most_members=3)
+    fleet.exchange(a=30, b=30)
+    for _ in range(4):
+        fleet.report("a", 30)
+        member = fleet.members["b"]
+        levels = {"web": LevelUsage(0, 0, 10, FlowTable.of({7: 30}))}
+        fleet.allocator.receive(fleet.now, member.report(fleet.now, 0, levels))
+        fleet.divide("a", "b")
+        fleet.now += TURN
+    assert fleet.seats() == {"a": 2, "b": 8}
+    assert fleet.allocator.debt == 12
+
+
 def configured(fleet: Fleet, member: str, name: str, age: int, seats: int | None = None, *, number: int = 1) -> None:
     """Let a member report that it has had the configuration ``name`` for this time."""
     budget = None if seats is None else Budget(seats, {"web": SeatDemand(1, 0)})
