@@ -273,6 +273,7 @@ class Allocator:
             self.member,
             *((0, 0, "") if self.total is None else (self.total.seats, self._claimed, self.total.controller.reason)),
             sum_levels(one.report for one in self.accounts.values()) if account.report.asks else {},
+            self._most,
         )
 
     def _rows(self) -> tuple[MemberRow, ...]:

@@ -127,7 +127,7 @@ class Membership:
             return False
         levels = {name: LevelGrant(part.weight, part.least) for name, part in grant.levels.items()}
         self.grant, self.answered_at = grant, now
-        self.limit = SeatGrant(grant.seats, sent_at + self._lease_ns, self.floor, levels)
+        self.limit = SeatGrant(grant.seats, sent_at + self._lease_ns, self.floor, levels, grant.most)
         return True
 
     def lower(self, now: int, seats: int) -> bool:

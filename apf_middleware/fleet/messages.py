@@ -166,7 +166,8 @@ class Grant(Value):
     divided by this ``configuration``. ``board`` and ``notices`` are as in a report. A member that asks gets the
     ``rows`` of all members, and the ``sums`` of all levels; ``allocator`` is the member whose process allocates. If the
     fleet's number of seats adapts, ``total`` is the present one, for the ``reason`` of the last decision, and the
-    claims of the levels are ``claimed`` of so many seats.
+    claims of the levels are ``claimed`` of so many seats. No grant has more than
+    ``most`` seats, unless that is 0.
     """
 
     epoch: int
@@ -186,6 +187,7 @@ class Grant(Value):
     claimed: int = 0
     reason: str = ""
     sums: Mapping[str, LevelSum] = field(default_factory=dict)
+    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +270,8 @@ def _written_grant(grant: Grant) -> dict[str, Any]:
         }
     if grant.total:
         written["t"] = [grant.total, grant.claimed, grant.reason]
+    if grant.most:
+        written["most"] = grant.most
     return written | _written_board(grant.board, grant.notices)
 
 
@@ -389,6 +393,7 @@ def _read_grant(found: Mapping[str, Any]) -> Grant:
             _text(name): LevelSum(_count(in_use), _count(demand), _count(arrivals), _read_flows(flows))
             for name, (in_use, demand, arrivals, flows) in found.get("sums", {}).items()
         },
+        _count(found.get("most", 0)),
     )
 
 

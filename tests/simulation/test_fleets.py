@@ -62,13 +62,14 @@ def test_a_flow_with_short_queues_has_its_share_from_the_first_intervals_on() ->
     [
         (8, 4, 6, 6, "name: shop"),
         (12, 3, 7, 1, "name: shop, fallback: {members: 3, share: 0.5}"),
+        (12, 3, 10, 1, "name: shop, fallback: {members: 3, share: 0.5}"),
         (40, 10, 6, 6, "name: shop"),
     ],
 )
 def test_wide_requests_starve_no_member_and_use_the_seats(
     seats: int, members: int, width: int, clients: int, fleet: str
 ) -> None:
-    """Each wide request needs more than its member's part."""
+    """Each request needs more than its member's part; with fallback seats perhaps more than a member can have."""
     closed = f"count: {clients}, service: 40ms, arrivals: {{type: closed, connections: "
     tenants = f"  - {{name: narrow, {closed}30}}}}\n  - {{name: wide, seats: {width}, {closed}3}}}}\n"
     spec = f"  duration: 8s\n  warmUp: 2s\n  members: {members}\n"

@@ -448,6 +448,7 @@ def test_a_wide_request_gets_all_seats_but_the_floors_of_the_others() -> None:
         fleet.divide("a", "b")
         fleet.now += TURN
     assert fleet.seats() == {"a": 2, "b": 8}
+    assert fleet.members["b"].limit.most == 8
     assert fleet.allocator.debt == 12
 
 
