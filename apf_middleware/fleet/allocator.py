@@ -312,12 +312,18 @@ def _level_parts(share: MemberShare, seats: int, usages: Mapping[str, LevelUsage
     """
     levels = share.levels
     wanted = {name: max(1, usage.widest) for name, usage in usages.items() if usage.demand and name in levels}
-    needed = max((width for name, width in wanted.items() if width > levels[name].promised), default=0)
-    room = max(0, seats - needed)
-    promised = max(room, sum(one.promised for one in levels.values()))
+    least = _promises(share, seats)
+    # What is left for one level reduces the promises of the others, which may then need seats, too.
+    needed = 0
+    while (more := max((one for name, one in wanted.items() if one > least[name]), default=0)) > needed:
+        needed = more
+        least = _promises(share, max(0, seats - needed))
     return {
-        name: LevelPart(
-            max(1, one.amount * _WEIGHT // SEAT), one.promised * room // promised if promised else 0, one.factors
-        )
-        for name, one in levels.items()
+        name: LevelPart(max(1, one.amount * _WEIGHT // SEAT), least[name], one.factors) for name, one in levels.items()
     }
+
+
+def _promises(share: MemberShare, room: int) -> dict[str, int]:
+    """Return the seats that a member's levels are promised, no more than ``room`` together."""
+    total = max(room, sum(one.promised for one in share.levels.values()))
+    return {name: one.promised * room // total if total else 0 for name, one in share.levels.items()}

@@ -341,6 +341,20 @@ def test_an_idle_min_leaves_seats_for_the_levels_that_need_them(seats: int, wide
     assert (grant.seats, grant.levels["idle"].least) == (seats, promised)
 
 
+def test_promises_that_are_reduced_for_one_level_leave_enough_seats_for_the_others() -> None:
+    fleet = Fleet(35)
+    fleet.allocator.budget = Budget(35, {"wide": SeatDemand(1, 0, 16), "web": SeatDemand(1, 0, 17)})
+    widths = {"wide": 16, "web": 6}
+    levels = {"wide": LevelUsage(0, 0, 16, FlowTable.of({1: 160})), "web": LevelUsage(0, 0, 6, FlowTable.of({2: 40}))}
+    fleet.allocator.receive(0, Report("a", 1, 1, 0, 0, 0, levels=levels))
+    others = {"web": LevelUsage(15, 0, 3, FlowTable.of({3: 40, 4: 40}))}
+    fleet.allocator.receive(0, Report("b", 1, 1, 0, 15, 15, levels=others))
+    grant = fleet.allocator.divide(0, {"a", "b"})["a"]
+    free = grant.seats - sum(part.least for part in grant.levels.values())
+    assert grant.seats == 20
+    assert all(width <= grant.levels[name].least + free for name, width in widths.items())
+
+
 def test_without_contention_seats_are_divided_anew_from_time_to_time() -> None:
     fleet = Fleet(20)
     fleet.exchange(a=8, b=1)
