@@ -227,8 +227,9 @@ class Allocator:
                 return {name: one.seats for name, one in live.items()}
         self._divided_at = now
         amounts = {name: share.amount for name, share in self.shares.members.items()}
-        most = self._most
-        demands = {name: _member_demand(account.report, most) for name, account in live.items()}
+        demands, most = {}, self._most
+        if any(usage.widest > 1 for one in live.values() for usage in one.report.levels.values()):
+            demands = {name: _member_demand(one.report, most) for name, one in live.items()}
         seats = max(0, self.budget.seats - self._set_aside)
         return self._rotation.divide(now, amounts, seats, demands, self.budget.floor)
 
