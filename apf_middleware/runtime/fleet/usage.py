@@ -8,6 +8,8 @@ that run are taken for a flow of their own, because it isn't known whose they ar
 A flow's weight is the configured one, that of its classification. The weights of tickets and queues may be reduced by
 the factors of an earlier grant; if a member reported these, the flow would lose the same part of its weight twice. The
 weight of a flow that doesn't wait isn't known here.
+
+Requests that wait at a held level want no seats, because none of them begins.
 """
 
 import heapq
@@ -108,7 +110,7 @@ def _usage(level: SharedLevel, arrivals: int) -> LevelUsage:
         demands[level.alone.entropy] = 1
         weights[level.alone.entropy] = _weight(level.alone)
     for queue in queueset.deck:
-        oldest, flow = queue.oldest, queue.owner
+        oldest, flow = None if level.is_held else queue.oldest, queue.owner
         if oldest is not None:
             if queue.length == 1 or flow is not None:
                 flow = oldest.entropy

@@ -122,6 +122,18 @@ def test_the_next_request_of_a_level_is_reported_and_counted_when_it_waits_no_mo
     assert (reader.read(20)["web"].widest, reader.turns) == (0, 1)
 
 
+def test_requests_that_wait_at_a_held_level_want_no_seats() -> None:
+    sharing = lending(seats=4, exact=4)
+    level = sharing.levels["web"]
+    arrive(sharing, level, 1, times=9)
+    sharing.operate(0, level, held=True)
+    reader = UsageReader(sharing, 0)
+
+    assert reader.read(0)["web"].flows == FlowTable.of({1: 4}, {1: 0}), "those that run"
+    sharing.operate(1, level)
+    assert reader.read(1)["web"].flows == FlowTable.of({1: 9})
+
+
 def test_a_request_that_the_max_of_its_level_stops_needs_no_turn() -> None:
     sharing = lending(seats=4, exact=4)
     level = sharing.levels["web"]
