@@ -32,7 +32,7 @@ from apf_middleware.fleet.board import Board
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.level_sums import sum_levels
 from apf_middleware.fleet.messages import Grant, LevelPart, LevelUsage, MemberRow, Report
-from apf_middleware.fleet.rotation import Rotation
+from apf_middleware.fleet.rotation import MemberDemand, Rotation
 from apf_middleware.fleet.shares import FleetShares, LevelAmounts, MemberShare, divide_budget
 from apf_middleware.fleet.total import FleetTotal
 
@@ -100,6 +100,12 @@ class Allocator:
     def _set_aside(self) -> int:
         """The floors of members that aren't known."""
         return self.budget.floor * max(0, self._most_members - len(self.accounts))
+
+    @property
+    def _most(self) -> int:
+        """The most seats that one member can have, because the others keep their floors."""
+        others = max(self._most_members, len(self.accounts)) - 1
+        return max(self.budget.floor, self.budget.seats - self.budget.floor * others)
 
     def is_learning(self, now: int) -> bool:
         """Return whether members may have grants that this allocator doesn't know."""
@@ -221,25 +227,11 @@ class Allocator:
                 return {name: one.seats for name, one in live.items()}
         self._divided_at = now
         amounts = {name: share.amount for name, share in self.shares.members.items()}
-        widest = {name: max((one.widest for one in live[name].report.levels.values()), default=0) for name in live}
+        demands, most = {}, self._most
+        if any(usage.widest > 1 for one in live.values() for usage in one.report.levels.values()):
+            demands = {name: _member_demand(one.report, most) for name, one in live.items()}
         seats = max(0, self.budget.seats - self._set_aside)
-        return self._respect_floors(self._rotation.divide(now, amounts, seats, widest), seats)
-
-    def _respect_floors(self, targets: dict[str, int], seats: int) -> dict[str, int]:
-        """Raise the targets below the floor, at the cost of the largest ones."""
-        floor = self.budget.floor
-        if not floor:
-            return targets
-        for name, target in targets.items():
-            targets[name] = max(target, floor)
-        excess = sum(targets.values()) - seats
-        for name in sorted(targets, key=lambda one: (-targets[one], one)):
-            if excess <= 0:
-                break
-            taken = min(excess, targets[name] - floor)
-            targets[name] -= taken
-            excess -= taken
-        return targets
+        return self._rotation.divide(now, amounts, seats, demands, self.budget.floor)
 
     def _grantable(self, now: int, targets: Mapping[str, int]) -> dict[str, int]:
         """Return the seats that can be granted now: decreases at once, increases as far as seats are free."""
@@ -282,6 +274,7 @@ class Allocator:
             self.member,
             *((0, 0, "") if self.total is None else (self.total.seats, self._claimed, self.total.controller.reason)),
             sum_levels(one.report for one in self.accounts.values()) if account.report.asks else {},
+            self._most,
         )
 
     def _rows(self) -> tuple[MemberRow, ...]:
@@ -308,6 +301,11 @@ def _demand(report: Report) -> int:
     return sum(usage.demand for usage in report.levels.values())
 
 
+def _member_demand(report: Report, most: int) -> MemberDemand:
+    widest = max((usage.widest for usage in report.levels.values()), default=0)
+    return MemberDemand(_demand(report), report.in_use, min(widest, most), report.turns)
+
+
 def _level_parts(share: MemberShare, seats: int, usages: Mapping[str, LevelUsage]) -> dict[str, LevelPart]:
     """Return the levels' parts of a member's ``seats``.
 
@@ -315,12 +313,18 @@ def _level_parts(share: MemberShare, seats: int, usages: Mapping[str, LevelUsage
     """
     levels = share.levels
     wanted = {name: max(1, usage.widest) for name, usage in usages.items() if usage.demand and name in levels}
-    needed = max((width for name, width in wanted.items() if width > levels[name].promised), default=0)
-    room = max(0, seats - needed)
-    promised = max(room, sum(one.promised for one in levels.values()))
+    least = _promises(share, seats)
+    # What is left for one level reduces the promises of the others, which may then need seats, too.
+    needed = 0
+    while (more := max((one for name, one in wanted.items() if one > least[name]), default=0)) > needed:
+        needed = more
+        least = _promises(share, max(0, seats - needed))
     return {
-        name: LevelPart(
-            max(1, one.amount * _WEIGHT // SEAT), one.promised * room // promised if promised else 0, one.factors
-        )
-        for name, one in levels.items()
+        name: LevelPart(max(1, one.amount * _WEIGHT // SEAT), least[name], one.factors) for name, one in levels.items()
     }
+
+
+def _promises(share: MemberShare, room: int) -> dict[str, int]:
+    """Return the seats that a member's levels are promised, no more than ``room`` together."""
+    total = max(room, sum(one.promised for one in share.levels.values()))
+    return {name: one.promised * room // total if total else 0 for name, one in share.levels.items()}

@@ -10,7 +10,7 @@ for as many members as the fleet may have, so a member needs no leave to use it,
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from apf_middleware.copying import Value
@@ -78,6 +78,7 @@ class Membership:
         *,
         asks: bool = False,
         samples: DurationSamples | None = None,
+        turns: int = 0,
     ) -> Report:
         """Return the next report, which is sent ``now``."""
         self._number += 1
@@ -105,13 +106,14 @@ class Membership:
             {} if grant is not None and grant.board == self.board.digest else dict(self.board.notices),
             asks,
             samples,
+            turns,
         )
 
     def _follow(self, floor: int, *, is_set_aside: bool) -> None:
         """Have the ``floor`` of the configuration in force; a higher one only if the allocator has set it aside."""
         if floor < self.floor or (floor > self.floor and is_set_aside):
             limit, seats = self.limit, floor if self.grant is None else self.limit.seats
-            self.floor, self.limit = floor, SeatGrant(seats, limit.lease_until, floor, limit.levels)
+            self.floor, self.limit = floor, replace(limit, seats=seats, fallback=floor)
 
     def receive(self, now: int, grant: Grant) -> bool:
         """Adopt ``grant``; return False if it is outdated, or if its lease has ended already."""
@@ -125,7 +127,7 @@ class Membership:
             return False
         levels = {name: LevelGrant(part.weight, part.least) for name, part in grant.levels.items()}
         self.grant, self.answered_at = grant, now
-        self.limit = SeatGrant(grant.seats, sent_at + self._lease_ns, self.floor, levels)
+        self.limit = SeatGrant(grant.seats, sent_at + self._lease_ns, self.floor, levels, grant.most)
         return True
 
     def lower(self, now: int, seats: int) -> bool:
@@ -137,7 +139,7 @@ class Membership:
         if max(seats, self.floor) >= self.seats(now):
             return False
         levels = {name: LevelGrant(part.weight) for name, part in limit.levels.items()}
-        self.limit = SeatGrant(max(seats, self.floor), limit.lease_until, self.floor, levels)
+        self.limit = replace(limit, seats=max(seats, self.floor), levels=levels)
         return True
 
     def _sent_at(self, number: int) -> int | None:

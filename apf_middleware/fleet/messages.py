@@ -73,8 +73,8 @@ class FlowTable(Value):
 class LevelUsage(Value):
     """The demand of one member at one level.
 
-    ``in_use`` are its seats in use, ``arrivals`` its recent requests per second, and ``widest`` the seats of the widest
-    request that waits. ``flows`` are the heaviest flows; ``rest_flows`` others demand ``rest_seats`` together.
+    ``in_use`` are its seats in use, ``arrivals`` its recent requests per second, and ``widest`` the seats of the
+    request that is next. ``flows`` are the heaviest flows; ``rest_flows`` others demand ``rest_seats`` together.
     """
 
     in_use: int = 0
@@ -98,7 +98,8 @@ class Report(Value):
     ``seats`` is its limit now. ``configuration`` identifies the configuration in force, which the member has had for
     ``age_ns``; ``budget`` is what it says about seats, unless the allocator uses it already. ``board`` is the digest of
     the member's `Board`, whose ``notices`` are sent if the allocator's digest is another one. A member that ``asks``
-    gets the ``rows`` of all members with its next grant. If the total adapts, the report has ``samples``.
+    gets the ``rows`` of all members with its next grant. If the total adapts, the report has ``samples``. ``turns``
+    counts the requests that were the widest of the next ones and don't wait any more.
     """
 
     member: str
@@ -115,6 +116,7 @@ class Report(Value):
     notices: Mapping[str, Notice] = field(default_factory=dict)
     asks: bool = False
     samples: DurationSamples | None = None
+    turns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,8 @@ class Grant(Value):
     divided by this ``configuration``. ``board`` and ``notices`` are as in a report. A member that asks gets the
     ``rows`` of all members, and the ``sums`` of all levels; ``allocator`` is the member whose process allocates. If the
     fleet's number of seats adapts, ``total`` is the present one, for the ``reason`` of the last decision, and the
-    claims of the levels are ``claimed`` of so many seats.
+    claims of the levels are ``claimed`` of so many seats. No grant has more than
+    ``most`` seats, unless that is 0.
     """
 
     epoch: int
@@ -184,6 +187,7 @@ class Grant(Value):
     claimed: int = 0
     reason: str = ""
     sums: Mapping[str, LevelSum] = field(default_factory=dict)
+    most: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +223,8 @@ def _written_report(report: Report) -> dict[str, Any]:
     }
     numbers = [report.number, report.epoch, report.sequence, report.seats, report.in_use, report.age_ns]
     written = {"v": VERSION, "m": report.member, "n": numbers, "c": report.configuration, "l": levels}
+    if report.turns:
+        written["w"] = report.turns
     if report.asks:
         written["asks"] = True
     if report.budget is not None:
@@ -264,6 +270,8 @@ def _written_grant(grant: Grant) -> dict[str, Any]:
         }
     if grant.total:
         written["t"] = [grant.total, grant.claimed, grant.reason]
+    if grant.most:
+        written["most"] = grant.most
     return written | _written_board(grant.board, grant.notices)
 
 
@@ -300,6 +308,7 @@ def _read_report(found: Mapping[str, Any]) -> Report:
         _read_notices(found.get("notices", {})),
         _flag(found.get("asks", False)),
         _read_samples(found["s"]) if "s" in found else None,
+        _count(found.get("w", 0)),
     )
 
 
@@ -384,6 +393,7 @@ def _read_grant(found: Mapping[str, Any]) -> Grant:
             _text(name): LevelSum(_count(in_use), _count(demand), _count(arrivals), _read_flows(flows))
             for name, (in_use, demand, arrivals, flows) in found.get("sums", {}).items()
         },
+        _count(found.get("most", 0)),
     )
 
 

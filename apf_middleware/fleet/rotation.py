@@ -5,52 +5,93 @@ one seat each. Each member gets the whole seats of its share; the remaining ones
 *lag*, the integral of the share less the seats over time. A member that has such a seat keeps it until another's lag is
 larger by one `turn`, so that seats don't move at each exchange.
 
-A request that is wider than its member's seats would wait for ever. The members with such requests take turns, too: the
-one that has waited longest gets as many seats as its request needs, at the cost of the others. Its lag then falls, so
-it gets fewer seats afterwards.
+**Wide requests.** A request that is wider than its member's seats would wait for ever, and meanwhile its member would
+save up seats that others could use. So members where such a request is next have only the seats that they use, and take
+turns: in the order of their lags, as many as the seats suffice for get what their requests need. If they don't even
+suffice for the first one, members with a smaller lag leave it some of theirs. A turn ends when the request has its
+seats, or has given up. Seats that no turn needs go to the members with the largest lags.
+
+While members take turns, the lag of every member counts the seats in use: those that are saved up count for nobody.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
 
 from apf_middleware.fairqueuing.sharing.balance import SEAT
 
-__all__ = ["Rotation"]
+__all__ = ["MemberDemand", "Rotation"]
 
-_MOST_TURNS: Final = 8  # a lag is bounded by this number of turns, whatever has happened before
+_MOST_TURNS: Final = 8  # a lag is bounded by this number of turns of the widest request, whatever has happened before
+
+
+class MemberDemand(NamedTuple):
+    """What a member wants: ``seats`` altogether, of which some are ``in_use``, and ``widest`` at once for one request.
+
+    ``turns`` counts the requests that were the widest ones and don't wait any more.
+    """
+
+    seats: int = 0
+    in_use: int = 0
+    widest: int = 0
+    turns: int = 0
 
 
 class _Turn:
-    """The state of one member."""
+    """The state of one member: it ``has_turn`` for a wide request, or has waited for one since ``waits_since``."""
 
-    __slots__ = ("lag", "seats", "share", "wide_since")
+    __slots__ = ("ended", "has_turn", "lag", "seats", "share", "used", "waits_since")
 
     def __init__(self) -> None:
         self.lag: int = 0  # in seat-nanoseconds times SEAT
-        self.seats: int = 0
         self.share: int = 0
-        self.wide_since: int | None = None
+        self.seats: int = 0
+        self.used: int = 0  # the seats that count for the lag
+        self.waits_since: int = 0
+        self.has_turn: bool = False
+        self.ended: int = 0  # the turns that have ended
 
 
 class Rotation:
     """The whole seats of each member; a remaining seat stays with a member for at least ``turn_ns``."""
 
-    __slots__ = ("_now", "_turn_ns", "_turns")
+    __slots__ = ("_now", "_turn_ns", "_turns", "_widest")
 
     def __init__(self, turn_ns: int, now: int = 0) -> None:
         self._turn_ns = turn_ns
         self._now = now
         self._turns: dict[str, _Turn] = {}
+        self._widest = 0  # of the requests that take turns
 
     def divide(
-        self, now: int, shares: Mapping[str, int], total: int, widest: Mapping[str, int] | None = None
+        self,
+        now: int,
+        shares: Mapping[str, int],
+        total: int,
+        demands: Mapping[str, MemberDemand] | None = None,
+        floor: int = 0,
     ) -> dict[str, int]:
         """Return the seats of each member, no more than ``total``, for shares in units of 2**-20 seats.
 
-        ``widest`` is the width of the widest request that waits at each member.
+        No member has less than ``floor``. No request of the ``demands`` may be wider than ``total`` less the others'
+        floors.
         """
         self._advance(now, shares)
-        turns = self._turns
+        seats = self._divide_fractions(shares, total)
+        _respect_floor(seats, floor, total)
+        demands = demands or {}
+        widths = self._find_wide(seats, demands)
+        self._widest = max(widths.values(), default=0)
+        if widths:
+            self._take_turns(seats, widths, demands, total, floor)
+        for member, one in seats.items():
+            turn = self._turns[member]
+            turn.seats = turn.used = one
+            if widths:
+                demand = demands[member]
+                turn.used, turn.share = demand.in_use, min(turn.share, demand.seats * SEAT)
+        return seats
+
+    def _divide_fractions(self, shares: Mapping[str, int], total: int) -> dict[str, int]:
         seats = {member: share // SEAT for member, share in shares.items()}
         left = min(total, -(-sum(shares.values()) // SEAT)) - sum(seats.values())
         if left > 0:
@@ -60,9 +101,6 @@ class Rotation:
             )
             for member in fractions[:left]:
                 seats[member] += 1
-        self._raise_widest(now, seats, shares, widest or {}, total)
-        for member, one in seats.items():
-            turns[member].seats = one
         return seats
 
     def _claim(self, member: str, share: int, whole: int) -> int:
@@ -73,52 +111,101 @@ class Rotation:
 
     def _advance(self, now: int, shares: Mapping[str, int]) -> None:
         elapsed, self._now = now - self._now, now
-        bound = _MOST_TURNS * SEAT * self._turn_ns
-        for member in [one for one in self._turns if one not in shares]:
-            del self._turns[member]
+        turns = self._turns
+        bound = _MOST_TURNS * SEAT * self._turn_ns * max(1, self._widest)
+        for member in [one for one in turns if one not in shares]:
+            del turns[member]
+        shared = used = 1
+        if self._widest:  # the parts of all members in what they use together
+            shared, used = sum(one.share for one in turns.values()) or 1, SEAT * sum(one.used for one in turns.values())
         for member, share in shares.items():
-            turn = self._turns.get(member)
+            turn = turns.get(member)
             if turn is None:
-                turn = self._turns[member] = _Turn()
-            elif share % SEAT or turn.wide_since is not None:
-                turn.lag = max(-bound, min(bound, turn.lag + (turn.share - turn.seats * SEAT) * elapsed))
+                turn = turns[member] = _Turn()
+            elif share % SEAT or self._widest:
+                part = turn.share * used // shared
+                turn.lag = max(-bound, min(bound, turn.lag + (part - turn.used * SEAT) * elapsed))
             else:
                 turn.lag = 0  # it has its whole share
             turn.share = share
 
-    def _raise_widest(
-        self, now: int, seats: dict[str, int], shares: Mapping[str, int], widest: Mapping[str, int], total: int
-    ) -> None:
-        """Give the seats of one wide request to the member where such a request has waited longest."""
-        first = self._first_wide(now, seats, shares, {name: min(one, total) for name, one in widest.items()})
-        if first is None:
-            return
-        missing = min(widest.get(first, 0), total) - seats[first]
-        free = total - sum(seats.values())
-        for member in sorted(seats, key=lambda one: (-seats[one], one)):
-            if missing <= free:
-                break
-            if member != first:
-                given = min(seats[member], missing - free)
-                seats[member] -= given
-                free += given
-        seats[first] += max(0, min(missing, free))
+    # Wide requests
 
-    def _first_wide(
-        self, now: int, seats: Mapping[str, int], shares: Mapping[str, int], widest: Mapping[str, int]
-    ) -> str | None:
-        """Return the member where a request has waited longest for more seats than the member has, after one turn."""
-        first, since = None, now - self._turn_ns + 1
-        for member, turn in self._turns.items():
-            width = widest.get(member, 0)
-            # a member whose turn has come keeps its seats until the request has them
-            if width <= seats[member] and (turn.wide_since is None or width * SEAT <= shares[member]):
-                turn.wide_since = None
-            elif turn.wide_since is None:
-                turn.wide_since = now
-            if turn.wide_since is not None and turn.wide_since < since:
-                first, since = member, turn.wide_since
-        return first
+    def _find_wide(self, seats: Mapping[str, int], demands: Mapping[str, MemberDemand]) -> dict[str, int]:
+        """Return the widths of wide requests by member, if one of these has too few ``seats`` for its request."""
+        turns = self._turns
+        widths = {member: demand.widest for member, demand in demands.items() if demand.widest > 1}
+        # A member whose turn has come keeps its seats until the request has them.
+        if all(
+            width <= seats[one] and (not turns[one].has_turn or width * SEAT <= turns[one].share)
+            for one, width in widths.items()
+        ):
+            widths = {}
+        for member, turn in turns.items():
+            if member not in widths:
+                turn.has_turn, turn.waits_since = False, self._now
+            elif turn.ended != demands[member].turns:
+                turn.has_turn, turn.waits_since, turn.ended = False, self._now, demands[member].turns
+        return widths
+
+    def _take_turns(
+        self,
+        seats: dict[str, int],
+        widths: Mapping[str, int],
+        demands: Mapping[str, MemberDemand],
+        total: int,
+        floor: int,
+    ) -> None:
+        """Divide the seats between the requests of these ``widths`` and the other members."""
+        wanted = {}
+        for member, one in seats.items():
+            demand = demands[member]
+            wanted[member] = one if member in widths else demand.seats
+            seats[member] = max(floor, min(one, demand.in_use if member in widths else demand.seats))
+            if demand.in_use >= demand.seats:  # nobody is compensated for a time when it wanted nothing
+                self._turns[member].lag = min(self._turns[member].lag, 0)
+        free, order = total - sum(seats.values()), sorted(seats, key=lambda one: self._order(one, widths))
+        givers, spare, is_possible = order.copy(), sum(seats.values()) - floor * len(seats), True
+        for member in order:
+            spare -= seats[member] - floor
+            missing = max(0, widths.get(member, 0) - seats[member])
+            is_possible = is_possible and missing <= free + spare
+            self._turns[member].has_turn = is_possible and member in widths
+            if not self._turns[member].has_turn:
+                continue
+            while free < missing:  # those with the smallest lags leave it their seats
+                given = min(seats[givers[-1]] - floor, missing - free)
+                seats[givers[-1]] -= given
+                spare -= given
+                free += given
+                if free < missing:
+                    givers.pop()
+            seats[member] += missing
+            free -= missing
+        for member in order:
+            given = max(0, min(free, wanted[member] - seats[member]))
+            seats[member] += given
+            free -= given
+
+    def _order(self, member: str, widths: Collection[str]) -> tuple[bool, int, bool, int, str]:
+        """Return the key by which members are served: those with a turn first, and then by lag."""
+        turn = self._turns[member]
+        return not turn.has_turn, -turn.lag, member not in widths, turn.waits_since, member
 
     def __repr__(self) -> str:
         return f"<Rotation of {len(self._turns)} members>"
+
+
+def _respect_floor(seats: dict[str, int], floor: int, total: int) -> None:
+    """Raise members to the floor, at the cost of those with the most seats."""
+    if not floor:
+        return
+    for member, one in seats.items():
+        seats[member] = max(one, floor)
+    excess = sum(seats.values()) - total
+    for member in sorted(seats, key=lambda one: (-seats[one], one)):
+        if excess <= 0:
+            break
+        taken = min(excess, seats[member] - floor)
+        seats[member] -= taken
+        excess -= taken

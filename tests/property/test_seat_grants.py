@@ -182,6 +182,21 @@ def test_promised_seats_are_withheld_until_they_are_free() -> None:
     lending.check()
 
 
+def test_a_request_wider_than_any_grant_runs_alone_in_its_level() -> None:
+    lending = Lending(12, {"a": level_of(12, 12), "b": level_of(12, 12)})
+    narrow, wide, other = Ticket("flow", 0, Work()), Ticket("flow", 0, Work(10)), Ticket("flow", 0, Work())
+    lending.restrict(0, SeatGrant(8, most=8))
+    a, b = lending.levels["a"], lending.levels["b"]
+    lending.arrive(0, a, narrow)
+    lending.arrive(1, a, wide)
+    assert wide.is_waiting
+    lending.arrive(2, b, other)
+    lending.release(3, a, narrow)
+    assert wide.is_seated is not other.is_seated
+    lending.restrict(4, None)
+    assert (a.most, b.most) == (12, 12)
+
+
 def test_the_configured_weights_return_with_the_last_grant() -> None:
     lending = Lending(8, {"a": level_of(4, 8), "b": level_of(2, 8)})
     lending.restrict(0, SeatGrant(3, levels={"a": LevelGrant(7, 1), "b": LevelGrant(9)}))

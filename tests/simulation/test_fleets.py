@@ -57,6 +57,34 @@ def test_a_flow_with_short_queues_has_its_share_from_the_first_intervals_on() ->
     assert result.tenant("long").seats == pytest.approx(160 / 3, rel=0.08)
 
 
+@pytest.mark.parametrize(
+    ("seats", "members", "width", "clients", "fleet"),
+    [
+        (8, 4, 6, 6, "name: shop"),
+        (12, 3, 7, 1, "name: shop, fallback: {members: 3, share: 0.5}"),
+        (12, 3, 10, 1, "name: shop, fallback: {members: 3, share: 0.5}"),
+        (40, 10, 6, 6, "name: shop"),
+    ],
+)
+def test_wide_requests_starve_no_member_and_use_the_seats(
+    seats: int, members: int, width: int, clients: int, fleet: str
+) -> None:
+    """Each request needs more than its member's part; with fallback seats perhaps more than a member can have."""
+    closed = f"count: {clients}, service: 40ms, arrivals: {{type: closed, connections: "
+    tenants = f"  - {{name: narrow, {closed}30}}}}\n  - {{name: wide, seats: {width}, {closed}3}}}}\n"
+    spec = f"  duration: 8s\n  warmUp: 2s\n  members: {members}\n"
+    scenario, configuration = fleet_scenario(spec, seats=seats, fleet=fleet, tenants=tenants)
+    server = configuration.server
+    uncut = replace(configuration, server=replace(server, estimation=replace(server.estimation, cap=False)))
+    result = simulate(scenario, uncut)
+
+    assert result.fleet is not None
+    used = [member.seats for member in result.fleet.members]
+    assert sum(used) >= 0.8 * seats
+    assert min(used) >= 0.5 * max(used)
+    assert result.tenant("wide").seats >= 0.2 * seats
+
+
 def test_one_member_is_one_server_except_at_its_start() -> None:
     """Below its capacity, a server forgets its start as soon as it has been idle once."""
     tenants = """\

@@ -35,17 +35,23 @@ class LevelGrant(Value):
 
 @dataclass(frozen=True, slots=True)
 class SeatGrant(Value):
-    """At most ``seats`` until ``lease_until``, and then at most ``fallback``; ``levels`` may lack some levels."""
+    """At most ``seats`` until ``lease_until``, and then at most ``fallback``; ``levels`` may lack some levels.
+
+    No later grant has more than ``most`` seats, unless that is 0. So a wider request runs when nothing else of its
+    level does, as if ``most`` were the level's max.
+    """
 
     seats: int
     lease_until: int = LEASED_FOR_EVER
     fallback: int = 0
     levels: Mapping[str, LevelGrant] = field(default_factory=dict)
+    most: int = 0
 
     def __post_init__(self) -> None:
         require_integer("seats", self.seats, least=0)
         require_integer("lease_until", self.lease_until)
         require_integer("fallback", self.fallback, least=0)
+        require_integer("most", self.most, least=0)
 
     def lapsed(self) -> "SeatGrant":
         """Return the grant that holds when the lease has ended."""

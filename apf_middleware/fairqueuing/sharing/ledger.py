@@ -6,9 +6,10 @@ uses. A parent counts for the sum of its children's counts or its min, whichever
 counts of all parents, and of all levels without a parent.
 
 A member of a fleet shares fewer seats: those of its grant (see `grant`). Then no level is promised more than the grant
-says. If more seats are in use than were granted, nothing is promised, so no request begins until enough have ended.
-While seats that are promised to a level are in use by others, they are *withheld*: T is reduced by them until the next
-grant finds enough seats free. (A promise may be used at any time, so it would exceed the grant.)
+says, and no level may use more than the largest grant that is possible. If more seats are in use than were granted,
+nothing is promised, so no request begins until enough have ended. While seats that are promised to a level are in use
+by others, they are *withheld*: T is reduced by them until the next grant finds enough seats free. (A promise may be
+used at any time, so it would exceed the grant.)
 
 The sums are updated when a level uses more or fewer seats (`SeatLedger.count`), and computed again when levels, limits
 or states change (`SeatLedger.promise`). `lending` explains how they are used.
@@ -81,9 +82,10 @@ class SeatLedger:
             level.most = level.limits.max if level.exempt else min(level.limits.max, room + level.least)
 
     def restrict(self, grant: SeatGrant, levels: Sequence[SharedLevel], parents: Collection[Parent]) -> None:
-        """Replace the promises of `promise` by those of ``grant``, which leaves the maximum seats as they are."""
+        """Replace the promises of `promise` by those of ``grant``, which bounds the maximum seats, too."""
         limited = [level for level in levels if not level.exempt]
         for level in limited:
+            level.most = min(level.most, grant.most or level.most)
             part = grant.levels.get(level.name)
             is_promised = part is not None and not level.is_draining and level.least > 0
             level.least = min(part.least, level.most) if part is not None and is_promised else 0

@@ -5,8 +5,8 @@ A report is sent at each interval; while requests wait, at shorter intervals. It
 - a request begins to wait in a queue where none did, because the member has no free seat,
 - a grant has lowered the limit: its seats are free for others only when the member has confirmed that,
 - requests that ran beyond a lowered limit have ended,
-- the member has seats that it doesn't need, and another member needs some: a request has ended, or a grant has more
-  seats than the member has requests by now.
+- the member has seats that it doesn't need, or saves up for a wide request, and another member needs some: a request
+  has ended, or a grant has more seats than the member has requests by now.
 
 In the last three cases seats are idle until the report has arrived. So a store that can sends the report in the same
 turn of the event loop.
@@ -112,7 +112,8 @@ class FleetMember:
 
     def note_released(self) -> None:
         """Note that seats have been given back."""
-        if self._is_over or (self._is_contended and not self._sharing.waiting):
+        sharing = self._sharing
+        if self._is_over or (self._is_contended and (not sharing.waiting or sharing.ledger.free > 0)):
             self._hand_back()
 
     def _hand_back(self) -> None:
@@ -149,7 +150,9 @@ class FleetMember:
         sampler = self._target.sampler
         samples = None if sampler is None else sampler.take(now)
         floor = self.membership.floor
-        report = self.membership.report(now, in_use, usages, self._configured(), asks=self._asks, samples=samples)
+        report = self.membership.report(
+            now, in_use, usages, self._configured(), asks=self._asks, samples=samples, turns=self._usage.turns
+        )
         if self.membership.floor != floor:
             self._target.restrict(self.membership.limit, self._factors)
         return report

@@ -8,6 +8,8 @@ that run are taken for a flow of their own, because it isn't known whose they ar
 A flow's weight is the configured one, that of its classification. The weights of tickets and queues may be reduced by
 the factors of an earlier grant; if a member reported these, the flow would lose the same part of its weight twice. The
 weight of a flow that doesn't wait isn't known here.
+
+Requests that wait at a held level want no seats, because none of them begins.
 """
 
 import heapq
@@ -24,15 +26,20 @@ _SECOND = 10**9
 
 
 class UsageReader:
-    """Read the usage of the levels of ``sharing``; arrivals are counted from one reading to the next."""
+    """Read the usage of the levels of ``sharing``; arrivals are counted from one reading to the next.
 
-    __slots__ = ("_arrived", "_arrived_at", "_rates", "_sharing")
+    ``turns`` counts the requests that were the widest of the next ones and don't wait any more.
+    """
+
+    __slots__ = ("_arrived", "_arrived_at", "_rates", "_sharing", "_widest", "turns")
 
     def __init__(self, sharing: Sharing, now: int) -> None:
         self._sharing = sharing
         self._arrived: dict[str, int] = {}
         self._arrived_at = now
         self._rates: dict[str, int] = {}
+        self._widest: Ticket | None = None
+        self.turns: int = 0
 
     def in_use(self) -> int:
         """Return the seats in use at limited levels."""
@@ -49,6 +56,7 @@ class UsageReader:
     def read(self, now: int) -> dict[str, LevelUsage]:
         """Return the usage of all limited levels with requests, now or recently."""
         self._count_arrivals(now)
+        self._count_turns()
         usages: dict[str, LevelUsage] = {}
         for level in self._limited():
             usage = _usage(level, self._rates.get(level.name, 0))
@@ -57,6 +65,13 @@ class UsageReader:
             if usage.arrivals or usage.demand or usage.in_use:
                 usages[level.name] = usage
         return usages
+
+    def _count_turns(self) -> None:
+        """Count the widest of the next requests at the last reading if it doesn't wait any more, and find it anew."""
+        if self._widest is not None and not self._widest.is_waiting:
+            self.turns += 1
+        heads = [level.queueset.head() for level in self._limited() if _next_width(level) > 1]
+        self._widest = max(heads, key=lambda head: head.width, default=None)
 
     def _count_arrivals(self, now: int) -> None:
         """Update the rates of arrivals, at most once a second."""
@@ -77,17 +92,25 @@ def _in_use(level: SharedLevel) -> int:
     return level.queueset.seats_in_use + (level.alone is not None)
 
 
+def _next_width(level: SharedLevel) -> int:
+    """Return the width of the next request; 0 if none waits, or if the max of the level stops it."""
+    if not level.waits:
+        return 0
+    width, used = level.queueset.head().width, level.queueset.seats_in_use
+    return width if used + min(width, level.most) <= level.most else 0
+
+
 def _usage(level: SharedLevel, arrivals: int) -> LevelUsage:
     queueset = level.queueset
     width = queueset.seats_waiting / queueset.waiting if queueset.waiting else 0.0
     demands: dict[int, float] = {}
     weights: dict[int, int] = {}
-    rest_flows = rest_seats = widest = 0
+    rest_flows = rest_seats = 0
     if level.alone is not None:
         demands[level.alone.entropy] = 1
         weights[level.alone.entropy] = _weight(level.alone)
     for queue in queueset.deck:
-        oldest, flow = queue.oldest, queue.owner
+        oldest, flow = None if level.is_held else queue.oldest, queue.owner
         if oldest is not None:
             if queue.length == 1 or flow is not None:
                 flow = oldest.entropy
@@ -96,8 +119,6 @@ def _usage(level: SharedLevel, arrivals: int) -> LevelUsage:
             else:
                 _add_demands(demands, queue, width)
                 _add_weights(weights, queue)
-            if oldest.width > widest:
-                widest = min(oldest.width, level.most)
         elif flow is not None and queue.seats_in_use:
             demands[flow] = demands.get(flow, 0) + queue.seats_in_use
             weights.setdefault(flow, 0)
@@ -110,7 +131,8 @@ def _usage(level: SharedLevel, arrivals: int) -> LevelUsage:
         rest_flows += len(seats) - MOST_FLOWS
         rest_seats += sum(seats.values()) - sum(heaviest.values())
         seats = heaviest
-    return LevelUsage(_in_use(level), arrivals, widest, FlowTable.of(seats, weights), rest_flows, rest_seats)
+    flows = FlowTable.of(seats, weights)
+    return LevelUsage(_in_use(level), arrivals, _next_width(level), flows, rest_flows, rest_seats)
 
 
 def _add_demands(demands: dict[int, float], queue: Queue, width: float) -> None:

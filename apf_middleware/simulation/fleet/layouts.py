@@ -7,6 +7,7 @@ from typing import Final
 from apf_middleware.config import Configuration
 from apf_middleware.config.adaptive_seats import AdaptiveSeats, SeatBounds
 from apf_middleware.config.fleet import FleetSettings
+from apf_middleware.config.objects import Level
 from apf_middleware.config.scenario import Scenario
 from apf_middleware.exceptions import InvalidValueError
 
@@ -21,7 +22,7 @@ def _one_server(scenario: Scenario, configuration: Configuration) -> _Layout:
 
 
 def _split(scenario: Scenario, configuration: Configuration) -> _Layout:
-    """Return members without a fleet; the simulation gives each its part of the seats."""
+    """Return members without a fleet, each with its part of the seats, and of the levels' mins and maxes."""
     count = _count(scenario)
     seats = configuration.server.total
     backend = replace(scenario.backend, places=scenario.backend.places or seats)
@@ -32,7 +33,18 @@ def _split(scenario: Scenario, configuration: Configuration) -> _Layout:
     server = replace(configuration.server, seats=part, fleet=None)
     assert scenario.members is not None, "they have been counted"
     members = replace(scenario.members, events=())
-    return replace(scenario, backend=backend, members=members), replace(configuration, server=server)
+    levels = {name: _part_of_level(level, count) for name, level in configuration.levels.items()}
+    return replace(scenario, backend=backend, members=members), replace(configuration, server=server, levels=levels)
+
+
+def _part_of_level(level: Level, count: int) -> Level:
+    """Return the level with its part of the numbers of seats; a max that isn't 0 leaves a seat in each process."""
+    least, most = level.min_seats, level.max_seats
+    return replace(
+        level,
+        min_seats=None if least is None else least // count,
+        max_seats=None if most is None else most and max(1, most // count),
+    )
 
 
 def _fleet(scenario: Scenario, configuration: Configuration) -> _Layout:

@@ -341,6 +341,20 @@ def test_an_idle_min_leaves_seats_for_the_levels_that_need_them(seats: int, wide
     assert (grant.seats, grant.levels["idle"].least) == (seats, promised)
 
 
+def test_promises_that_are_reduced_for_one_level_leave_enough_seats_for_the_others() -> None:
+    fleet = Fleet(35)
+    fleet.allocator.budget = Budget(35, {"wide": SeatDemand(1, 0, 16), "web": SeatDemand(1, 0, 17)})
+    widths = {"wide": 16, "web": 6}
+    levels = {"wide": LevelUsage(0, 0, 16, FlowTable.of({1: 160})), "web": LevelUsage(0, 0, 6, FlowTable.of({2: 40}))}
+    fleet.allocator.receive(0, Report("a", 1, 1, 0, 0, 0, levels=levels))
+    others = {"web": LevelUsage(15, 0, 3, FlowTable.of({3: 40, 4: 40}))}
+    fleet.allocator.receive(0, Report("b", 1, 1, 0, 15, 15, levels=others))
+    grant = fleet.allocator.divide(0, {"a", "b"})["a"]
+    free = grant.seats - sum(part.least for part in grant.levels.values())
+    assert grant.seats == 20
+    assert all(width <= grant.levels[name].least + free for name, width in widths.items())
+
+
 def test_without_contention_seats_are_divided_anew_from_time_to_time() -> None:
     fleet = Fleet(20)
     fleet.exchange(a=8, b=1)
@@ -435,6 +449,21 @@ def test_a_wide_request_gets_its_seats_after_a_turn() -> None:
         fleet.divide("a", "b")
         fleet.now += TURN
     assert fleet.seats()["b"] == 6
+
+
+def test_a_wide_request_gets_all_seats_but_the_floors_of_the_others() -> None:
+    fleet = Fleet(12, floor=2, most_members=3)
+    fleet.exchange(a=30, b=30)
+    for _ in range(4):
+        fleet.report("a", 30)
+        member = fleet.members["b"]
+        levels = {"web": LevelUsage(0, 0, 10, FlowTable.of({7: 30}))}
+        fleet.allocator.receive(fleet.now, member.report(fleet.now, 0, levels))
+        fleet.divide("a", "b")
+        fleet.now += TURN
+    assert fleet.seats() == {"a": 2, "b": 8}
+    assert fleet.members["b"].limit.most == 8
+    assert fleet.allocator.debt == 12
 
 
 def configured(fleet: Fleet, member: str, name: str, age: int, seats: int | None = None, *, number: int = 1) -> None:

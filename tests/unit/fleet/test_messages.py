@@ -61,6 +61,8 @@ BUDGET = Budget(
         Grant(1, 1, 1, 0, configuration="c", board="d", notices=NOTICES),
         Grant(1, 1, 1, 0, rows=(MemberRow("a", 4, 3, 9, 10**9, "c"), MemberRow("b", 0, 0, 0, 0, "")), allocator="a"),
         Report("m", 1, 0, 0, 0, 0, asks=True),
+        Report("m", 1, 0, 0, 0, 0, turns=7),
+        Grant(1, 1, 1, 0, most=8),
         Report("m", 1, 0, 0, 0, 0, samples=DurationSamples(3, (7, 2**64 - 1), (10**9, 5), (0, 20), (0, 3))),
         Report("m", 1, 0, 0, 0, 0, samples=DurationSamples()),
         Report("m", 1, 0, 0, 0, 0, budget=replace(BUDGET, bounds=SeatRange(5, 400))),

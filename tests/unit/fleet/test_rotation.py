@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from apf_middleware.fairqueuing.sharing.balance import SEAT
-from apf_middleware.fleet.rotation import Rotation
+from apf_middleware.fleet.rotation import MemberDemand, Rotation
 
 MS = 10**6
 TURN = 100 * MS
@@ -59,34 +59,91 @@ def test_no_more_seats_are_given_than_the_shares_come_to() -> None:
     assert Rotation(TURN).divide(0, {"a": SEAT // 4, "b": SEAT // 4}, 10) == {"a": 1, "b": 0}
 
 
-def test_a_wide_request_gets_its_seats_at_once_after_a_turn() -> None:
-    rotation = Rotation(TURN)
-    shares = dict.fromkeys("abcd", 2 * SEAT)
-    assert rotation.divide(0, shares, 8, {"c": 5})["c"] == 2
-    seats = rotation.divide(TURN, shares, 8, {"c": 5})
-    assert seats["c"] == 5
-    assert sum(seats.values()) == 8
-    assert rotation.divide(2 * TURN, shares, 8, {})["c"] == 2
+class WideMembers:
+    """Members whose ``wide`` requests run alone, as soon as they have the seats; the others use all that they get."""
+
+    def __init__(self, shares: dict[str, int], total: int, wide: dict[str, int], floor: int = 0) -> None:
+        self.rotation, self.now = Rotation(TURN), 0
+        self.shares = {name: share * SEAT for name, share in shares.items()}
+        self.total, self.wide, self.floor = total, wide, floor
+        self.seats = dict.fromkeys(shares, 0)
+        self.running = dict.fromkeys(wide, 0)
+        self.turns = dict.fromkeys(wide, 0)
+
+    def demand(self, name: str) -> MemberDemand:
+        if name not in self.wide:
+            return MemberDemand(99, self.seats[name])
+        width = self.wide[name]
+        return MemberDemand(99, width if self.running[name] else 0, width, self.turns[name])
+
+    def divide(self, elapsed: int = TURN // 10) -> dict[str, int]:
+        self.now += elapsed
+        demands = {name: self.demand(name) for name in self.shares}
+        self.seats = self.rotation.divide(self.now, self.shares, self.total, demands, self.floor)
+        assert sum(self.seats.values()) <= self.total
+        for name, width in self.wide.items():
+            self.running[name] = max(0, self.running[name] - 1)
+            free = self.total - sum(self.wide[one] for one, left in self.running.items() if left)
+            if not self.running[name] and self.seats[name] >= width <= free:
+                self.running[name] = 3
+                self.turns[name] += 1
+        return self.seats
+
+
+def test_a_wide_request_gets_its_seats_at_once() -> None:
+    members = WideMembers(dict.fromkeys("abcd", 2), 8, {"c": 5})
+    assert members.divide()["c"] == 5
+    members.wide["c"] = 1
+    assert members.divide() == {"a": 2, "b": 2, "c": 2, "d": 2}
+
+
+def test_members_that_wait_for_a_turn_save_no_seats_up() -> None:
+    members = WideMembers(dict.fromkeys("abc", 4), 12, {"b": 8, "c": 8})
+    assert members.divide() == {"a": 4, "b": 8, "c": 0}
 
 
 def test_wide_requests_of_several_members_take_turns() -> None:
+    members = WideMembers(dict.fromkeys("abc", 2), 6, dict.fromkeys("abc", 6))
+    for _ in range(90):
+        members.divide()
+    assert max(members.turns.values()) - min(members.turns.values()) <= 1
+    assert sum(members.turns.values()) >= 20
+
+
+def test_as_many_wide_requests_run_as_the_seats_suffice_for() -> None:
+    members = WideMembers(dict.fromkeys("abcdefghij", 4), 40, dict.fromkeys("abcdefghij", 6))
+    for _ in range(100):
+        members.divide()
+        assert sum(one >= 6 for one in members.seats.values()) == 6
+    assert max(members.turns.values()) - min(members.turns.values()) <= 2
+
+
+def test_members_without_wide_requests_have_their_share_beside_others() -> None:
+    members, seats = WideMembers(dict.fromkeys("ab", 4), 8, {"a": 6}), 0
+    for _ in range(300):
+        seats += members.divide()["b"]
+    assert seats / 300 == pytest.approx(4, abs=0.7)
+    assert members.turns["a"] >= 40
+
+
+def test_a_wide_request_leaves_the_others_their_floors() -> None:
+    members = WideMembers(dict.fromkeys("abc", 4), 12, {"a": 8}, floor=2)
+    assert members.divide() == {"a": 8, "b": 2, "c": 2}
+
+
+def test_the_turn_of_a_request_that_has_given_up_goes_to_the_next_member() -> None:
     rotation, shares = Rotation(TURN), dict.fromkeys("ab", 2 * SEAT)
-    widest, served = {"a": 4, "b": 4}, []
-    rotation.divide(0, shares, 4, {"a": 4})
-    for number in range(1, 12):
-        seats = rotation.divide(number * TURN, shares, 4, widest)
-        for name, one in seats.items():
-            if one == 4:
-                served.append(name)
-                rotation.divide(number * TURN + 1, shares, 4, {other: 4 for other in "ab" if other != name})
-    assert served[:2] == ["a", "b"]
-    assert {"a", "b"} == set(served[2:])
+    demands = {"a": MemberDemand(9, 0, 4, 0), "b": MemberDemand(9, 0, 4, 0)}
+    assert rotation.divide(0, shares, 4, demands) == {"a": 4, "b": 0}
+    assert rotation.divide(TURN, shares, 4, demands) == {"a": 4, "b": 0}
+    assert rotation.divide(2 * TURN, shares, 4, {**demands, "a": MemberDemand(9, 0, 4, 1)}) == {"a": 0, "b": 4}
 
 
-def test_a_request_wider_than_all_seats_gets_all() -> None:
-    rotation = Rotation(TURN)
-    rotation.divide(0, {"a": SEAT, "b": 3 * SEAT}, 4, {"a": 99})
-    assert rotation.divide(TURN, {"a": SEAT, "b": 3 * SEAT}, 4, {"a": 99}) == {"a": 4, "b": 0}
+def test_a_member_that_wanted_nothing_has_no_claim_from_that_time() -> None:
+    rotation, shares = Rotation(TURN), dict.fromkeys("abc", 2 * SEAT)
+    demands = {"a": MemberDemand(9, 0, 4), "b": MemberDemand(9, 0, 4), "c": MemberDemand()}
+    for number in range(9):
+        assert rotation.divide(number * TURN, shares, 6, demands)["a"] == 4
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -97,10 +154,17 @@ def test_the_total_is_never_exceeded(seed: int) -> None:
         names = dice.sample("abcdefgh", dice.randint(1, 8))
         shares = {name: dice.randint(0, 4 * SEAT) for name in names}
         total = max(sum(one // SEAT for one in shares.values()), -(-sum(shares.values()) // SEAT) + dice.randint(-2, 3))
-        widest = {name: dice.randint(0, 9) for name in dice.sample(names, dice.randint(0, len(names)))}
-        seats = rotation.divide(now, shares, total, widest)
+        floor = dice.randint(0, 1) if total >= len(names) else 0
+        most = total - floor * (len(names) - 1)
+        demands = {
+            name: MemberDemand(
+                dice.randint(0, 20), dice.randint(0, 9), min(most, dice.randint(0, 9)), dice.randint(0, 1)
+            )
+            for name in names
+        }
+        seats = rotation.divide(now, shares, total, demands, floor)
         assert seats.keys() == shares.keys()
-        assert all(one >= 0 for one in seats.values())
+        assert all(one >= floor for one in seats.values())
         assert sum(seats.values()) <= total
 
 
@@ -108,10 +172,10 @@ def test_a_long_wait_is_not_made_up_for_without_end() -> None:
     """While one member's wide request has all seats for a hundred turns, the lag of the other is bounded."""
     rotation, shares = Rotation(TURN), dict.fromkeys("ab", SEAT + SEAT // 2)
     for number in range(100):
-        rotation.divide(number * TURN, shares, 3, {"a": 3})
+        rotation.divide(number * TURN, shares, 3, {"a": MemberDemand(9, 3, 3), "b": MemberDemand(9, 0)})
     seats = [rotation.divide(number * TURN, shares, 3)["a"] for number in range(100, 200)]
     assert seats[:3] == [1, 1, 1], "the other one is first"
-    assert 2 in seats[:20]
+    assert 2 in seats[:60]
 
 
 def test_a_member_with_its_whole_share_has_no_lag() -> None:
@@ -126,7 +190,6 @@ def test_a_member_with_its_whole_share_has_no_lag() -> None:
 def test_a_wide_request_whose_turn_has_come_keeps_its_seats() -> None:
     """Also if its member would have as many seats in turn, because it would lose them in turn, too."""
     rotation, shares = Rotation(TURN), dict.fromkeys("ab", SEAT + SEAT // 2)
-    seats = [rotation.divide(number * TURN // 4, shares, 3, {"b": 2})["b"] for number in range(60)]
-    first = seats.index(2)
-    assert first <= 8
-    assert set(seats[first:]) == {2}
+    demands = {"a": MemberDemand(9, 1), "b": MemberDemand(9, 0, 2)}
+    seats = [rotation.divide(number * TURN // 4, shares, 3, demands)["b"] for number in range(60)]
+    assert set(seats) == {2}

@@ -60,8 +60,8 @@ class World:
         self.factors = factors
         self.lending.restrict(self.time, grant)
 
-    def arrive(self) -> Ticket:
-        ticket = Ticket("flow", 7, Work())
+    def arrive(self, width: int = 1) -> Ticket:
+        ticket = Ticket("flow", 7, Work(width))
         self.lending.arrive(self.time, self.lending.levels["web"], ticket)
         if ticket.is_waiting and ticket.queue is not None:
             self.member.note_waiting(ticket.queue.length)
@@ -163,6 +163,16 @@ def test_in_a_contended_fleet_a_free_seat_is_reported() -> None:
     woken = world.woken
     world.release(second)
     assert world.woken == woken
+
+
+def test_in_a_contended_fleet_seats_that_are_saved_up_are_reported() -> None:
+    world = World()
+    world.grant(2, is_contended=True)
+    first, _, wide = world.arrive(), world.arrive(), world.arrive(3)
+    woken = world.woken
+    world.release(first)
+    assert wide.is_waiting
+    assert world.woken == woken + 1
 
 
 def test_in_a_contended_fleet_a_member_gives_seats_back_before_it_reports() -> None:

@@ -3,6 +3,8 @@
 from apf_middleware.classification import Classification
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, SharedLevel, Ticket, Work
+from apf_middleware.fairqueuing.sharing.grant import SeatGrant
+from apf_middleware.fairqueuing.ticket import TicketState
 from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from apf_middleware.fleet.messages import MOST_FLOWS, FlowTable, LevelUsage
 from apf_middleware.runtime import Admission, Controller
@@ -92,7 +94,8 @@ def test_a_factor_of_an_earlier_grant_does_not_reduce_the_reported_weight() -> N
 
 
 def test_wide_requests_count_with_their_seats() -> None:
-    sharing = lending(seats=4, exact=4)
+    sharing = lending(seats=8, exact=4)
+    sharing.restrict(0, SeatGrant(4))
     level = sharing.levels["web"]
     arrive(sharing, level, 1, times=2, width=2)
     arrive(sharing, level, 1, times=2, width=3)
@@ -100,6 +103,45 @@ def test_wide_requests_count_with_their_seats() -> None:
     usage = UsageReader(sharing, 0).read(0)["web"]
     assert usage.flows == FlowTable.of({1: 10})
     assert usage.widest == 3
+
+
+def test_the_next_request_of_a_level_is_reported_and_counted_when_it_waits_no_more() -> None:
+    sharing = lending(seats=8, exact=4)
+    sharing.restrict(0, SeatGrant(4))
+    level = sharing.levels["web"]
+    running = arrive(sharing, level, 1, times=4)
+    narrow = arrive(sharing, level, 2)
+    wide = arrive(sharing, level, 1, width=3)
+    reader = UsageReader(sharing, 0)
+
+    assert (reader.read(0)["web"].widest, reader.turns) == (1, 0), "another flow is next"
+    sharing.release(10, level, running[0])
+    assert narrow[0].state is TicketState.SEATED
+    assert (reader.read(10)["web"].widest, reader.turns) == (3, 0)
+    sharing.abandon(20, level, wide[0])
+    assert (reader.read(20)["web"].widest, reader.turns) == (0, 1)
+
+
+def test_requests_that_wait_at_a_held_level_want_no_seats() -> None:
+    sharing = lending(seats=4, exact=4)
+    level = sharing.levels["web"]
+    arrive(sharing, level, 1, times=9)
+    sharing.operate(0, level, held=True)
+    reader = UsageReader(sharing, 0)
+
+    assert reader.read(0)["web"].flows == FlowTable.of({1: 4}, {1: 0}), "those that run"
+    sharing.operate(1, level)
+    assert reader.read(1)["web"].flows == FlowTable.of({1: 9})
+
+
+def test_a_request_that_the_max_of_its_level_stops_needs_no_turn() -> None:
+    sharing = lending(seats=4, exact=4)
+    level = sharing.levels["web"]
+    arrive(sharing, level, 1, times=3)
+    arrive(sharing, level, 1, width=3)
+    assert UsageReader(sharing, 0).read(0)["web"].widest == 0
+    sharing.operate(0, level, held=True)
+    assert UsageReader(sharing, 0).read(0)["web"].widest == 0, "no request of a held level begins"
 
 
 def test_the_lightest_of_too_many_flows_are_summed_up() -> None:

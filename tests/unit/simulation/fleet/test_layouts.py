@@ -1,5 +1,7 @@
 """Layouts of the processes of a scenario."""
 
+from dataclasses import replace
+
 import pytest
 
 from apf_middleware.config.fleet import FleetSettings
@@ -29,6 +31,17 @@ def test_a_split_has_equal_parts_and_the_same_backend() -> None:
     assert configuration.server.fleet is None
     assert configuration.server.seats == 6, "parts are rounded down"
     assert layout("split", *fleet_scenario("  members: 50\n"))[1].server.seats == 1, "each has at least one"
+
+
+def test_a_split_divides_the_numbers_of_seats_of_levels() -> None:
+    scenario, configuration = fleet_scenario("  members: 3\n")
+    limits = {"some": (7, 8), "few": (1, 2), "none": (0, 0), "shares": (None, None)}
+    level = configuration.levels["all"]
+    levels = {name: replace(level, min_seats=least, max_seats=most) for name, (least, most) in limits.items()}
+    _, split = layout("split", scenario, replace(configuration, levels=levels))
+
+    found = {name: (one.min_seats, one.max_seats) for name, one in split.levels.items()}
+    assert found == {"some": (2, 2), "few": (0, 1), "none": (0, 0), "shares": (None, None)}
 
 
 def test_a_fleet_is_as_configured_or_with_defaults() -> None:
