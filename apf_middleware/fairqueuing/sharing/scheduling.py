@@ -26,7 +26,9 @@ then the seats in use say enough, and to make up for a former lag would only let
 **Saving up.** If the next ticket of the first level doesn't fit, the free seats are saved up for it. Other levels are
 then served only within their mins, which are no part of the free seats. Tickets that are wider than their levels' maxes
 aren't served meanwhile. If the first level's ticket doesn't fit because of its level's own max, no seats are saved up;
-if because of the parent's max, only the other children of that parent leave seats for it.
+if because of the parent's max, only the other children of that parent leave seats for it. But a level that is far
+behind doesn't lose the rest of these maxes to other levels while it waits for its own requests or those of its
+siblings: if all of these never ended at the same moment as requests of other levels, it would starve.
 
 **Back-fill.** Other tickets may be served before one for which seats are saved up, for a bounded number of rounds (see
 `seats`). A ticket may pass at most two others: the next one of its own level, and the one of another level for which
@@ -132,19 +134,24 @@ class LevelScheduler:
             if decision.saver is None:
                 if queueset.seats_in_use < limit:
                     decision.blocked.append((level, ticket))
-                if self._save_up(level, wanted, decision):
+                if self._save_up(level, wanted, decision, far):
                     levels = [one for one in levels if one.queueset.seats_in_use < self._limit_in_turn(one, decision)]
         return decision
 
     @staticmethod
-    def _save_up(level: SharedLevel, wanted: int, decision: Decision) -> bool:
-        """Save seats up for ``level`` unless its own max stops it; return whether all other levels are concerned."""
-        parent = level.parent
-        if wanted > level.most or parent in decision.saving:
+    def _save_up(level: SharedLevel, wanted: int, decision: Decision, far: int) -> bool:
+        """Save seats up for ``level``, unless a max stops it; return whether all other levels are concerned.
+
+        A level that is far behind isn't stopped as long as some seats within the max are missing.
+        """
+        parent, is_far = level.parent, level.lag > far
+        if wanted > level.most and not (is_far and level.queueset.seats_in_use < level.most):
+            return False
+        if parent in decision.saving:
             return False
         if parent is not None:
             decision.saving.append(parent)
-            if wanted > parent.room_in_max(level.counted):
+            if wanted > parent.room_in_max(level.counted) and not (is_far and parent.total < parent.most):
                 return False
         decision.saver = level
         return True
