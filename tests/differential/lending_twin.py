@@ -252,11 +252,12 @@ class PlainLending:
         last = (not level.is_draining, level.turn, level.name)
         missing = self.deserved()[level] - used * SEAT
         lag, far = Fraction(level.lag(), weight), Fraction(self._far(level), weight)
-        is_in_turn = lag >= 0 or self._far(level) == INFINITE
-        if used < self.promised(level) and lag >= -far:
-            return (0, (0, False), 0, Fraction(used, weight), *last)
-        if missing >= SEAT and is_in_turn:
-            return (1, (0, False), 0, Fraction(used, weight), *last)
+        are_narrow = self._far(level) == INFINITE
+        if lag >= 0 or are_narrow:
+            if used < self.promised(level):
+                return (0, (0, False), 0, Fraction(used, weight), *last)
+            if missing >= SEAT:
+                return (1, (0, False), 0, Fraction(used, weight) - (0 if are_narrow else lag), *last)
         if lag > far:
             return (2, (0, False), 0, -lag, *last)
         if missing >= SEAT:

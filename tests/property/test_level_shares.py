@@ -112,6 +112,32 @@ def test_children_that_need_the_whole_max_of_their_parent_at_times_have_their_pa
     assert levels.least_part() > 0.8
 
 
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_narrow_requests_are_not_outdone_by_wide_ones_of_a_sibling(rounds: int) -> None:
+    """A level with wide requests uses no seats while it waits. By that alone, its sibling had a tenth of its part."""
+    levels = BusyLevels(1, "equal-serial", rounds, mix=_family(wide=8, narrow=1, longest_ms=5))
+    levels.play(seconds=10)
+
+    assert levels.least_part() > 0.8
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_levels_below_their_mins_do_not_come_first_while_they_are_ahead(rounds: int) -> None:
+    """Their requests need more than the mins, so by these alone the other level had less than half of its part."""
+    nominal = {"promised": 3, "too": 4, "none": 1}
+    mix = LevelMix(
+        seats=8,
+        limits={name: LevelLimits(seats, 0 if name == "none" else 1, 8) for name, seats in nominal.items()},
+        widths={name: [4 if name == "none" else 5] for name in nominal},
+        longest_ms={name: 5 if name == "none" else 300 for name in nominal},
+        requests=dict.fromkeys(nominal, 40),
+    )
+    levels = BusyLevels(1, "equal-serial", rounds, mix=mix)
+    levels.play(seconds=10)
+
+    assert levels.least_part() > 0.65
+
+
 def _family(wide: int, narrow: int, longest_ms: int) -> LevelMix:
     """Return a level with long requests, beside two with requests of these widths whose parent may have all seats."""
     nominal = {"wide": 2, "narrow": 2, "long": 4}
