@@ -253,7 +253,7 @@ class PlainLending:
         missing = self.deserved()[level] - used * SEAT
         lag, far = Fraction(level.lag(), weight), Fraction(self._far(level), weight)
         are_narrow = self._far(level) == INFINITE
-        if lag >= 0 or are_narrow:
+        if lag >= 0 or are_narrow or level.is_draining:
             if used < self.promised(level):
                 return (0, (0, False), 0, Fraction(used, weight), *last)
             if missing >= SEAT:

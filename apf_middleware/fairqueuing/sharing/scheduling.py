@@ -21,7 +21,8 @@ behind, nor is one below its min if its next ticket needs more than that: by the
 and wide requests would get many times their share. (A ticket that fits in the min is seated in any order, because no
 other level may use the seats of the min.) While all waiting requests need one seat, no level is ahead or far behind in
 this sense, and the order in group 2 is that of groups 1 and 4: then the seats in use say enough, and to make up for a
-former lag would only let them swing.
+former lag would only let them swing. A draining level always counts as not ahead: its min reduces what others may use,
+so if it weren't the first, neither might find enough seats on a server where nothing runs.
 
 **Saving up.** If the next ticket of the first level doesn't fit, the free seats are saved up for it. Other levels are
 then served only within their mins, which are no part of the free seats. Tickets that are wider than their levels' maxes
@@ -275,7 +276,7 @@ def _rank(level: SharedLevel, far: int) -> tuple[int, int]:
     used, lag = level.queueset.seats_in_use, level.lag
     missing = level.deserved - used * SEAT
     are_narrow = far == _NOWHERE
-    if lag >= 0 or are_narrow:
+    if lag >= 0 or are_narrow or level.is_draining:
         if used < level.least or (level.parent is not None and used < _in_min(level)):
             return 0, used
         if missing >= SEAT:
