@@ -16,6 +16,7 @@ from statistics import mean, median
 from typing import Any, Final
 
 from apf_middleware.fairqueuing import DISCIPLINES, Lending, LevelLimits, QueueSetSettings, Ticket, Work
+from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from benchmarks.measure import print_rows
 
 __all__ = ["BusyLevels", "LevelMix"]
@@ -37,6 +38,7 @@ class LevelMix:
     longest_ms: dict[str, int]
     requests: dict[str, int]
     """That are there at any time."""
+    hierarchy: Hierarchy = NO_HIERARCHY
 
     @property
     def parts(self) -> dict[str, float]:
@@ -66,7 +68,7 @@ class BusyLevels:
         self.mix = mix or random_mix(self._draw)
         settings = QueueSetSettings(self.mix.seats, 4, 1, 10**5, backfill=rounds)
         levels = {name: (settings, limits) for name, limits in self.mix.limits.items()}
-        self.sharing = Lending(self.mix.seats, levels, discipline=DISCIPLINES[discipline])
+        self.sharing = Lending(self.mix.seats, levels, discipline=DISCIPLINES[discipline], hierarchy=self.mix.hierarchy)
         self.served = dict.fromkeys(levels, 0)
         self.waits_ms: list[float] = []  # of the light level
         self._is_light = is_light

@@ -252,11 +252,12 @@ class PlainLending:
         last = (not level.is_draining, level.turn, level.name)
         missing = self.deserved()[level] - used * SEAT
         lag, far = Fraction(level.lag(), weight), Fraction(self._far(level), weight)
-        is_in_turn = lag >= 0 or self._far(level) == INFINITE
-        if used < self.promised(level) and lag >= -far:
-            return (0, (0, False), 0, Fraction(used, weight), *last)
-        if missing >= SEAT and is_in_turn:
-            return (1, (0, False), 0, Fraction(used, weight), *last)
+        are_narrow = self._far(level) == INFINITE
+        if lag >= 0 or are_narrow or level.is_draining:
+            if used < self.promised(level):
+                return (0, (0, False), 0, Fraction(used, weight), *last)
+            if missing >= SEAT:
+                return (1, (0, False), 0, Fraction(used, weight) - (0 if are_narrow else lag), *last)
         if lag > far:
             return (2, (0, False), 0, -lag, *last)
         if missing >= SEAT:
@@ -284,16 +285,20 @@ class PlainLending:
         saving: list[PlainParent] = []
         for level in sorted((level for level in self.levels if level.waits), key=self.rank):
             wanted = self._wanted(level, level.waiting[0].work.width)
-            if wanted is None:
-                continue
             limit = level.least if level.parent in saving else self.promised(level) if saver else self.limit(level)
             is_beyond = level.waiting[0].work.width > self.most(level) and (saver or level.parent in saving)
-            if wanted <= limit and not is_beyond:
+            if wanted is not None and wanted <= limit and not is_beyond:
                 return level, saver, saving
+            is_far = level.lag() > self._far(level)
+            if wanted is None and not (is_far and level.used < self.most(level)):
+                continue
             if saver is None and level.parent not in saving:
                 if level.parent is not None:
                     saving.append(level.parent)
-                    if wanted > self._within_parent(level, self.parent_most(level.parent)):
+                    most = self.parent_most(level.parent)
+                    is_stopped = wanted is None or wanted > self._within_parent(level, most)
+                    counted = sum(child.counted for child in self.children(level.parent))
+                    if is_stopped and not (is_far and counted < most):
                         continue
                 saver = level
         return None, saver, saving

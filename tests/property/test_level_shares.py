@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import DISCIPLINES, Lending, LevelLimits, QueueSetSettings, Ticket, Work
 from apf_middleware.fairqueuing.sharing.balance import SEAT
+from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
 from benchmarks.level_shares import BusyLevels, LevelMix
 from tests.support.examples import examples
 
@@ -84,6 +85,70 @@ def test_requests_wider_than_the_max_of_their_level_starve_no_other(rounds: int)
     levels.play(seconds=5)
 
     assert levels.least_part() > 0.7
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_a_level_that_needs_its_whole_max_at_times_has_its_part(rounds: int) -> None:
+    """While its own narrow requests ended, it lost the other seats to long requests, and had an eighth of its part."""
+    mix = LevelMix(
+        seats=4,
+        limits=dict.fromkeys(("mixed", "long"), LevelLimits(2, 0, 4)),
+        widths={"mixed": [4, 1, 1], "long": [1]},
+        longest_ms={"mixed": 5, "long": 300},
+        requests={"mixed": 40, "long": 40},
+    )
+    levels = BusyLevels(1, "equal-serial", rounds, mix=mix)
+    levels.play(seconds=10)
+
+    assert levels.least_part() > 0.8
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_children_that_need_the_whole_max_of_their_parent_at_times_have_their_parts(rounds: int) -> None:
+    """While their siblings' requests ended, other levels took the seats, and both had an eighth of their parts."""
+    levels = BusyLevels(1, "equal-serial", rounds, mix=_family(wide=6, narrow=3, longest_ms=20))
+    levels.play(seconds=10)
+
+    assert levels.least_part() > 0.8
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_narrow_requests_are_not_outdone_by_wide_ones_of_a_sibling(rounds: int) -> None:
+    """A level with wide requests uses no seats while it waits. By that alone, its sibling had a tenth of its part."""
+    levels = BusyLevels(1, "equal-serial", rounds, mix=_family(wide=8, narrow=1, longest_ms=5))
+    levels.play(seconds=10)
+
+    assert levels.least_part() > 0.8
+
+
+@pytest.mark.parametrize("rounds", [0, 2])
+def test_levels_below_their_mins_do_not_come_first_while_they_are_ahead(rounds: int) -> None:
+    """Their requests need more than the mins, so by these alone the other level had less than half of its part."""
+    nominal = {"promised": 3, "too": 4, "none": 1}
+    mix = LevelMix(
+        seats=8,
+        limits={name: LevelLimits(seats, 0 if name == "none" else 1, 8) for name, seats in nominal.items()},
+        widths={name: [4 if name == "none" else 5] for name in nominal},
+        longest_ms={name: 5 if name == "none" else 300 for name in nominal},
+        requests=dict.fromkeys(nominal, 40),
+    )
+    levels = BusyLevels(1, "equal-serial", rounds, mix=mix)
+    levels.play(seconds=10)
+
+    assert levels.least_part() > 0.65
+
+
+def _family(wide: int, narrow: int, longest_ms: int) -> LevelMix:
+    """Return a level with long requests, beside two with requests of these widths whose parent may have all seats."""
+    nominal = {"wide": 2, "narrow": 2, "long": 4}
+    return LevelMix(
+        seats=8,
+        limits={name: LevelLimits(seats, 0, 8) for name, seats in nominal.items()},
+        widths={"wide": [wide], "narrow": [narrow], "long": [1]},
+        longest_ms={"wide": 5, "narrow": longest_ms, "long": 300},
+        requests=dict.fromkeys(nominal, 40),
+        hierarchy=Hierarchy({"parent": LevelLimits(4, 0, 8)}, {"wide": "parent", "narrow": "parent"}),
+    )
 
 
 def test_requests_of_one_seat_never_scale_what_levels_deserve() -> None:

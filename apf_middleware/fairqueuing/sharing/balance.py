@@ -84,10 +84,10 @@ def fill(total: int, claims: Sequence[Claim]) -> list[int]:
 class Balance:
     """Update ``deserved`` and ``lag`` of the levels that wait, as time passes."""
 
-    __slots__ = ("_clock", "_unbound_total", "are_wide", "longest", "users")
+    __slots__ = ("_unbound_total", "are_wide", "clock", "longest", "users")
 
     def __init__(self, now: int) -> None:
-        self._clock = now
+        self.clock: int = now
         self.are_wide: bool = False  # a waiting request needs several seats
         self._unbound_total: int | None = None  # the seats divided last, if no bound applied to any level
         self.longest: int = 0  # work of one request, in nanoseconds times SEAT
@@ -133,9 +133,9 @@ class Balance:
 
     def advance(self, now: int, waiting: Sequence["SharedLevel"]) -> None:
         """Update the lags for the time since the last call, in which no seats were taken or given back."""
-        elapsed = now - self._clock
+        elapsed = now - self.clock
         # also when fewer than two wait, so that this time never becomes lag
-        self._clock = now
+        self.clock = now
         if not elapsed:
             return
         if self.users:
@@ -192,7 +192,7 @@ class Balance:
     def _keep(self, users: "list[SharedLevel]") -> None:
         for level in self.users:
             if level not in users and not level.waits:
-                level.left_at = self._clock
+                level.left_at = self.clock
                 level.deserved = level.entitled
         self.users = users
 

@@ -537,5 +537,6 @@ class Lending(Sharing):
             assert level.waits is waits is (level in self.waiting), f"whether {level!r} waits"
             lingers = level.queueset.next_event_at() is not None
             assert lingers is (level in self._lingering), f"whether {level!r} lingers"
-        decision = self._scheduler.survey(self._clock)
+        # Lags and turns change with time, and count only when something happens; queue sets' clocks can't go back.
+        decision = self._scheduler.survey(self._clock if self._is_restless else self._balance.clock)
         assert decision.ticket is None, f"{decision.ticket!r} could be seated in {decision.level!r}"

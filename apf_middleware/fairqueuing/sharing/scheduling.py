@@ -2,7 +2,7 @@
 
 **Order.** There are six groups, of which the first that isn't empty is served:
 
-1. levels below their min, and levels with a parent that has a part of its min left for them, unless they are far ahead
+1. levels below their min, and levels with a parent that has a part of its min left for them, unless they are ahead
 2. levels that use at least one seat less than they deserve (see `balance`), unless they are ahead
 3. levels that are far behind
 4. levels that use at least one seat less than they deserve
@@ -11,22 +11,25 @@
 6. all others by priority; of the same priority, levels that deserve a part of one more seat come first, and levels
    without a weight last
 
-In groups 1, 2 and 4, the level with the fewest used seats in proportion to its weight comes first; in the others, the
-one with the largest lag in proportion to its weight. Among equals, draining levels come first, and then the level that
-was served longest ago. Fractions are compared by cross-multiplication of integers.
+In groups 1 and 4, the level with the fewest used seats in proportion to its weight comes first; in the others, the one
+with the largest lag in proportion to its weight. Among equals, draining levels come first, and then the level that was
+served longest ago. Fractions are compared by cross-multiplication of integers.
 
-A level is ahead if its lag is negative. While several levels wait, one of them for a request of several seats, a level
-is *far behind* if its lag is more than the longest recent work of a request, and *far ahead* if it is as far on the
-other side. Then a level that uses no seats isn't necessarily behind, nor is one below its min if its next ticket needs
-more than that: by the seats in use alone, levels with long and wide requests would get many times their share. (A
-ticket that fits in the min is seated in any order, because no other level may use the seats of the min.) While all
-waiting requests need one seat, no level is far from its share in this sense, and group 2 has also those that are ahead:
-then the seats in use say enough, and to make up for a former lag would only let them swing.
+While several levels wait, one of them for a request of several seats, a level is ahead if its lag is negative, and *far
+behind* if its lag is more than the longest recent work of a request. Then a level that uses no seats isn't necessarily
+behind, nor is one below its min if its next ticket needs more than that: by the seats in use alone, levels with long
+and wide requests would get many times their share. (A ticket that fits in the min is seated in any order, because no
+other level may use the seats of the min.) While all waiting requests need one seat, no level is ahead or far behind in
+this sense, and the order in group 2 is that of groups 1 and 4: then the seats in use say enough, and to make up for a
+former lag would only let them swing. A draining level always counts as not ahead: its min reduces what others may use,
+so if it weren't the first, neither might find enough seats on a server where nothing runs.
 
 **Saving up.** If the next ticket of the first level doesn't fit, the free seats are saved up for it. Other levels are
 then served only within their mins, which are no part of the free seats. Tickets that are wider than their levels' maxes
 aren't served meanwhile. If the first level's ticket doesn't fit because of its level's own max, no seats are saved up;
-if because of the parent's max, only the other children of that parent leave seats for it.
+if because of the parent's max, only the other children of that parent leave seats for it. But a level that is far
+behind doesn't lose the rest of these maxes to other levels while it waits for its own requests or those of its
+siblings: if all of these never ended at the same moment as requests of other levels, it would starve.
 
 **Back-fill.** Other tickets may be served before one for which seats are saved up, for a bounded number of rounds (see
 `seats`). A ticket may pass at most two others: the next one of its own level, and the one of another level for which
@@ -132,19 +135,24 @@ class LevelScheduler:
             if decision.saver is None:
                 if queueset.seats_in_use < limit:
                     decision.blocked.append((level, ticket))
-                if self._save_up(level, wanted, decision):
+                if self._save_up(level, wanted, decision, far):
                     levels = [one for one in levels if one.queueset.seats_in_use < self._limit_in_turn(one, decision)]
         return decision
 
     @staticmethod
-    def _save_up(level: SharedLevel, wanted: int, decision: Decision) -> bool:
-        """Save seats up for ``level`` unless its own max stops it; return whether all other levels are concerned."""
-        parent = level.parent
-        if wanted > level.most or parent in decision.saving:
+    def _save_up(level: SharedLevel, wanted: int, decision: Decision, far: int) -> bool:
+        """Save seats up for ``level``, unless a max stops it; return whether all other levels are concerned.
+
+        A level that is far behind isn't stopped as long as some seats within the max are missing.
+        """
+        parent, is_far = level.parent, level.lag > far
+        if wanted > level.most and not (is_far and level.queueset.seats_in_use < level.most):
+            return False
+        if parent in decision.saving:
             return False
         if parent is not None:
             decision.saving.append(parent)
-            if wanted > parent.room_in_max(level.counted):
+            if wanted > parent.room_in_max(level.counted) and not (is_far and parent.total < parent.most):
                 return False
         decision.saver = level
         return True
@@ -222,7 +230,7 @@ class LevelScheduler:
         return may
 
     def _far(self) -> int:
-        """Return the lag beyond which a level is far behind, and far ahead with the other sign."""
+        """Return the lag beyond which a level is far behind."""
         return self._balance.longest if self._balance.are_wide else _NOWHERE
 
     def __repr__(self) -> str:
@@ -266,11 +274,13 @@ def _first_of(levels: Sequence[SharedLevel], far: int) -> SharedLevel:
 def _rank(level: SharedLevel, far: int) -> tuple[int, int]:
     """Return the group of ``level``, and a number by which it is ordered there, in proportion to its weight."""
     used, lag = level.queueset.seats_in_use, level.lag
-    if (used < level.least or (level.parent is not None and used < _in_min(level))) and lag >= -far:
-        return 0, used
     missing = level.deserved - used * SEAT
-    if missing >= SEAT and (lag >= 0 or far == _NOWHERE):
-        return 1, used
+    are_narrow = far == _NOWHERE
+    if lag >= 0 or are_narrow or level.is_draining:
+        if used < level.least or (level.parent is not None and used < _in_min(level)):
+            return 0, used
+        if missing >= SEAT:
+            return 1, used if are_narrow else used - lag  # a seat is far less than any lag: it decides among equals
     if lag > far:
         return 2, -lag
     if missing >= SEAT:

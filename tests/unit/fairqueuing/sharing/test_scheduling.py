@@ -44,6 +44,15 @@ def test_a_level_under_its_min_comes_first() -> None:
     assert waiting.scheduler.survey(0).level is waiting.levels["poor"]
 
 
+def test_a_draining_level_under_its_min_comes_first_although_it_is_ahead() -> None:
+    """The other level may use what its own max allows only when the draining one has given up its min."""
+    waiting = Waiting(7, other=(1, 0, 9), leaving=(1, 0, 3))
+    leaving = waiting.levels["leaving"]
+    leaving.is_draining, leaving.lag = True, -1
+
+    assert waiting.scheduler.survey(0).level is leaving
+
+
 def test_without_free_seats_only_a_level_under_its_min_may_be_seated() -> None:
     assert not Waiting(6, a=(0, 6, 1)).scheduler.may_seat()
     assert Waiting(6, a=(0, 6, 1), b=(1, 0, 1)).scheduler.may_seat()
