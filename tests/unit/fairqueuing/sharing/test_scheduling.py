@@ -1,7 +1,10 @@
 """The scheduler alone: which of several waiting levels is served next, and for which one seats are saved up."""
 
+import pytest
+
 from apf_middleware.fairqueuing import LevelLimits, QueueSet, QueueSetSettings, SharedLevel, Ticket, Work
 from apf_middleware.fairqueuing.sharing.balance import Balance
+from apf_middleware.fairqueuing.sharing.hierarchy import Parent
 from apf_middleware.fairqueuing.sharing.ledger import SeatLedger
 from apf_middleware.fairqueuing.sharing.scheduling import LevelScheduler
 
@@ -11,12 +14,12 @@ class Waiting:
 
     def __init__(self, seats: int, backfill: int = 0, **widths: tuple[int, int, int]) -> None:
         self.ledger = SeatLedger()
-        balance = Balance(0)
-        self.scheduler = LevelScheduler(self.ledger, balance)
+        self.balance = Balance(0)
+        self.scheduler = LevelScheduler(self.ledger, self.balance)
         self.levels = {name: self._level(name, *given, backfill) for name, given in widths.items()}
         levels = list(self.levels.values())
         self.ledger.promise(seats, levels, ())
-        balance.entitle(levels, (), self.ledger.total)
+        self.balance.entitle(levels, (), self.ledger.total)
         for level in levels:
             level.counted = 0
             self.ledger.count(level, max(level.least, level.queueset.seats_in_use))
@@ -86,3 +89,27 @@ def test_a_newcomer_wider_than_its_max_takes_no_seats_that_are_saved_up() -> Non
 
     assert waiting.scheduler.limit_of_newcomer(0, queueless, 2) == 2
     assert waiting.scheduler.limit_of_newcomer(0, queueless, 3) == 0
+
+
+@pytest.mark.parametrize(("used", "is_far", "saves"), [(2, True, True), (2, False, False), (4, True, False)])
+def test_a_level_far_behind_saves_seats_up_unless_it_uses_its_whole_max(
+    *, used: int, is_far: bool, saves: bool
+) -> None:
+    waiting = Waiting(12, behind=(0, used, 4), ahead=(0, 4, 1))
+    behind, ahead = waiting.levels.values()
+    behind.most, behind.lag, ahead.lag = 4, waiting.balance.longest + is_far, -1
+    decision = waiting.scheduler.survey(0)
+
+    assert (decision.saver, decision.level) == ((behind, None) if saves else (None, ahead))
+
+
+@pytest.mark.parametrize(("most", "saves"), [(4, True), (2, False)])
+def test_a_level_far_behind_saves_seats_up_unless_its_parent_uses_its_whole_max(*, most: int, saves: bool) -> None:
+    waiting = Waiting(12, behind=(0, 2, 4), ahead=(0, 4, 1))
+    behind, ahead = waiting.levels.values()
+    behind.parent = parent = Parent("parent", LevelLimits(2, 0, most), weight=2, kept=0)
+    parent.most, parent.total = most, behind.counted
+    behind.lag, ahead.lag = waiting.balance.longest + 1, -1
+    decision = waiting.scheduler.survey(0)
+
+    assert (decision.saver, decision.level) == ((behind, None) if saves else (None, ahead))
