@@ -25,6 +25,9 @@ NATIVE_TESTS := tests/unit tests/integration tests/property tests/differential t
 # What `make test` runs; TESTS='tests --ignore=tests/simulation' leaves a folder out.
 TESTS := tests
 
+# For two cores: end-to-end tests wait now and then.
+PYTEST := -m pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder
+
 # Tests start some hundred processes, and each would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -38,7 +41,7 @@ demo: $(DEMO)  ## an elephant and some mice before a real server, with and witho
 	@$(BIN)/python -m examples.demo $(if $(CONSOLE),--console)
 
 test: check  ## everything: lint, types, contracts, tests
-	$(BIN)/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(TESTS)
+	$(BIN)/python $(PYTEST) $(TESTS)
 
 check: $(READY)  ## ruff, mypy strict, import contracts
 	$(BIN)/ruff check .
@@ -61,7 +64,7 @@ test-native: $(COMPILED)  ## the tests of behaviour, with the compiled build
 	rm -rf $(NATIVE)/checkout && mkdir $(NATIVE)/checkout
 	git ls-files -z --cached --others --exclude-standard ':!apf_middleware' | tar --null -T - -c | tar -x -C $(NATIVE)/checkout
 	ln -sfn $(abspath ../shared) $(NATIVE)/shared
-	cd $(NATIVE)/checkout && ../bin/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder $(NATIVE_TESTS)
+	cd $(NATIVE)/checkout && ../bin/python $(PYTEST) $(NATIVE_TESTS)
 
 docs: $(READY)  ## the documentation's site, into site/
 	$(BIN)/python -m docs.generate.reference
