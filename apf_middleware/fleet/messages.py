@@ -166,8 +166,7 @@ class Grant(Value):
     divided by this ``configuration``. ``board`` and ``notices`` are as in a report. A member that asks gets the
     ``rows`` of all members, and the ``sums`` of all levels; ``allocator`` is the member whose process allocates. If the
     fleet's number of seats adapts, ``total`` is the present one, for the ``reason`` of the last decision, and the
-    claims of the levels are ``claimed`` of so many seats. No grant has more than
-    ``most`` seats, unless that is 0.
+    claims of the levels are ``claimed`` of so many seats. No grant has more than ``most`` seats, unless that is 0.
     """
 
     epoch: int

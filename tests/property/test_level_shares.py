@@ -13,24 +13,25 @@ from tests.support.examples import examples
 MILLISECOND = 10**6
 
 
+def least_part(seed: int, discipline: str, rounds: int, mix: LevelMix | None = None, *, seconds: int) -> float:
+    """Return what the level that got least had of its part, after so many ``seconds``."""
+    levels = BusyLevels(seed, discipline, rounds, mix=mix)
+    levels.play(seconds=seconds)
+    return levels.least_part()
+
+
 @pytest.mark.parametrize("rounds", [0, 2])
 @pytest.mark.parametrize("discipline", DISCIPLINES)
 @examples(2)
 @given(seed=st.integers(0, 10**9))
 def test_busy_levels_get_their_parts_of_the_seats_that_are_used(discipline: str, rounds: int, seed: int) -> None:
-    levels = BusyLevels(seed, discipline, rounds)
-    levels.play(seconds=5)
-
-    assert levels.least_part() > 0.6
+    assert least_part(seed, discipline, rounds, seconds=5) > 0.6
 
 
 @pytest.mark.parametrize(("seed", "rounds"), [(21, 0), (21, 2), (102, 0), (106, 8)])
 def test_short_requests_are_not_outdone_by_long_and_wide_ones(seed: int, rounds: int) -> None:
     """By the seats in use alone, a level with short requests had an eighth to a third of its part here."""
-    levels = BusyLevels(seed, "equal-serial", rounds)
-    levels.play(seconds=10)
-
-    assert levels.least_part() > 0.75
+    assert least_part(seed, "equal-serial", rounds, seconds=10) > 0.75
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
@@ -45,10 +46,7 @@ def test_a_level_that_is_ahead_gets_a_turn_again_although_nobody_else_waits_long
         longest_ms=dict.fromkeys(names, 50),
         requests={name: 4 if name == "few" else 40 for name in names},
     )
-    levels = BusyLevels(wide, "equal-serial", rounds, mix=mix)
-    levels.play(seconds=5)
-
-    assert levels.least_part() > 0.6
+    assert least_part(wide, "equal-serial", rounds, mix=mix, seconds=5) > 0.6
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
@@ -65,10 +63,7 @@ def test_a_level_pays_for_the_seats_that_it_uses_while_only_others_wait(
         longest_ms={name: {"few": 300, "many": 5, "more": 100}[name] for name in names},
         requests={name: 1 if name == "few" else 20 for name in names},
     )
-    levels = BusyLevels(1, "equal-serial", rounds, mix=mix)
-    levels.play(seconds=20)
-
-    assert levels.least_part() > 0.7
+    assert least_part(1, "equal-serial", rounds, mix=mix, seconds=20) > 0.7
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
@@ -81,10 +76,7 @@ def test_requests_wider_than_the_max_of_their_level_starve_no_other(rounds: int)
         longest_ms={"fixed": 20, "wide": 20, "narrow": 300},
         requests={"fixed": 40, "wide": 40, "narrow": 40},
     )
-    levels = BusyLevels(1, "equal-serial", rounds, mix=mix)
-    levels.play(seconds=5)
-
-    assert levels.least_part() > 0.7
+    assert least_part(1, "equal-serial", rounds, mix=mix, seconds=5) > 0.7
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
@@ -97,28 +89,19 @@ def test_a_level_that_needs_its_whole_max_at_times_has_its_part(rounds: int) -> 
         longest_ms={"mixed": 5, "long": 300},
         requests={"mixed": 40, "long": 40},
     )
-    levels = BusyLevels(1, "equal-serial", rounds, mix=mix)
-    levels.play(seconds=10)
-
-    assert levels.least_part() > 0.8
+    assert least_part(1, "equal-serial", rounds, mix=mix, seconds=10) > 0.8
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
 def test_children_that_need_the_whole_max_of_their_parent_at_times_have_their_parts(rounds: int) -> None:
     """While their siblings' requests ended, other levels took the seats, and both had an eighth of their parts."""
-    levels = BusyLevels(1, "equal-serial", rounds, mix=_family(wide=6, narrow=3, longest_ms=20))
-    levels.play(seconds=10)
-
-    assert levels.least_part() > 0.8
+    assert least_part(1, "equal-serial", rounds, mix=_family(wide=6, narrow=3, longest_ms=20), seconds=10) > 0.8
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
 def test_narrow_requests_are_not_outdone_by_wide_ones_of_a_sibling(rounds: int) -> None:
     """A level with wide requests uses no seats while it waits. By that alone, its sibling had a tenth of its part."""
-    levels = BusyLevels(1, "equal-serial", rounds, mix=_family(wide=8, narrow=1, longest_ms=5))
-    levels.play(seconds=10)
-
-    assert levels.least_part() > 0.8
+    assert least_part(1, "equal-serial", rounds, mix=_family(wide=8, narrow=1, longest_ms=5), seconds=10) > 0.8
 
 
 @pytest.mark.parametrize("rounds", [0, 2])
@@ -132,10 +115,7 @@ def test_levels_below_their_mins_do_not_come_first_while_they_are_ahead(rounds: 
         longest_ms={name: 5 if name == "none" else 300 for name in nominal},
         requests=dict.fromkeys(nominal, 40),
     )
-    levels = BusyLevels(1, "equal-serial", rounds, mix=mix)
-    levels.play(seconds=10)
-
-    assert levels.least_part() > 0.65
+    assert least_part(1, "equal-serial", rounds, mix=mix, seconds=10) > 0.65
 
 
 def _family(wide: int, narrow: int, longest_ms: int) -> LevelMix:

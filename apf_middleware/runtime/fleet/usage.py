@@ -70,8 +70,9 @@ class UsageReader:
         """Count the widest of the next requests at the last reading if it doesn't wait any more, and find it anew."""
         if self._widest is not None and not self._widest.is_waiting:
             self.turns += 1
-        heads = [level.queueset.head() for level in self._limited() if _next_width(level) > 1]
-        self._widest = max(heads, key=lambda head: head.width, default=None)
+        following = (_next(level) for level in self._limited())
+        wide = [ticket for ticket in following if ticket is not None and ticket.width > 1]
+        self._widest = max(wide, key=lambda ticket: ticket.width, default=None)
 
     def _count_arrivals(self, now: int) -> None:
         """Update the rates of arrivals, at most once a second."""
@@ -92,12 +93,12 @@ def _in_use(level: SharedLevel) -> int:
     return level.queueset.seats_in_use + (level.alone is not None)
 
 
-def _next_width(level: SharedLevel) -> int:
-    """Return the width of the next request; 0 if none waits, or if the max of the level stops it."""
+def _next(level: SharedLevel) -> Ticket | None:
+    """Return the next request; None if none waits, or if the max of the level stops it."""
     if not level.waits:
-        return 0
-    width, used = level.queueset.head().width, level.queueset.seats_in_use
-    return width if used + min(width, level.most) <= level.most else 0
+        return None
+    head = level.queueset.head()
+    return head if level.queueset.seats_in_use + min(head.width, level.most) <= level.most else None
 
 
 def _usage(level: SharedLevel, arrivals: int) -> LevelUsage:
@@ -131,8 +132,9 @@ def _usage(level: SharedLevel, arrivals: int) -> LevelUsage:
         rest_flows += len(seats) - MOST_FLOWS
         rest_seats += sum(seats.values()) - sum(heaviest.values())
         seats = heaviest
-    flows = FlowTable.of(seats, weights)
-    return LevelUsage(_in_use(level), arrivals, _next_width(level), flows, rest_flows, rest_seats)
+    flows, following = FlowTable.of(seats, weights), _next(level)
+    widest = 0 if following is None else following.width
+    return LevelUsage(_in_use(level), arrivals, widest, flows, rest_flows, rest_seats)
 
 
 def _add_demands(demands: dict[int, float], queue: Queue, width: float) -> None:
