@@ -6,6 +6,7 @@ import pytest
 
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Reason, Ticket, TicketState, Work
 from apf_middleware.fairqueuing.sharing.grant import LEASED_FOR_EVER, LevelGrant, SeatGrant
+from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
 from tests.support.examples import seeds
 
@@ -23,11 +24,12 @@ class World:
         self.fleet_seats = self.random.randint(1, 12)
         # A request that is wider than its level's max takes more seats than that, so wide worlds have no maxes.
         self.is_wide = self.random.random() < 0.5
-        self.lending = Lending(self.fleet_seats, *self.draw_levels(), may_rest=self.random.random() < 0.7)
+        wanted, self.hierarchy = self.draw_levels()
+        self.lending = Lending(self.fleet_seats, wanted, may_rest=self.random.random() < 0.7, hierarchy=self.hierarchy)
         self.tickets: list[tuple[SharedLevel, Ticket]] = []
         self.begun = 0
 
-    def draw_levels(self) -> tuple[Wanted]:
+    def draw_levels(self) -> tuple[Wanted, Hierarchy]:
         wanted: Wanted = {}
         for name in self.random.sample("abcd", self.random.randint(1, 4)):
             least = 0 if self.is_wide else self.random.randint(0, 2)
@@ -40,7 +42,13 @@ class World:
                 wanted[name] = QueueSetSettings.without_queues(nominal), limits
             else:
                 wanted[name] = QueueSetSettings(nominal, 2, 1, 50, backfill=self.random.choice((0, 2))), limits
-        return (wanted,)
+        limited = [name for name, (settings, _) in wanted.items() if not settings.exempt]
+        children = self.random.sample(limited, self.random.choice((0, 0, min(2, len(limited)))))
+        if not children:
+            return wanted, Hierarchy()
+        least = 0 if self.is_wide else self.random.randint(0, 1)
+        most = 40 if self.is_wide else self.random.choice((6, 40))
+        return wanted, Hierarchy({"p": LevelLimits(least, least, most)}, dict.fromkeys(children, "p"))
 
     @property
     def used(self) -> int:
@@ -63,7 +71,8 @@ class World:
             rest -= least
             levels[name] = LevelGrant(self.random.randint(0, 3000), least)
         lease_until = self.random.choice((self.now + 5, self.now + 50, LEASED_FOR_EVER))
-        return SeatGrant(seats, lease_until, self.random.randint(0, 2), levels)
+        maxes = {name: self.random.randint(0, seats) for name in "abcdp" if self.random.random() < 0.3}
+        return SeatGrant(seats, lease_until, self.random.randint(0, 2), levels, maxes=maxes)
 
     def step(self) -> None:
         self.now += self.random.choice((0, 0, 1, 7))
@@ -85,7 +94,8 @@ class World:
         elif choice < 0.9:
             self.lending.restrict(self.now, self.draw_grant())
         elif choice < 0.92:
-            self.lending.reconfigure(self.now, self.fleet_seats, *self.draw_levels())
+            wanted, self.hierarchy = self.draw_levels()
+            self.lending.reconfigure(self.now, self.fleet_seats, wanted, self.hierarchy)
         elif choice < 0.94:
             caps = {name: self.random.randint(1, 4) for name in "abcd" if self.random.random() < 0.5}
             self.lending.cap(self.now, caps, self.random.choice((0, 3)))
@@ -114,6 +124,34 @@ def test_no_request_begins_beyond_the_grant(seed: int) -> None:
         begun = now_begun
         if not world.is_wide:  # while seats are saved up for a wide request, time alone can change which level is first
             world.lending.check()
+
+
+def used_of_maxes(world: World) -> dict[str, int]:
+    """Return the seats in use at the levels and parents whose max is divided."""
+    grant = world.lending.grant
+    assert grant is not None
+    used = dict.fromkeys(grant.maxes, 0)
+    for level in world.lending.levels.values():
+        for name in {level.name, level.parent.name if level.parent else level.name} & used.keys():
+            used[name] += 0 if level.exempt else level.queueset.seats_in_use + (level.alone is not None)
+    return used
+
+
+@pytest.mark.parametrize("seed", seeds(100))
+def test_no_request_begins_beyond_the_part_of_a_max(seed: int) -> None:
+    world = World(seed)
+    world.lending.restrict(0, world.draw_grant())
+    before = used_of_maxes(world)
+    for _ in range(300):
+        grant, hierarchy = world.lending.grant, world.hierarchy
+        world.step()
+        after = used_of_maxes(world)
+        # a reload may change parents
+        if grant is not None and grant is world.lending.grant and hierarchy is world.hierarchy:
+            for name in after:
+                most = max(before.get(name, 0), grant.maxes[name])
+                assert after[name] <= most, f"{after[name]} seats used of {name}, allowed {most}"
+        before = after
 
 
 @pytest.mark.parametrize("seed", seeds(20))
@@ -195,6 +233,23 @@ def test_a_request_wider_than_any_grant_runs_alone_in_its_level() -> None:
     assert wide.is_seated is not other.is_seated
     lending.restrict(4, None)
     assert (a.most, b.most) == (12, 12)
+
+
+def test_a_request_waits_until_the_part_of_its_max_is_large_enough() -> None:
+    """Meanwhile no seats are saved up for it, and it isn't rejected."""
+    lending = Lending(12, {"a": level_of(6, 6), "b": level_of(6, 12)})
+    wide, *others = Ticket("flow", 0, Work(4)), *(Ticket("flow", 0, Work()) for _ in range(9))
+    a, b = lending.levels["a"], lending.levels["b"]
+    for part in (0, 3):
+        lending.restrict(0, SeatGrant(12, maxes={"a": part}))
+        if part == 0:
+            lending.arrive(0, a, wide)
+        assert wide.is_waiting
+    for ticket in others:
+        assert [*lending.arrive(1, b, ticket)] == [ticket]
+    lending.release(2, b, others[0])
+    lending.restrict(3, SeatGrant(12, maxes={"a": 4}))
+    assert wide.is_seated
 
 
 def test_the_configured_weights_return_with_the_last_grant() -> None:

@@ -250,7 +250,7 @@ class Adjusting(Sharing):
         for level in list(self._levels):
             assert level.record is not None, "an adjustment has been made"
             limits, current = limits_now[level], level.record.adjustment.current
-            level.most = limits.max
+            level.most = level.ceiling = limits.max
             # a limit in force is a promise until the next adjustment
             level.least = 0 if level.exempt else current
             settings = level.settings if limits.max or level.exempt else WITHOUT_SEATS

@@ -6,10 +6,10 @@ uses. A parent counts for the sum of its children's counts or its min, whichever
 counts of all parents, and of all levels without a parent.
 
 A member of a fleet shares fewer seats: those of its grant (see `grant`). Then no level is promised more than the grant
-says, and no level may use more than the largest grant that is possible. If more seats are in use than were granted,
-nothing is promised, so no request begins until enough have ended. While seats that are promised to a level are in use
-by others, they are *withheld*: T is reduced by them until the next grant finds enough seats free. (A promise may be
-used at any time, so it would exceed the grant.)
+says, and no level may use more than its part of the max, or than the largest grant that is possible. If more seats are
+in use than were granted, nothing is promised, so no request begins until enough have ended. While seats that are
+promised to a level are in use by others, they are *withheld*: T is reduced by them until the next grant finds enough
+seats free. (A promise may be used at any time, so it would exceed the grant.)
 
 The sums are updated when a level uses more or fewer seats (`SeatLedger.count`), and computed again when levels, limits
 or states change (`SeatLedger.promise`). `lending` explains how they are used.
@@ -80,15 +80,20 @@ class SeatLedger:
             if level.parent is not None:
                 room = level.parent.most - level.parent.promised
             level.most = level.limits.max if level.exempt else min(level.limits.max, room + level.least)
+            level.ceiling = level.most
 
     def restrict(self, grant: SeatGrant, levels: Sequence[SharedLevel], parents: Collection[Parent]) -> None:
         """Replace the promises of `promise` by those of ``grant``, which bounds the maximum seats, too."""
         limited = [level for level in levels if not level.exempt]
         for level in limited:
-            level.most = min(level.most, grant.most or level.most)
+            level.ceiling = min(level.ceiling, grant.most or level.ceiling)
+            level.most = min(level.ceiling, grant.maxes.get(level.name, level.ceiling))
             part = grant.levels.get(level.name)
             is_promised = part is not None and not level.is_draining and level.least > 0
             level.least = min(part.least, level.most) if part is not None and is_promised else 0
+        for parent in parents:
+            parent.most = min(parent.most, grant.maxes.get(parent.name, parent.most))
+            _promise_within(parent.most, [level for level in limited if level.parent is parent])
         used = sum(level.queueset.seats_in_use for level in limited)
         missing = sum(max(0, level.least - level.queueset.seats_in_use) for level in limited)
         self.withheld = missing if used <= grant.seats < used + missing else 0
@@ -139,6 +144,16 @@ def _promised(level: SharedLevel) -> int:
             level.kept = needed
         return needed
     return level.limits.min
+
+
+def _promise_within(most: int, children: Collection[SharedLevel]) -> None:
+    """Promise the children of one parent no seats that would exceed its ``most`` while others of them use theirs."""
+    room = most - sum(level.queueset.seats_in_use for level in children)
+    for level in children:
+        used = level.queueset.seats_in_use
+        missing = max(0, min(level.least - used, room))
+        level.least = min(level.least, used + missing) if room >= 0 else 0
+        room -= missing
 
 
 def _promised_to_children(parent: Parent, levels: Sequence[SharedLevel]) -> int:

@@ -491,11 +491,11 @@ class Lending(Sharing):
             queueset = level.queueset
             is_open = not (level.is_held or queueset.is_quiescing or level.cap < NO_CAP)
             level.is_common = level.parent is None and is_open
-            settings = level.settings if level.most or level.exempt else WITHOUT_SEATS
+            settings = level.settings if level.ceiling or level.exempt else WITHOUT_SEATS
             queueset.concurrency = 0  # so that the queue set seats no ticket; `_dispatch` seats them in turn
             queueset.reservation.join(self._passed)  # shared by all: a ticket may pass tickets of several levels
-            if settings != queueset.settings or level.most != queueset.ceiling:
-                queueset.reconfigure(now, settings, level.most)
+            if settings != queueset.settings or level.ceiling != queueset.ceiling:
+                queueset.reconfigure(now, settings, level.ceiling)
             level.counted = 0
             self.ledger.count(level, max(queueset.seats_in_use, level.least))
             level.waits = queueset.waiting > 0 and not level.is_stopped(queueset.seats_in_use)

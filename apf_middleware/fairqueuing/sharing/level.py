@@ -57,8 +57,9 @@ class LevelRecord(Value):
 class SharedLevel:
     """One level of a server, with its ``queueset``; a `Sharing` owns it and changes its fields.
 
-    ``least`` seats are promised to the level at any time, and it never gets more than ``most``. ``counted`` is the
-    count of the level at this moment (see `ledger`). ``turn`` is the serial number of its last dispatch while other
+    ``least`` seats are promised to the level at any time, and it never gets more than ``most``. A wider ticket than the
+    ``ceiling`` counts as that; the two differ at members of a fleet. ``counted`` is the count of the level at this
+    moment (see `ledger`). ``turn`` is the serial number of its last dispatch while other
     levels waited. ``weight`` is its proportion when several levels want the same seats; ``entitled``, ``deserved`` and
     ``lag`` are computed from it (see `balance`). While another level drains, only the ``kept`` part of the min is
     promised: the min that the level had before.
@@ -90,6 +91,7 @@ class SharedLevel:
         "alone_width",
         "borrows_as",
         "cap",
+        "ceiling",
         "counted",
         "deserved",
         "entitled",
@@ -129,6 +131,7 @@ class SharedLevel:
     alone_count: int
     alone_ns: int
     cap: int
+    ceiling: int
     pause_ns: int
     settled_count: int
     counted: int
@@ -169,7 +172,7 @@ class SharedLevel:
         self.set_cap(NO_CAP)
         self.turn = self.deserved = self.entitled = self.lag = self.used_before = 0  # see `balance`
         self.record: LevelRecord | None = None  # set where limits are adjusted
-        self.least = self.most = self.counted = self.kept = 0
+        self.least = self.most = self.ceiling = self.counted = self.kept = 0
         # Traces of upstream must replay bit by bit, so with ``strict_upstream`` the queue set gets every request.
         self._may_rest = may_rest and not queueset.strict_upstream
         self.alone_width: int = 0  # the width up to which a request may be seated alone: 1 while the level is idle

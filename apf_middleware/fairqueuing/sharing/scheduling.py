@@ -135,17 +135,20 @@ class LevelScheduler:
             if decision.saver is None:
                 if queueset.seats_in_use < limit:
                     decision.blocked.append((level, ticket))
-                if self._save_up(level, wanted, decision, far):
+                if self._save_up(level, wanted, ticket.width, decision, far):
                     levels = [one for one in levels if one.queueset.seats_in_use < self._limit_in_turn(one, decision)]
         return decision
 
     @staticmethod
-    def _save_up(level: SharedLevel, wanted: int, decision: Decision, far: int) -> bool:
+    def _save_up(level: SharedLevel, wanted: int, width: int, decision: Decision, far: int) -> bool:
         """Save seats up for ``level``, unless a max stops it; return whether all other levels are concerned.
 
-        A level that is far behind isn't stopped as long as some seats within the max are missing.
+        A level that is far behind isn't stopped as long as some seats within the max are missing, unless the request
+        wouldn't even fit alone: that happens at members of a fleet, until their part of the max has grown.
         """
-        parent, is_far = level.parent, level.lag > far
+        parent = level.parent
+        most = level.most if parent is None else min(level.most, parent.most)
+        is_far = level.lag > far and min(width, level.ceiling) <= most
         if wanted > level.most and not (is_far and level.queueset.seats_in_use < level.most):
             return False
         if parent in decision.saving:
@@ -170,7 +173,7 @@ class LevelScheduler:
         It counts as that max, which may be within the min. If it were always served within the min, a level with many
         such tickets would starve others.
         """
-        return ticket.width > level.most and (decision.saver is not None or level.parent in decision.saving)
+        return ticket.width > level.ceiling and (decision.saver is not None or level.parent in decision.saving)
 
     def limit_of_newcomer(self, now: int, level: SharedLevel, width: int) -> int:
         """Return the limit of a level without queues, where a ticket of this ``width`` can't wait for a turn.
@@ -181,7 +184,7 @@ class LevelScheduler:
         decision = self.survey(now)
         saver = decision.saver
         if level.parent in decision.saving or (saver is not None and _first_of((saver, level), self._far()) is saver):
-            return level.least if width <= level.most else 0
+            return level.least if width <= level.ceiling else 0
         return self._ledger.limit_of(level)
 
     # Back-fill
@@ -248,13 +251,13 @@ def _in_min(level: SharedLevel) -> int:
 def _seats_wanted(level: SharedLevel, width: int) -> int:
     """Return the seats that ``level`` would use with one more ticket of this ``width``.
 
-    A ticket that is wider than the level's max counts as that max, and runs alone. As long as other requests run, more
-    than the max is returned for it.
+    A ticket that is wider than the level's ceiling counts as that, and runs alone. As long as other requests run, more
+    than the ceiling is returned for it.
     """
-    used, most = level.queueset.seats_in_use, level.most
-    if width <= most:
+    used, ceiling = level.queueset.seats_in_use, level.ceiling
+    if width <= ceiling:
         return used + width
-    return most if used < most and not level.queueset.executing else most + 1
+    return ceiling if used < ceiling and not level.queueset.executing else ceiling + 1
 
 
 def _first_of(levels: Sequence[SharedLevel], far: int) -> SharedLevel:

@@ -98,7 +98,7 @@ def _next(level: SharedLevel) -> Ticket | None:
     if not level.waits:
         return None
     head = level.queueset.head()
-    return head if level.queueset.seats_in_use + min(head.width, level.most) <= level.most else None
+    return head if level.queueset.seats_in_use + min(head.width, level.ceiling) <= level.ceiling else None
 
 
 def _usage(level: SharedLevel, arrivals: int) -> LevelUsage:

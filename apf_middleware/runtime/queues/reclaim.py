@@ -73,7 +73,7 @@ class Reclaimer:
         deserves = find_deserved(self._levels)
         queueset = shared.queueset
         # a wider request runs on as many seats as its level can have
-        width = min(queueset.head().width, shared.most)
+        width = min(queueset.head().width, shared.ceiling)
         most = min(int(deserves[runtime.name]), shared.most)
         wanted = min(queueset.seats_waiting, most - queueset.seats_in_use)
         if wanted < width:

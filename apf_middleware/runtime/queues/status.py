@@ -148,4 +148,4 @@ def _look(registry: "LevelRegistry", level: "Level", deserves: Fraction, *, is_l
 def _most(registry: "LevelRegistry", name: str) -> int:
     """Return the most seats that a queue could have, if all others used no more than their mins."""
     parent = registry.sharing.parents.get(name)
-    return registry.levels[name].shared.most if parent is None else parent.most
+    return registry.levels[name].shared.ceiling if parent is None else parent.most

@@ -85,19 +85,23 @@ def test_a_narrow_ticket_may_pass_while_rounds_are_left() -> None:
 def test_a_newcomer_wider_than_its_max_takes_no_seats_that_are_saved_up() -> None:
     waiting = Waiting(10, wide=(0, 1, 6), narrow=(0, 4, 1), queueless=(2, 0, 0))
     queueless = waiting.levels["queueless"]
-    queueless.most, queueless.lag = 2, -1  # it is ahead, so the others come first
+    queueless.most, queueless.ceiling, queueless.lag = 2, 2, -1  # it is ahead, so the others come first
 
     assert waiting.scheduler.limit_of_newcomer(0, queueless, 2) == 2
     assert waiting.scheduler.limit_of_newcomer(0, queueless, 3) == 0
 
 
-@pytest.mark.parametrize(("used", "is_far", "saves"), [(2, True, True), (2, False, False), (4, True, False)])
+@pytest.mark.parametrize(
+    ("used", "is_far", "most", "saves"),
+    [(2, True, 4, True), (2, False, 4, False), (4, True, 4, False), (2, True, 3, False)],
+)
 def test_a_level_far_behind_saves_seats_up_unless_it_uses_its_whole_max(
-    *, used: int, is_far: bool, saves: bool
+    *, used: int, is_far: bool, most: int, saves: bool
 ) -> None:
+    """If its part of the max is smaller than its request, only another part can help."""
     waiting = Waiting(12, behind=(0, used, 4), ahead=(0, 4, 1))
     behind, ahead = waiting.levels.values()
-    behind.most, behind.lag, ahead.lag = 4, waiting.balance.longest + is_far, -1
+    behind.ceiling, behind.most, behind.lag, ahead.lag = 4, most, waiting.balance.longest + is_far, -1
     decision = waiting.scheduler.survey(0)
 
     assert (decision.saver, decision.level) == ((behind, None) if saves else (None, ahead))
