@@ -1,8 +1,4 @@
-"""What the allocator knows of one member, and the seats that it must assume the member to use.
-
-The *debt* of a member is the largest number of seats that it may be using now: those in use as it last reported, or the
-limit of any grant that it may still obey, whichever is more. A grant that lowers the limit reduces the debt only when
-the member has confirmed it: by a report that names this grant, or a later one. So messages may be delayed or lost.
+"""What the allocator knows of one member.
 
 The lease of an account is counted from the receipt of the last report. The member counts it from sending the same
 report, which is earlier, whichever grant answers that report.
@@ -11,9 +7,10 @@ A member whose lease has ended has lowered its own limit to the floor of all mem
 aside for members without an account, too. So its account is closed.
 """
 
-from collections import deque
+from collections.abc import Mapping
 from typing import Final
 
+from apf_middleware.fleet.debt import Debt
 from apf_middleware.fleet.messages import Report
 
 __all__ = ["MemberAccount"]
@@ -22,73 +19,69 @@ _NONE: Final = -1
 
 
 class MemberAccount:
-    """One member: its last ``report``, and the ``seats`` of the last grant, which has this ``sequence``.
+    """One member: its last ``report``, the `Debt` of all its seats, and those of the levels whose max is divided.
 
-    The account is closed at ``lease_until``, unless the member reports before that. No grant is below ``floor``.
-    Until ``quiet_until`` a report needs no answer, unless the seats change. The member has had its configuration since
-    ``configured_at``. The ``debt`` is the most seats that it may be using, or may begin to use without another grant.
+    The account is closed at ``lease_until``, unless the member reports before that. No grant is below its floor. Until
+    ``quiet_until`` a report needs no answer, unless the seats change. The member has had its configuration since
+    ``configured_at``. It obeys the grant ``confirmed``; the last one sent has this ``sequence``, and these ``granted``
+    parts of maxes.
     """
 
     __slots__ = (
-        "_confirmed",
-        "_unconfirmed",
         "configured_at",
+        "confirmed",
         "debt",
-        "floor",
+        "granted",
         "lease_until",
+        "maxes",
         "quiet_until",
         "report",
-        "seats",
         "sequence",
     )
 
     def __init__(self, report: Report, now: int, lease_until: int, floor: int) -> None:
         self.report: Report = report
         self.lease_until: int = lease_until
-        self.floor: int = floor
         self.quiet_until: int = 0
         self.configured_at: int = now - report.age_ns
         self.sequence: int = report.sequence  # not 0 if this allocator has closed an account of the member before
-        self.seats: int = report.seats
-        self._confirmed: int = report.seats
-        self._unconfirmed: deque[tuple[int, int]] = deque()  # sequence numbers and seats of grants
-        self.debt: int = self._most_used()
+        self.confirmed: int = _NONE
+        self.debt: Debt = Debt(report.seats, report.in_use, floor)
+        self.maxes: dict[str, Debt] = {}
+        self.granted: Mapping[str, int] = {}
 
-    def _most_used(self) -> int:
-        return max(self.floor, self._confirmed, self.report.in_use, *[seats for _, seats in self._unconfirmed])
+    def receive(self, report: Report, epoch: int, now: int, lease_until: int, floor: int) -> bool:
+        """Take a report, unless a later one has arrived already; return whether it gives seats back.
 
-    def receive(self, report: Report, epoch: int, now: int, lease_until: int, floor: int) -> None:
-        """Take a report, unless a later one has arrived already; the answer gives a lease until ``lease_until``.
-
-        The member keeps ``floor`` seats from now on.
+        The answer gives a lease until ``lease_until``. The member keeps ``floor`` seats from now on.
         """
         if report.number <= self.report.number:
-            return
+            return False
+        owed = self._all_owed()
         if report.configuration != self.report.configuration:
             self.configured_at = now - report.age_ns
         self.report = report
         self.lease_until = lease_until
-        self.floor = floor
-        confirmed = report.sequence if report.epoch == epoch else _NONE
+        self.confirmed = report.sequence if report.epoch == epoch else _NONE
         # if a report that came late has opened the account again, the member knows grants with higher numbers
-        self.sequence = max(self.sequence, confirmed)
-        while self._unconfirmed and self._unconfirmed[0][0] <= confirmed:
-            self._unconfirmed.popleft()
-        self._confirmed = report.seats
-        if not self._unconfirmed:
-            self.seats = report.seats  # the member may have given seats back
-        self.debt = self._most_used()
+        self.sequence = max(self.sequence, self.confirmed)
+        self.debt.confirm(self.confirmed, report.seats, report.in_use, floor)
+        for name, debt in self.maxes.items():
+            # what it says nothing about, it may use as it likes
+            debt.confirm(self.confirmed, report.maxes.get(name, self.debt.owed), 0)
+        return any(now_owed < before for before, now_owed in zip(owed, self._all_owed(), strict=True))
 
-    def grant(self, seats: int) -> int:
-        """Note that a grant of ``seats`` is sent; return its sequence number."""
+    def _all_owed(self) -> list[int]:
+        return [self.debt.owed, *[debt.owed for debt in self.maxes.values()]]
+
+    def grant(self, seats: int, maxes: Mapping[str, int] | None = None) -> int:
+        """Note that a grant of ``seats`` and parts of ``maxes`` is sent; return its sequence number."""
         self.sequence += 1
-        if self._unconfirmed and self._unconfirmed[-1][1] == seats:
-            self._unconfirmed[-1] = (self.sequence, seats)  # the same limit again, for a new lease
-        else:
-            self._unconfirmed.append((self.sequence, seats))
-        self.seats = seats
-        self.debt = self._most_used()
+        self.debt.grant(self.sequence, seats)
+        self.granted = maxes or {}
+        for name, part in self.granted.items():
+            self.maxes[name].grant(self.sequence, part)
         return self.sequence
 
     def __repr__(self) -> str:
-        return f"<MemberAccount {self.report.member!r}: {self.seats} seats, {self.debt} owed>"
+        return f"<MemberAccount {self.report.member!r}: {self.debt.seats} seats, {self.debt.owed} owed>"

@@ -6,6 +6,8 @@ their targets get what is free now: the budget less all debts, and less the floo
 sum of all debts never exceeds the budget, except by requests that outlive a lease: a member that was silent for longer
 than its lease then reports more seats in use than its floor. The excess is measured as ``overshoot``.
 
+The maxes of levels are divided first, in the same way (see `level_maxes`).
+
 **A new allocator** doesn't know which grants its predecessor made. Until all members that are ``expected`` have
 reported, or all old leases have ended, it only moves seats that members have reported to have: the others may be in use
 by members that it doesn't know yet.
@@ -30,6 +32,9 @@ from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fleet.accounts import MemberAccount
 from apf_middleware.fleet.board import Board
 from apf_middleware.fleet.budget import Budget
+from apf_middleware.fleet.debt import grantable
+from apf_middleware.fleet.level_max import CALM_TURNS
+from apf_middleware.fleet.level_maxes import LevelMaxes
 from apf_middleware.fleet.level_sums import sum_levels
 from apf_middleware.fleet.messages import Grant, LevelPart, LevelUsage, MemberRow, Report
 from apf_middleware.fleet.rotation import MemberDemand, Rotation
@@ -40,7 +45,6 @@ __all__ = ["Allocator"]
 
 _WEIGHT: Final = 1024  # the weight of a level for each seat of its share
 _ANSWERS: Final = 2  # at most this number of answers in each turn change nothing but the lease and the flows' factors
-_CALM_TURNS: Final = 20  # without contention, the seats are divided anew after this number of turns
 
 
 class Allocator:
@@ -88,6 +92,7 @@ class Allocator:
         self._turn_ns = turn_ns
         self._most_members = most_members
         self._rotation = Rotation(turn_ns, now)
+        self._maxes = LevelMaxes(turn_ns)
         self._levels = LevelAmounts()
         self._divided_at = self._now = now
 
@@ -115,27 +120,32 @@ class Allocator:
         """Set the members that may have grants of an earlier allocator, because others have ended."""
         self._expected = set(members)
 
-    def receive(self, now: int, report: Report) -> None:
-        """Take a member's report, unless it is for the allocator of another epoch, whose grants the member obeys."""
+    def receive(self, now: int, report: Report) -> bool:
+        """Take a member's report; return whether it gives seats back that others can have.
+
+        A report for the allocator of another epoch, whose grants the member obeys, is ignored.
+        """
         self._pass_time(now)
         if report.epoch != self.epoch:
-            return
+            return False
+        is_less = False
         lease_until = now + self._lease_ns + self._margin_ns
         account, floor = self.accounts.get(report.member), self._floor_of(report)
         if account is None:
             account = self.accounts[report.member] = MemberAccount(report, now, lease_until, floor)
             self._first_lapse = min(self._first_lapse, lease_until)
-            self._owed += account.debt
+            self._owed += account.debt.owed
             self._reported += max(report.seats, floor)
         else:
-            self._owed -= account.debt
-            account.receive(report, self.epoch, now, lease_until, floor)
-            self._owed += account.debt
+            self._owed -= account.debt.owed
+            is_less = account.receive(report, self.epoch, now, lease_until, floor)
+            self._owed += account.debt.owed
         if report.budget is not None:
             self._budgets[report.configuration] = report.budget
         self.board.merge(report.notices)
         if self.total is not None and report.samples is not None:
             self.total.observe(now, report.samples)
+        return is_less
 
     def _floor_of(self, report: Report) -> int:
         """Return the seats that a member keeps without a lease; by an outdated configuration they may be more."""
@@ -144,7 +154,7 @@ class Allocator:
             return floor
         account = self.accounts.get(report.member)
         outdated = report.budget or self._budgets.get(report.configuration, self.budget)
-        return max(floor, outdated.floor, 0 if account is None else account.floor)
+        return max(floor, outdated.floor, 0 if account is None else account.debt.floor)
 
     def leave(self, now: int, member: str) -> None:
         """Forget a member that has certainly ended, with all its requests."""
@@ -167,7 +177,7 @@ class Allocator:
     def _close(self, member: str) -> None:
         account = self.accounts.pop(member, None)
         if account is not None:
-            self._owed -= account.debt
+            self._owed -= account.debt.owed
 
     def divide(self, now: int, asking: Collection[str]) -> dict[str, Grant]:
         """Return the grants to be sent now: to members whose seats change, and to those that are ``asking``.
@@ -183,12 +193,15 @@ class Allocator:
             budget = replace(budget, seats=max(0, budget.seats - set_aside))
         usages = {name: account.report.levels for name, account in live.items()}
         self.shares = divide_budget(budget, usages, self._levels)
+        self._maxes.divide(now, self.budget, live, self.shares, is_learning=self.is_learning(now))
         granted = self._grantable(now, self._targets(now))
         grants = {}
         for name, account in live.items():
             has_news = name in asking or account.report.board != self.board.digest
-            if granted[name] != account.seats or (has_news and now >= account.quiet_until):
-                grants[name] = self._grant(account, granted[name])
+            maxes = self._maxes.granted(name)
+            has_changed = granted[name] != account.debt.seats or maxes != account.granted
+            if has_changed or (has_news and now >= account.quiet_until):
+                grants[name] = self._grant(account, granted[name], maxes)
                 account.quiet_until = now + self._turn_ns // _ANSWERS
         return grants
 
@@ -220,43 +233,37 @@ class Allocator:
     def _targets(self, now: int) -> dict[str, int]:
         """Return the seats that each member should have."""
         live = self.accounts
-        is_time = now - self._divided_at >= _CALM_TURNS * self._turn_ns
+        is_time = now - self._divided_at >= CALM_TURNS * self._turn_ns
         if not self.shares.is_contended and not is_time and self.debt <= self.budget.seats:
             least = 1 if self.budget.seats >= len(live) else 0
-            if all(one.seats >= max(least, _demand(one.report)) for one in live.values()):
-                return {name: one.seats for name, one in live.items()}
+            if all(one.debt.seats >= max(least, _demand(one.report)) for one in live.values()):
+                return {name: one.debt.seats for name, one in live.items()}
         self._divided_at = now
         amounts = {name: share.amount for name, share in self.shares.members.items()}
-        demands, most = {}, self._most
+        demands = {}
         if any(usage.widest > 1 for one in live.values() for usage in one.report.levels.values()):
-            demands = {name: _member_demand(one.report, most) for name, one in live.items()}
+            demands = {name: self._demand_of(one.report) for name, one in live.items()}
         seats = max(0, self.budget.seats - self._set_aside)
         return self._rotation.divide(now, amounts, seats, demands, self.budget.floor)
 
+    def _demand_of(self, report: Report) -> MemberDemand:
+        """Return what a member wants; a request that must wait for a part of its level's max needs no seats yet."""
+        member, most, levels = report.member, self._most, report.levels
+        widths = [one.widest for name, one in levels.items() if self._maxes.allows(member, name, one.widest)]
+        return MemberDemand(_demand(report), report.in_use, min(max(widths, default=0), most), report.turns)
+
     def _grantable(self, now: int, targets: Mapping[str, int]) -> dict[str, int]:
-        """Return the seats that can be granted now: decreases at once, increases as far as seats are free."""
-        live = self.accounts
-        granted = {name: min(target, live[name].seats) for name, target in targets.items()}
+        """Return the seats that can be granted now."""
         free = self.budget.seats - self.debt
         if self.is_learning(now):
             free = min(free, self._reported - self._owed)
-        if free < 0:
-            return granted  # requests have outlived a lease, or the budget has become smaller
-        below = [name for name, target in targets.items() if target > live[name].seats]
-        for name in sorted(below, key=lambda one: (live[one].seats / targets[one], one)):
-            account = live[name]
-            # seats within the debt are counted already, for example those of a decrease that isn't confirmed yet
-            within = max(0, account.debt - account.seats)
-            raised = min(targets[name] - account.seats, within + free)
-            free -= max(0, raised - within)
-            granted[name] = account.seats + raised
-        return granted
+        return grantable(targets, {name: account.debt for name, account in self.accounts.items()}, free)
 
-    def _grant(self, account: MemberAccount, seats: int) -> Grant:
+    def _grant(self, account: MemberAccount, seats: int, maxes: Mapping[str, int]) -> Grant:
         name = account.report.member
-        self._owed -= account.debt
-        sequence = account.grant(seats)
-        self._owed += account.debt
+        self._owed -= account.debt.owed
+        sequence = account.grant(seats, maxes)
+        self._owed += account.debt.owed
         share = self.shares.members[name]
         return Grant(
             self.epoch,
@@ -275,6 +282,8 @@ class Allocator:
             *((0, 0, "") if self.total is None else (self.total.seats, self._claimed, self.total.controller.reason)),
             sum_levels(one.report for one in self.accounts.values()) if account.report.asks else {},
             self._most,
+            maxes,
+            self._maxes.scarce if maxes else (),
         )
 
     def _rows(self) -> tuple[MemberRow, ...]:
@@ -282,7 +291,7 @@ class Allocator:
         return tuple(
             MemberRow(
                 name,
-                account.seats,
+                account.debt.seats,
                 account.report.in_use,
                 _demand(account.report),
                 max(0, self._now - account.lease_until + leased_ns),
@@ -299,11 +308,6 @@ class Allocator:
 
 def _demand(report: Report) -> int:
     return sum(usage.demand for usage in report.levels.values())
-
-
-def _member_demand(report: Report, most: int) -> MemberDemand:
-    widest = max((usage.widest for usage in report.levels.values()), default=0)
-    return MemberDemand(_demand(report), report.in_use, min(widest, most), report.turns)
 
 
 def _level_parts(share: MemberShare, seats: int, usages: Mapping[str, LevelUsage]) -> dict[str, LevelPart]:

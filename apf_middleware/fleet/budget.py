@@ -48,3 +48,16 @@ class Budget(Value):
         """The names of the levels that aren't parents of others."""
         parents = {claim.parent for claim in self.claims.values()}
         return [name for name in self.claims if name not in parents]
+
+    @property
+    def maxes(self) -> dict[str, int]:
+        """The maxes of levels and parents that are smaller than the number of seats; mins count if they are larger."""
+        promised: dict[str | None, int] = {}
+        for claim in self.claims.values():
+            promised[claim.parent] = promised.get(claim.parent, 0) + claim.least
+        found = {
+            name: max(claim.most, promised.get(name, 0))
+            for name, claim in self.claims.items()
+            if claim.most is not None
+        }
+        return {name: most for name, most in found.items() if most < self.seats}

@@ -69,6 +69,10 @@ class Membership:
         """Report to the allocator of this ``epoch`` from now on, and ignore grants of earlier ones."""
         self.epoch = max(self.epoch, epoch)
 
+    def maxes(self, now: int) -> Mapping[str, int]:
+        """Return the parts of levels' maxes that the member may use at this moment; the others aren't divided."""
+        return self.limit.maxes if now < self.limit.lease_until else {}
+
     def report(
         self,
         now: int,
@@ -79,8 +83,9 @@ class Membership:
         asks: bool = False,
         samples: DurationSamples | None = None,
         turns: int = 0,
+        maxes: Mapping[str, int] | None = None,
     ) -> Report:
-        """Return the next report, which is sent ``now``."""
+        """Return the next report, which is sent ``now``; ``maxes`` are the seats in use of those that are divided."""
         self._number += 1
         self._sent.append((self._number, now))
         while self._sent[0][1] + self._lease_ns <= now:
@@ -107,6 +112,7 @@ class Membership:
             asks,
             samples,
             turns,
+            {name: max(part, (maxes or {}).get(name, 0)) for name, part in self.maxes(now).items()},
         )
 
     def _follow(self, floor: int, *, is_set_aside: bool) -> None:
@@ -127,7 +133,7 @@ class Membership:
             return False
         levels = {name: LevelGrant(part.weight, part.least) for name, part in grant.levels.items()}
         self.grant, self.answered_at = grant, now
-        self.limit = SeatGrant(grant.seats, sent_at + self._lease_ns, self.floor, levels, grant.most)
+        self.limit = SeatGrant(grant.seats, sent_at + self._lease_ns, self.floor, levels, grant.most, grant.maxes)
         return True
 
     def lower(self, now: int, seats: int) -> bool:
@@ -141,6 +147,10 @@ class Membership:
         levels = {name: LevelGrant(part.weight) for name, part in limit.levels.items()}
         self.limit = replace(limit, seats=max(seats, self.floor), levels=levels)
         return True
+
+    def lower_maxes(self, maxes: Mapping[str, int]) -> None:
+        """Use at most these seats of divided maxes until the next grant; the next report tells the allocator."""
+        self.limit = replace(self.limit, maxes={**self.limit.maxes, **maxes})
 
     def _sent_at(self, number: int) -> int | None:
         """Return when the report of this number was sent, if that is less than a lease ago."""

@@ -34,7 +34,7 @@ __all__ = [
     "write",
 ]
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of the messages. A member ignores messages of another version."""
 
 MOST_FLOWS: Final = 100
@@ -75,6 +75,7 @@ class LevelUsage(Value):
 
     ``in_use`` are its seats in use, ``arrivals`` its recent requests per second, and ``widest`` the seats of the
     request that is next. ``flows`` are the heaviest flows; ``rest_flows`` others demand ``rest_seats`` together.
+    ``turns`` counts the wide requests that were next and don't wait any more.
     """
 
     in_use: int = 0
@@ -83,6 +84,7 @@ class LevelUsage(Value):
     flows: FlowTable = field(default_factory=FlowTable)
     rest_flows: int = 0
     rest_seats: int = 0
+    turns: int = 0
 
     @property
     def demand(self) -> int:
@@ -99,7 +101,8 @@ class Report(Value):
     ``age_ns``; ``budget`` is what it says about seats, unless the allocator uses it already. ``board`` is the digest of
     the member's `Board`, whose ``notices`` are sent if the allocator's digest is another one. A member that ``asks``
     gets the ``rows`` of all members with its next grant. If the total adapts, the report has ``samples``. ``turns``
-    counts the requests that were the widest of the next ones and don't wait any more.
+    counts the requests that were the widest of the next ones and don't wait any more. ``maxes`` are the most seats that
+    the member uses, or may use, of each level whose max is divided.
     """
 
     member: str
@@ -117,6 +120,7 @@ class Report(Value):
     asks: bool = False
     samples: DurationSamples | None = None
     turns: int = 0
+    maxes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,8 @@ class Grant(Value):
     ``rows`` of all members, and the ``sums`` of all levels; ``allocator`` is the member whose process allocates. If the
     fleet's number of seats adapts, ``total`` is the present one, for the ``reason`` of the last decision, and the
     claims of the levels are ``claimed`` of so many seats. No grant has more than ``most`` seats, unless that is 0.
+    ``maxes`` are the member's parts of levels and parents whose max is divided; those that are ``scarce`` aren't enough
+    for all members.
     """
 
     epoch: int
@@ -187,6 +193,8 @@ class Grant(Value):
     reason: str = ""
     sums: Mapping[str, LevelSum] = field(default_factory=dict)
     most: int = 0
+    maxes: Mapping[str, int] = field(default_factory=dict)
+    scarce: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +225,7 @@ def _written_report(report: Report) -> dict[str, Any]:
             _written_flows(usage.flows),
             usage.rest_flows,
             usage.rest_seats,
+            usage.turns,
         ]
         for name, usage in report.levels.items()
     }
@@ -224,6 +233,8 @@ def _written_report(report: Report) -> dict[str, Any]:
     written = {"v": VERSION, "m": report.member, "n": numbers, "c": report.configuration, "l": levels}
     if report.turns:
         written["w"] = report.turns
+    if report.maxes:
+        written["x"] = dict(report.maxes)
     if report.asks:
         written["asks"] = True
     if report.budget is not None:
@@ -271,6 +282,8 @@ def _written_grant(grant: Grant) -> dict[str, Any]:
         written["t"] = [grant.total, grant.claimed, grant.reason]
     if grant.most:
         written["most"] = grant.most
+    if grant.maxes:
+        written |= {"x": dict(grant.maxes), "y": grant.scarce}
     return written | _written_board(grant.board, grant.notices)
 
 
@@ -308,7 +321,12 @@ def _read_report(found: Mapping[str, Any]) -> Report:
         _flag(found.get("asks", False)),
         _read_samples(found["s"]) if "s" in found else None,
         _count(found.get("w", 0)),
+        _read_maxes(found),
     )
+
+
+def _read_maxes(found: Mapping[str, Any]) -> dict[str, int]:
+    return {_text(name): _count(seats) for name, seats in found.get("x", {}).items()}
 
 
 def _read_samples(found: Any) -> DurationSamples:  # noqa: ANN401 - what JSON contains
@@ -348,10 +366,13 @@ def _read_notices(found: Any) -> dict[str, Notice]:  # noqa: ANN401 - what JSON 
 
 
 def _read_usage(found: Any) -> LevelUsage:  # noqa: ANN401 - what JSON contains
-    in_use, arrivals, widest, flows, rest_flows, rest_seats = found
+    in_use, arrivals, widest, flows, rest_flows, rest_seats, turns = found
     least = 1 if _count(rest_seats) else 0
     require_integer("rest of the flows in a message", rest_flows, least=least, most=_MOST)
-    return LevelUsage(_count(in_use), _count(arrivals), _count(widest), _read_flows(flows), rest_flows, rest_seats)
+    table = _read_flows(flows)
+    return LevelUsage(
+        _count(in_use), _count(arrivals), _count(widest), table, rest_flows, rest_seats, turns=_count(turns)
+    )
 
 
 def _read_flows(found: Any) -> FlowTable:  # noqa: ANN401 - what JSON contains
@@ -393,6 +414,8 @@ def _read_grant(found: Mapping[str, Any]) -> Grant:
             for name, (in_use, demand, arrivals, flows) in found.get("sums", {}).items()
         },
         _count(found.get("most", 0)),
+        _read_maxes(found),
+        tuple(map(_text, found.get("y", ()))),
     )
 
 

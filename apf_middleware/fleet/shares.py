@@ -26,7 +26,6 @@ Amounts are integers, in units of 2**-20 seats (`SEAT`), and rounded down.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from apf_middleware.copying import Value
 from apf_middleware.fairqueuing.sharing.balance import SEAT
@@ -34,11 +33,10 @@ from apf_middleware.fairqueuing.sharing.proportion import SeatDemand, deserved_b
 from apf_middleware.fairqueuing.work import WEIGHT_BITS, WEIGHT_ONE
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.flow_sums import sum_flows
+from apf_middleware.fleet.level_max import KEPT
 from apf_middleware.fleet.messages import LevelUsage
 
 __all__ = ["FleetShares", "LevelAmounts", "LevelShare", "MemberShare", "divide_budget"]
-
-_KEPT: Final = 4  # one part in this many of the seats that no flow wants stays at the allocator
 
 Usages = Mapping[str, Mapping[str, LevelUsage]]
 """The demand of each member at each level."""
@@ -87,6 +85,13 @@ class FleetShares(Value):
     members: Mapping[str, MemberShare]
     levels: Mapping[str, int]
     is_contended: bool
+
+    def settle(self, level: str, seats: Mapping[str, int], least: int) -> None:
+        """Let the members have these whole ``seats`` of a level, whose min is ``least``."""
+        for member, one in seats.items():
+            if one or level in self.members[member].levels:
+                _level_share(self.members[member], level).amount = one * SEAT
+        _promise(least * SEAT, self.levels[level], level, self.members.values())
 
 
 class LevelAmounts:
@@ -265,7 +270,7 @@ def _by_arrivals(amount: int, usages: Mapping[str, LevelUsage | None]) -> dict[s
 
 def _spread(amount: int, shares: Mapping[str, MemberShare], usages: Usages) -> None:
     """Divide the seats that no level has."""
-    rest = amount - amount // _KEPT
+    rest = amount - amount // KEPT
     if rest <= 0 or not shares:
         return
     missing = {member: SEAT - share.amount for member, share in shares.items() if share.amount < SEAT}

@@ -13,6 +13,9 @@ from tests.support.mutants import Mutant
 
 ACCOUNTS: Final = "apf_middleware.fleet.accounts"
 ALLOCATOR: Final = "apf_middleware.fleet.allocator"
+DEBT: Final = "apf_middleware.fleet.debt"
+LEVEL_MAX: Final = "apf_middleware.fleet.level_max"
+LEVEL_MAXES: Final = "apf_middleware.fleet.level_maxes"
 MEMBERSHIP: Final = "apf_middleware.fleet.membership"
 ROTATION: Final = "apf_middleware.fleet.rotation"
 SHARES: Final = "apf_middleware.fleet.shares"
@@ -68,21 +71,19 @@ Row = tuple[Callable[[], None], Mutant]
 MUTANTS: Final[tuple[Row, ...]] = (
     (
         the_budget_holds,
-        Mutant(
-            "a grant that may be in force isn't owed", ACCOUNTS, ", *[seats for _, seats in self._unconfirmed])", ")"
-        ),
+        Mutant("a grant that may be in force isn't owed", DEBT, ", *[seats for _, seats in self._unconfirmed])", ")"),
     ),
     (
         the_budget_holds_while_allocators_change,
-        Mutant("the former limit isn't owed", ACCOUNTS, "self.floor, self._confirmed,", "self.floor,"),
+        Mutant("the former limit isn't owed", DEBT, "max(self.floor, self._confirmed,", "max(self.floor,"),
     ),
     (
         the_budget_holds,
-        Mutant("seats in use aren't owed", ACCOUNTS, "self._confirmed, self.report.in_use,", "self._confirmed,"),
+        Mutant("seats in use aren't owed", DEBT, "self._confirmed, self._in_use,", "self._confirmed,"),
     ),
     (
         the_budget_holds,
-        Mutant("any report confirms all grants", ACCOUNTS, "self._unconfirmed[0][0] <= confirmed", "True"),
+        Mutant("any report confirms all grants", DEBT, "self._unconfirmed[0][0] <= sequence", "True"),
     ),
     (
         the_budget_holds_while_allocators_change,
@@ -132,7 +133,43 @@ MUTANTS: Final[tuple[Row, ...]] = (
             "seats are granted before they are given back",
             ALLOCATOR,
             "free = self.budget.seats - self.debt",
-            "free = self.budget.seats - sum(one.seats for one in live.values())",
+            "free = self.budget.seats - sum(one.debt.seats for one in self.accounts.values())",
+        ),
+    ),
+    (
+        the_budget_holds,
+        Mutant(
+            "parts of maxes are granted before they are given back",
+            LEVEL_MAX,
+            "free = most - owed",
+            "free = most - sum(debt.seats for debt in debts.values())",
+        ),
+    ),
+    (
+        the_budget_holds,
+        Mutant(
+            "a new allocator knows all parts of maxes",
+            LEVEL_MAX,
+            "min(free, self._reported - owed) if is_learning else free",
+            "free",
+        ),
+    ),
+    (
+        the_budget_holds,
+        Mutant(
+            "a member that reports no part of a max uses nothing of it",
+            LEVEL_MAXES,
+            "account.report.maxes.get(name, account.debt.owed)",
+            "0",
+        ),
+    ),
+    (
+        the_budget_holds,
+        Mutant(
+            "requests beyond a part of a max aren't owed",
+            MEMBERSHIP,
+            "max(part, (maxes or {}).get(name, 0))",
+            "part",
         ),
     ),
     (
@@ -141,7 +178,7 @@ MUTANTS: Final[tuple[Row, ...]] = (
     ),
     (
         seats_are_fair_after_five_intervals,
-        Mutant("no seat is taken back", ALLOCATOR, "{name: min(target, live[name].seats)", "{name: live[name].seats"),
+        Mutant("no seat is taken back", DEBT, "{name: min(target, debts[name].seats)", "{name: debts[name].seats"),
     ),
     (
         seats_are_fair_after_five_intervals,

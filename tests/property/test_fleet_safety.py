@@ -24,6 +24,16 @@ GOOD = Network()
 TWO_LEVELS = {"web": SeatDemand(3, 0, 2), "batch": SeatDemand(1, 0)}
 
 
+LIMITED = {
+    "web": SeatDemand(3, 0, 2, 9),
+    "batch": SeatDemand(1, 0, 0, 3),
+    "paid": SeatDemand(2, 0, 0, None, "tenants"),
+    "free": SeatDemand(1, 0, 0, 2, "tenants"),
+    "tenants": SeatDemand(3, 0, 0, 5),
+}
+"""Levels and a parent with maxes, which must hold as the budget does."""
+
+
 class FastWorld(FleetWorld):
     """Leases are short and requests long, so that more happens in the same time."""
 
@@ -37,7 +47,7 @@ class RandomFleet:
     def __init__(self, seed: int, *, may_lapse: bool = True) -> None:
         self.random = dice = random.Random(seed)
         floor = dice.choice((0, 0, 1))
-        claims = dice.choice(({"web": SeatDemand(1, 0)}, TWO_LEVELS))
+        claims = dice.choice(({"web": SeatDemand(1, 0)}, TWO_LEVELS, LIMITED))
         least = 1 if len(claims) == 1 else 3  # a min that is the whole budget leaves nothing for the other level
         self.world = FastWorld(
             # half of the seats, at most, are floors

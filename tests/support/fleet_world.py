@@ -68,6 +68,7 @@ class SimulatedMember:
         self.running: dict[int, int] = {}
         self.served: dict[int, int] = {}
         self.requests: set[int] = set()
+        self.levels: dict[int, str] = {}  # of its requests
         self.outlived: set[int] = set()
         self.finish: dict[int, float] = {}  # of its last request, in virtual time
         self.virtual_times: dict[str, float] = {}  # of each level's flows
@@ -76,7 +77,7 @@ class SimulatedMember:
         self.is_paused = self.has_crashed = self.is_cut_off = False
         self.held: list[HeldCall] = []
         self.asked_at = -SECOND
-        self.told = 0
+        self.told: list[int] = []
 
     @property
     def now(self) -> int:
@@ -118,6 +119,7 @@ class SimulatedMember:
             self.running[flow] = self.running.get(flow, 0) + 1
             request = next(self.world.order)
             self.requests.add(request)
+            self.levels[request] = level
             self.world.begun += 1
             self.world.at(duration, self.end, flow, request)
         if self.waiting_flows() and self.world.now - self.asked_at > 50 * MS:
@@ -131,15 +133,33 @@ class SimulatedMember:
         waiting: dict[str, list[int]] = {}
         for flow in self.waiting_flows():
             waiting.setdefault(self.world.level_of(flow), []).append(flow)
-        used = {level: self.in_use_of(level) for level in self.world.claims}
+        used = {level: self.in_use_of(level) for level in self.world.leaves}
         least = {level: self.part(level)[1] for level in used}
         kept = {level: max(0, least[level] - one) for level, one in used.items()}
         free = self.seats - self.in_use
-        levels = [level for level in waiting if free > sum(kept.values()) - kept[level]]
+        levels = [
+            level for level in waiting if free > sum(kept.values()) - kept[level] and self.has_room_within_maxes(level)
+        ]
         if not levels:
             return None
         level = min(levels, key=lambda one: (used[one] >= least[one], self.level_start(one), one))
         return min(waiting[level], key=lambda one: (self.flow_start(one), one))
+
+    def has_room_within_maxes(self, level: str) -> bool:
+        """Return whether its parts of the maxes allow another request of ``level``."""
+        maxes = self.membership.maxes(self.now)
+        return all(
+            self.used_of(name) < most for name, most in maxes.items() if level in self.world.families.get(name, ())
+        )
+
+    def used_of(self, name: str) -> int:
+        """Return the seats in use at the level or parent of this ``name``."""
+        return sum(self.levels[request] in self.world.families[name] for request in self.requests)
+
+    def most_used_of(self, name: str) -> int:
+        """The seats that it uses or may use of a max, without those of requests that have outlived a lease."""
+        outlived = sum(self.levels[request] in self.world.families[name] for request in self.outlived)
+        return max(self.used_of(name) - outlived, self.membership.maxes(self.now).get(name, 0))
 
     def level_start(self, level: str) -> float:
         return max(self.level_finish.get(level, 0.0), self.level_time)
@@ -161,7 +181,7 @@ class SimulatedMember:
         limit = self.membership.limit
         part = limit.levels.get(level) if self.now < limit.lease_until else None
         if part is None:
-            return 1 / len(self.world.claims), 0
+            return 1 / len(self.world.leaves), 0
         return max(part.weight, 1) / sum(max(one.weight, 1) for one in limit.levels.values()), part.least
 
     def in_use_of(self, level: str) -> int:
@@ -175,7 +195,8 @@ class SimulatedMember:
     def end(self, flow: int, request: int) -> None:
         if self.has_crashed:
             return
-        is_over = self.in_use > self.seats
+        maxes = self.membership.maxes(self.now)
+        is_over = self.in_use > self.seats or any(self.used_of(name) > part for name, part in maxes.items())
         self.requests.discard(request)
         self.outlived.discard(request)
         self.running[flow] -= 1
@@ -203,8 +224,9 @@ class SimulatedMember:
             grant = self.membership.grant
             if grant is not None and grant.is_contended and not self.waiting_flows():
                 self.membership.lower(self.now, self.in_use + grant.keep)
-            levels = {level: self.usage(level) for level in self.world.claims}
-            report = self.membership.report(self.now, self.in_use, levels)
+            levels = {level: self.usage(level) for level in self.world.leaves}
+            maxes = {name: self.used_of(name) for name in self.world.families}
+            report = self.membership.report(self.now, self.in_use, levels, maxes=maxes)
             if not self.is_cut_off:
                 self.world.send(self.world.deliver_report, report)
 
@@ -220,9 +242,10 @@ class SimulatedMember:
         elif not (self.has_crashed or self.is_cut_off):
             self.note_lapse()
             if self.membership.receive(self.now, grant):
-                if grant.seats < self.told:
+                parts = [grant.seats, *grant.maxes.values()]
+                if any(part < told for part, told in zip(parts, self.told, strict=False)):
                     self.report()
-                self.told = grant.seats
+                self.told = parts
                 self.reweigh()
                 self.begin()
 
@@ -285,7 +308,7 @@ class SimulatedAllocator:
         """Raise AssertionError unless the debts are those of the accounts, and all ended leases are noticed."""
         pure = self.pure
         unknown = max(0, self.world.most_members - len(pure.accounts))
-        owed = sum(account.debt for account in pure.accounts.values()) + self.world.floor * unknown
+        owed = sum(account.debt.owed for account in pure.accounts.values()) + self.world.floor * unknown
         assert pure.debt == owed, f"{pure!r} counts a debt of {pure.debt}, but it is {owed}"
         assert all(account.lease_until > now for account in pure.accounts.values()), f"{pure!r} keeps ended leases"
 
@@ -326,6 +349,10 @@ class FleetWorld:
         self.seats = seats
         self.budget = Budget(seats, claims, floor=floor)
         self.claims = claims
+        self.leaves = self.budget.leaves
+        self.families = {
+            name: [one for one in self.leaves if name in {one, claims[one].parent}] for name in self.budget.maxes
+        }
         self.drift_ppm = drift_ppm
         self.knows_members = knows_members
         self.allocators_look = allocators_look
@@ -348,7 +375,7 @@ class FleetWorld:
         return self.lease_ns if self.long else self.durations_ms[1] * MS
 
     def level_of(self, flow: int) -> str:
-        return [*self.claims][flow % len(self.claims)]
+        return self.leaves[flow % len(self.leaves)]
 
     # Events
 
@@ -478,11 +505,15 @@ class FleetWorld:
         if used > self.seats:
             found = {name: (one.seats, one.in_use, len(one.outlived)) for name, one in self.members.items()}
             raise AssertionError(f"{used} of {self.seats} seats are used at {self.now}: {found}")
+        # Without a lease, a member may use its floor for any level.
+        for name, most in () if self.floor else self.budget.maxes.items():
+            used = sum(member.most_used_of(name) for member in self.members.values())
+            assert used <= most, f"{used} of {most} seats of {name} are used at {self.now}"
         self.most_excess = max(self.most_excess, sum(one.in_use for one in self.members.values()) - self.seats)
 
     def usages(self) -> dict[str, dict[str, LevelUsage]]:
         """Return the demand of each member at each level."""
-        return {name: {level: one.usage(level) for level in self.claims} for name, one in self.members.items()}
+        return {name: {level: one.usage(level) for level in self.leaves} for name, one in self.members.items()}
 
     def measure(self, duration: int) -> dict[int, float]:
         """Run for ``duration``, and return the seats that each flow had on average, over all members."""

@@ -156,10 +156,9 @@ class HostAllocator:
         allocator = self.allocator
         if report.epoch == allocator.epoch:
             self._connections[report.member] = connection
-            debt = allocator.debt
-            allocator.receive(self._now(), report)
+            is_less = allocator.receive(self._now(), report)
             self._asking.add(report.member)
-            if allocator.debt >= debt or self._pace.rest_s or not self._divide():
+            if not is_less or self._pace.rest_s or not self._divide():
                 self._bell.ring()
 
     async def _note_gone(self, connection: _Connection) -> None:

@@ -6,9 +6,10 @@ A report is sent at each interval; while requests wait, at shorter intervals. It
 - a grant has lowered the limit: its seats are free for others only when the member has confirmed that,
 - requests that ran beyond a lowered limit have ended,
 - the member has seats that it doesn't need, or saves up for a wide request, and another member needs some: a request
-  has ended, or a grant has more seats than the member has requests by now.
+  has ended, or a grant has more seats than the member has requests by now,
+- the same is true of its part of a level's max.
 
-In the last three cases seats are idle until the report has arrived. So a store that can sends the report in the same
+In the last four cases seats are idle until the report has arrived. So a store that can sends the report in the same
 turn of the event loop.
 """
 
@@ -24,6 +25,7 @@ from apf_middleware.fleet.flow_labels import FlowLabels
 from apf_middleware.fleet.membership import UNKNOWN_CONFIGURATION, MemberConfiguration, Membership
 from apf_middleware.fleet.messages import Grant, Report
 from apf_middleware.runtime.duration_sampler import DurationSampler
+from apf_middleware.runtime.fleet.granted_maxes import GrantedMaxes
 from apf_middleware.runtime.fleet.usage import UsageReader
 from apf_middleware.runtime.log import log_event
 from apf_middleware.snapshots.fleet import FleetFlowSnapshot, FleetLevelSnapshot, FleetMemberSnapshot
@@ -90,6 +92,7 @@ class FleetMember:
         self._fallback_ns = 0
         self._began_at = now()
         self._usage = UsageReader(sharing, now())
+        self._maxes = GrantedMaxes(sharing)
         self._reported_at = self._next_burst_at = now() - interval_ns
         self._is_over = False
         self._is_contended = False
@@ -113,7 +116,8 @@ class FleetMember:
     def note_released(self) -> None:
         """Note that seats have been given back."""
         sharing = self._sharing
-        if self._is_over or (self._is_contended and (not sharing.waiting or sharing.ledger.free > 0)):
+        is_free = self._is_contended and (not sharing.waiting or sharing.ledger.free > 0)
+        if self._is_over or is_free or self._maxes.has_news():
             self._hand_back()
 
     def _hand_back(self) -> None:
@@ -139,9 +143,7 @@ class FleetMember:
             if now < limit.lease_until:
                 self._target.restrict(limit, self._factors)
                 in_use = self._usage.in_use()
-        if self._is_contended and not self._sharing.waiting and self.membership.lower(now, in_use + self._keep):
-            # another member can have these seats as soon as the allocator has this report
-            self._target.restrict(self.membership.limit, self._factors)
+        self._give_back(now, in_use)
         self._reported_at, self._is_urgent = now, False
         usages = self._usage.read(now)
         self._demand = sum(usage.demand for usage in usages.values())
@@ -151,11 +153,28 @@ class FleetMember:
         samples = None if sampler is None else sampler.take(now)
         floor = self.membership.floor
         report = self.membership.report(
-            now, in_use, usages, self._configured(), asks=self._asks, samples=samples, turns=self._usage.turns
+            now,
+            in_use,
+            usages,
+            self._configured(),
+            asks=self._asks,
+            samples=samples,
+            turns=self._usage.turns,
+            maxes=self._maxes.report(),
         )
         if self.membership.floor != floor:
             self._target.restrict(self.membership.limit, self._factors)
         return report
+
+    def _give_back(self, now: int, in_use: int) -> None:
+        """Use no more than now, where another member can have the rest as soon as the allocator has the next report."""
+        membership = self.membership
+        is_less = self._is_contended and not self._sharing.waiting and membership.lower(now, in_use + self._keep)
+        if now < membership.limit.lease_until and (maxes := self._maxes.give_back()):
+            membership.lower_maxes(maxes)
+            is_less = True
+        if is_less:
+            self._target.restrict(membership.limit, self._factors)
 
     def receive(self, grant: Grant) -> None:
         """Apply ``grant``, unless it is outdated."""
@@ -179,7 +198,8 @@ class FleetMember:
             self._take_notices(grant, is_first=is_first)
         self._note_configuration(now)
         is_spare = grant.is_contended and in_use < min(self._demand, grant.seats) and not self._sharing.waiting
-        if not self._is_over and (grant.seats < before or is_spare):
+        has_less = self._maxes.adopt(grant.maxes, grant.scarce)
+        if has_less or (not self._is_over and (grant.seats < before or is_spare)):
             self._hand_back()
 
     def _adopt_total(self, grant: Grant) -> None:

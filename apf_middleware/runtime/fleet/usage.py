@@ -31,7 +31,7 @@ class UsageReader:
     ``turns`` counts the requests that were the widest of the next ones and don't wait any more.
     """
 
-    __slots__ = ("_arrived", "_arrived_at", "_rates", "_sharing", "_widest", "turns")
+    __slots__ = ("_arrived", "_arrived_at", "_began", "_next", "_rates", "_sharing", "_widest", "turns")
 
     def __init__(self, sharing: Sharing, now: int) -> None:
         self._sharing = sharing
@@ -39,6 +39,8 @@ class UsageReader:
         self._arrived_at = now
         self._rates: dict[str, int] = {}
         self._widest: Ticket | None = None
+        self._next: dict[str, Ticket] = {}  # the wide requests that are next in their levels
+        self._began: dict[str, int] = {}  # how many of these don't wait any more
         self.turns: int = 0
 
     def in_use(self) -> int:
@@ -59,7 +61,7 @@ class UsageReader:
         self._count_turns()
         usages: dict[str, LevelUsage] = {}
         for level in self._limited():
-            usage = _usage(level, self._rates.get(level.name, 0))
+            usage = _usage(level, self._rates.get(level.name, 0), self._began.get(level.name, 0))
             if level.name in usages:  # a draining level has the name of another
                 usage = _sum(usages[level.name], usage)
             if usage.arrivals or usage.demand or usage.in_use:
@@ -67,12 +69,15 @@ class UsageReader:
         return usages
 
     def _count_turns(self) -> None:
-        """Count the widest of the next requests at the last reading if it doesn't wait any more, and find it anew."""
+        """Count the wide requests that were next at the last reading and don't wait any more, and find them anew."""
         if self._widest is not None and not self._widest.is_waiting:
             self.turns += 1
-        following = (_next(level) for level in self._limited())
-        wide = [ticket for ticket in following if ticket is not None and ticket.width > 1]
-        self._widest = max(wide, key=lambda ticket: ticket.width, default=None)
+        for name, ticket in self._next.items():
+            if not ticket.is_waiting:
+                self._began[name] = self._began.get(name, 0) + 1
+        following = ((level.name, _next(level)) for level in self._limited())
+        self._next = wide = {name: ticket for name, ticket in following if ticket is not None and ticket.width > 1}
+        self._widest = max(wide.values(), key=lambda ticket: ticket.width, default=None)
 
     def _count_arrivals(self, now: int) -> None:
         """Update the rates of arrivals, at most once a second."""
@@ -101,7 +106,7 @@ def _next(level: SharedLevel) -> Ticket | None:
     return head if level.queueset.seats_in_use + min(head.width, level.ceiling) <= level.ceiling else None
 
 
-def _usage(level: SharedLevel, arrivals: int) -> LevelUsage:
+def _usage(level: SharedLevel, arrivals: int, turns: int) -> LevelUsage:
     queueset = level.queueset
     width = queueset.seats_waiting / queueset.waiting if queueset.waiting else 0.0
     demands: dict[int, float] = {}
@@ -134,7 +139,7 @@ def _usage(level: SharedLevel, arrivals: int) -> LevelUsage:
         seats = heaviest
     flows, following = FlowTable.of(seats, weights), _next(level)
     widest = 0 if following is None else following.width
-    return LevelUsage(_in_use(level), arrivals, widest, flows, rest_flows, rest_seats)
+    return LevelUsage(_in_use(level), arrivals, widest, flows, rest_flows, rest_seats, turns)
 
 
 def _add_demands(demands: dict[int, float], queue: Queue, width: float) -> None:
@@ -170,6 +175,7 @@ def _sum(one: LevelUsage, other: LevelUsage) -> LevelUsage:
         _joined(one.flows, other.flows),
         one.rest_flows + other.rest_flows,
         one.rest_seats + other.rest_seats,
+        one.turns,
     )
 
 

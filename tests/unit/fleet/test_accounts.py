@@ -14,41 +14,41 @@ def account(seats: int = 0, floor: int = 0) -> MemberAccount:
 
 def test_a_grant_counts_as_soon_as_it_is_sent() -> None:
     one = account(seats=2)
-    assert one.debt == 2
+    assert one.debt.owed == 2
     assert one.grant(5) == 1
-    assert (one.debt, one.seats) == (5, 5)
+    assert (one.debt.owed, one.debt.seats) == (5, 5)
 
 
 def test_a_decrease_counts_only_when_it_is_confirmed() -> None:
     one = account(seats=8)
     one.grant(3)
-    assert (one.debt, one.seats) == (8, 3)
+    assert (one.debt.owed, one.debt.seats) == (8, 3)
     one.receive(report(2, 8), 1, 0, 200, 0)
-    assert one.debt == 8, "this report was sent before the grant arrived"
+    assert one.debt.owed == 8, "this report was sent before the grant arrived"
     one.receive(report(3, 3, sequence=1), 1, 0, 200, 0)
-    assert one.debt == 3
+    assert one.debt.owed == 3
 
 
 def test_requests_beyond_a_confirmed_decrease_count_until_they_end() -> None:
     one = account(seats=8)
     one.grant(3)
     one.receive(report(2, 3, in_use=6, sequence=1), 1, 0, 200, 0)
-    assert one.debt == 6
+    assert one.debt.owed == 6
     one.receive(report(3, 3, in_use=2, sequence=1), 1, 0, 200, 0)
-    assert one.debt == 3
+    assert one.debt.owed == 3
 
 
 def test_the_largest_of_several_grants_on_their_way_counts() -> None:
     one = account(seats=1)
     for seats in (7, 2, 4):
         one.grant(seats)
-    assert one.debt == 7
+    assert one.debt.owed == 7
     one.receive(report(2, 7, sequence=1), 1, 0, 200, 0)
-    assert one.debt == 7
+    assert one.debt.owed == 7
     one.receive(report(3, 2, sequence=2), 1, 0, 200, 0)
-    assert one.debt == 4, "the last one may still raise the limit"
+    assert one.debt.owed == 4, "the last one may still raise the limit"
     one.receive(report(4, 4, sequence=3), 1, 0, 200, 0)
-    assert one.debt == 4
+    assert one.debt.owed == 4
 
 
 def test_earlier_reports_that_arrive_late_are_ignored() -> None:
@@ -56,14 +56,14 @@ def test_earlier_reports_that_arrive_late_are_ignored() -> None:
     one.grant(3)
     one.receive(report(3, 3, sequence=1), 1, 0, 300, 0)
     one.receive(report(2, 8), 1, 0, 400, 0)
-    assert (one.debt, one.lease_until) == (3, 300)
+    assert (one.debt.owed, one.lease_until) == (3, 300)
 
 
 def test_grants_of_another_epoch_confirm_nothing() -> None:
     one = account(seats=8)
     one.grant(12)
     one.receive(report(2, 8, sequence=9, epoch=0), 1, 0, 200, 0)
-    assert one.debt == 12
+    assert one.debt.owed == 12
     assert one.grant(12) == 2
 
 
@@ -73,14 +73,14 @@ def test_the_same_limit_again_is_one_grant() -> None:
         one.grant(4)
     assert repr(one) == "<MemberAccount 'm': 4 seats, 4 owed>"
     one.receive(report(2, 4, sequence=999), 1, 0, 200, 0)
-    assert one.debt == 4
+    assert one.debt.owed == 4
     one.grant(1)
     one.receive(report(3, 1, sequence=1001), 1, 0, 200, 0)
-    assert one.debt == 1
+    assert one.debt.owed == 1
 
 
 def test_a_debt_is_never_below_the_floor() -> None:
-    assert account(floor=2).debt == 2
+    assert account(floor=2).debt.owed == 2
 
 
 def test_an_account_that_is_opened_again_goes_on_counting() -> None:
@@ -106,4 +106,4 @@ def test_an_outdated_report_doesn_t_extend_the_lease() -> None:
 def test_a_report_may_change_the_floor() -> None:
     one = account(floor=5)
     one.receive(report(2, 0), 1, 0, 200, 2)
-    assert (one.floor, one.debt) == (2, 2)
+    assert (one.debt.floor, one.debt.owed) == (2, 2)

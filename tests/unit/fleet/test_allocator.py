@@ -219,8 +219,8 @@ def test_a_member_keeps_its_floor_as_long_as_it_has_an_older_configuration() -> 
         round_of(fleet, replace(budget_of(8, 1), since=fleet.now), "a")
         round_of(fleet, budget_of(40, 5), "b")
     assert fleet.allocator.budget.seats == 8
-    assert (fleet.allocator.accounts["a"].floor, fleet.allocator.accounts["b"].floor) == (1, 5)
-    assert fleet.allocator.accounts["b"].debt == 5, "it may use them when its lease has ended"
+    assert (fleet.allocator.accounts["a"].debt.floor, fleet.allocator.accounts["b"].debt.floor) == (1, 5)
+    assert fleet.allocator.accounts["b"].debt.owed == 5, "it may use them when its lease has ended"
 
 
 def test_a_member_that_begins_with_an_older_configuration_has_the_floor_of_that() -> None:
@@ -230,7 +230,7 @@ def test_a_member_that_begins_with_an_older_configuration_has_the_floor_of_that(
         round_of(fleet, replace(budget_of(8, 1), since=fleet.now), "a")
     round_of(fleet, budget_of(40, 5), "b")
     assert fleet.allocator.budget.seats == 8
-    assert fleet.allocator.accounts["b"].floor == 5
+    assert fleet.allocator.accounts["b"].debt.floor == 5
     assert fleet.allocator.accounts["b"].debt >= 5
 
 

@@ -1,0 +1,85 @@
+"""A member's parts of the levels' maxes, and when others should learn how much of them it uses."""
+
+from collections.abc import Collection, Mapping
+
+from apf_middleware.fairqueuing import SharedLevel, Sharing
+
+__all__ = ["GrantedMaxes"]
+
+
+class _Part:
+    """A part of ``seats`` for these ``levels``, of which so many were ``reported`` in use."""
+
+    __slots__ = ("is_scarce", "levels", "reported", "seats")
+
+    def __init__(self, seats: int, levels: Collection[SharedLevel], *, is_scarce: bool) -> None:
+        self.seats = seats
+        self.is_scarce = is_scarce
+        self.levels = levels
+        self.reported = self.in_use
+
+    @property
+    def in_use(self) -> int:
+        return sum(level.queueset.seats_in_use + (level.alone is not None) for level in self.levels)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether others want seats of this part, and no request here waits for them."""
+        return self.is_scarce and self.in_use < self.seats and not any(level.waits for level in self.levels)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether requests have ended that ran beyond the part, which had become smaller."""
+        return self.in_use < self.reported > self.seats
+
+
+class GrantedMaxes:
+    """The parts of the last grant, for the levels of ``sharing``."""
+
+    __slots__ = ("_parts", "_sharing")
+
+    def __init__(self, sharing: Sharing) -> None:
+        self._sharing = sharing
+        self._parts: dict[str, _Part] = {}
+
+    def adopt(self, maxes: Mapping[str, int], scarce: Collection[str]) -> bool:
+        """Adopt the parts of a grant; return whether others can have seats as soon as this is confirmed."""
+        before = self._parts
+        if not (maxes or before):
+            return False
+        self._parts = parts = {
+            name: _Part(seats, self._family(name), is_scarce=name in scarce) for name, seats in maxes.items()
+        }
+        return any(
+            part.is_idle or (part.in_use <= part.seats and (name not in before or part.seats < before[name].seats))
+            for name, part in parts.items()
+        )
+
+    def _family(self, name: str) -> list[SharedLevel]:
+        """Return the levels of this name, or with a parent of this name, that are limited."""
+        levels = [*self._sharing.levels.values(), *self._sharing.draining]
+        return [
+            level
+            for level in levels
+            if not level.exempt and name in {level.name, level.name if level.parent is None else level.parent.name}
+        ]
+
+    def has_news(self) -> bool:
+        """Return whether a request has ended whose seat others can have."""
+        return any(part.is_idle or part.is_over for part in self._parts.values())
+
+    def give_back(self) -> dict[str, int]:
+        """Return the parts that become smaller, because others want what isn't in use."""
+        idle = {name: part.in_use for name, part in self._parts.items() if part.is_idle}
+        for name, seats in idle.items():
+            self._parts[name].seats = seats
+        return idle
+
+    def report(self) -> dict[str, int]:
+        """Return the seats in use of each part, for a report."""
+        for part in self._parts.values():
+            part.reported = part.in_use
+        return {name: part.reported for name, part in self._parts.items()}
+
+    def __repr__(self) -> str:
+        return f"<GrantedMaxes { {name: part.seats for name, part in self._parts.items()} }>"
