@@ -12,9 +12,10 @@ from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fleet.accounts import MemberAccount
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.debt import Debt
+from apf_middleware.fleet.fitting import fit_shares
 from apf_middleware.fleet.level_max import LevelMax, MaxDemand
 from apf_middleware.fleet.rotation import MemberDemand
-from apf_middleware.fleet.shares import FleetShares, MemberShare
+from apf_middleware.fleet.shares import FleetShares, MemberShare, promise
 
 __all__ = ["LevelMaxes"]
 
@@ -50,8 +51,9 @@ class LevelMaxes:
     def divide(
         self, now: int, budget: Budget, accounts: Mapping[str, MemberAccount], shares: FleetShares, *, is_learning: bool
     ) -> None:
-        """Divide all maxes; of a level that uses its whole max, the ``shares`` become the whole seats of its parts."""
+        """Divide all maxes, and let the ``shares`` fit into their parts."""
         self._adopt(now, budget, accounts)
+        usages = {member: account.report.levels for member, account in accounts.items()}
         for name, one in self._maxes.items():
             family, most = self._families[name], budget.maxes[name]
             for account in accounts.values():
@@ -64,8 +66,9 @@ class LevelMaxes:
             }
             debts = {member: account.maxes[name] for member, account in accounts.items()}
             one.divide(now, most, demands, debts, is_learning=is_learning)
-            if shares.levels.get(name, 0) >= most * SEAT:
-                shares.settle(name, one.targets, budget.claims[name].least)
+            fit_shares(shares.members, family, one.targets, usages)
+            for level in family:
+                promise(budget.claims[level].least * SEAT, shares.levels[level], level, shares.members.values())
 
     def _adopt(self, now: int, budget: Budget, accounts: Mapping[str, MemberAccount]) -> None:
         """Take the names of the maxes of ``budget``, if these have changed."""
@@ -88,7 +91,7 @@ class LevelMaxes:
 
 def _demand(share: MemberShare, account: MemberAccount, family: Sequence[str], most: int) -> MaxDemand:
     """Return what a member wants of the max of these levels."""
-    amount = sum(share.levels[name].amount for name in family if name in share.levels)
+    amount = sum(map(share.amount_of, family))
     usages = [account.report.levels[name] for name in family if name in account.report.levels]
     wanted = MemberDemand(
         sum(usage.demand for usage in usages),

@@ -36,7 +36,7 @@ from apf_middleware.fleet.flow_sums import sum_flows
 from apf_middleware.fleet.level_max import KEPT
 from apf_middleware.fleet.messages import LevelUsage
 
-__all__ = ["FleetShares", "LevelAmounts", "LevelShare", "MemberShare", "divide_budget"]
+__all__ = ["FleetShares", "LevelAmounts", "LevelShare", "MemberShare", "divide_budget", "promise"]
 
 Usages = Mapping[str, Mapping[str, LevelUsage]]
 """The demand of each member at each level."""
@@ -74,6 +74,18 @@ class MemberShare:
         """The sum of all parts."""
         return self.spare + sum(one.amount for one in self.levels.values())
 
+    def amount_of(self, level: str) -> int:
+        """Return the share of one level."""
+        found = self.levels.get(level)
+        return 0 if found is None else found.amount
+
+    def at(self, level: str) -> LevelShare:
+        """Return the share of one level, which may be a new one."""
+        found = self.levels.get(level)
+        if found is None:
+            found = self.levels[level] = LevelShare()
+        return found
+
     def __repr__(self) -> str:
         return f"<MemberShare: {self.amount / SEAT:.2f} seats>"
 
@@ -85,13 +97,6 @@ class FleetShares(Value):
     members: Mapping[str, MemberShare]
     levels: Mapping[str, int]
     is_contended: bool
-
-    def settle(self, level: str, seats: Mapping[str, int], least: int) -> None:
-        """Let the members have these whole ``seats`` of a level, whose min is ``least``."""
-        for member, one in seats.items():
-            if one or level in self.members[member].levels:
-                _level_share(self.members[member], level).amount = one * SEAT
-        _promise(least * SEAT, self.levels[level], level, self.members.values())
 
 
 class LevelAmounts:
@@ -127,20 +132,13 @@ def divide_budget(budget: Budget, usages: Usages, levels: LevelAmounts | None = 
         reserve = amounts[name] - one.demand * SEAT
         if reserve > 0:
             for member, part in _by_arrivals(reserve, {m: levels.get(name) for m, levels in usages.items()}).items():
-                _level_share(shares[member], name).amount += part
+                shares[member].at(name).amount += part
                 shares[member].reserve += part
-        _promise(budget.claims[name].least * SEAT, amounts[name], name, shares.values())
+        promise(budget.claims[name].least * SEAT, amounts[name], name, shares.values())
     spare = budget.seats * SEAT - sum(amounts.values())
     _spread(spare, shares, usages)
     is_contended = any(one.total * SEAT > amounts[name] for name, one in by_level.items())
     return FleetShares(shares, amounts, is_contended)
-
-
-def _level_share(share: MemberShare, level: str) -> LevelShare:
-    found = share.levels.get(level)
-    if found is None:
-        found = share.levels[level] = LevelShare()
-    return found
 
 
 # Levels
@@ -202,14 +200,14 @@ class _LevelDemand:
         if self.total * SEAT <= amount:
             for member, usage in self._usages:
                 if demand := usage.demand:
-                    _level_share(shares[member], self._name).amount += demand * SEAT
+                    shares[member].at(self._name).amount += demand * SEAT
             return
         claims = [(demand, weight) for demand, weight in self._flows.values()]
         claims += [(usage.rest_seats, WEIGHT_ONE * usage.rest_flows) for _, usage in self._usages if usage.rest_seats]
         free, weights = _water_level(amount, claims)
         for member, usage in self._usages:
             if usage.flows or usage.rest_seats:
-                share = _level_share(shares[member], self._name)
+                share = shares[member].at(self._name)
                 share.amount += self._part_of(usage, free, weights, share.factors)
 
     def _part_of(self, usage: LevelUsage, free: int, weights: int, factors: dict[int, int]) -> int:
@@ -246,7 +244,7 @@ def _water_level(amount: int, claims: Sequence[tuple[int, int]]) -> tuple[int, i
 # Seats that no flow wants
 
 
-def _promise(least: int, amount: int, level: str, shares: Iterable[MemberShare]) -> None:
+def promise(least: int, amount: int, level: str, shares: Iterable[MemberShare]) -> None:
     """Divide the min of a level among the members in whole seats, in proportion to their shares of the level."""
     if not amount:
         return

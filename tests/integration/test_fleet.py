@@ -21,8 +21,8 @@ pytestmark = pytest.mark.anyio
 class Member(FleetProcess):
     """A member that meets the others in ``directory``."""
 
-    def __init__(self, directory: Path, more: str = "") -> None:
-        super().__init__(f"directory: {directory}, interval: 50ms, lease: 600ms{more}")
+    def __init__(self, directory: Path, more: str = "", max_seats: int = SEATS) -> None:
+        super().__init__(f"directory: {directory}, interval: 50ms, lease: 600ms{more}", max_seats=max_seats)
 
 
 @pytest.fixture
@@ -56,6 +56,25 @@ async def test_two_members_divide_the_seats_by_their_demand(directory: Path) -> 
                 one.controller.release(admission)
             await anyio.sleep(0.01)
         await until(lambda: two.in_use == SEATS, one, two)
+
+
+async def test_the_max_of_a_level_is_that_of_all_members(directory: Path) -> None:
+    """Each member is served, and none uses seats beyond the max that nobody else wants."""
+    members = [Member(directory, max_seats=3) for _ in range(3)]
+    served = dict.fromkeys(members, 0)
+    async with running(*members):
+        waiting = {member: [member.arrive(f"{number}") for _ in range(20)] for number, member in enumerate(members)}
+
+        def serve() -> bool:
+            assert sum(member.in_use for member in members) <= 3
+            for member, admissions in waiting.items():
+                for admission in [one for one in admissions if one.is_seated]:
+                    admissions.remove(admission)
+                    member.controller.release(admission)
+                    served[member] += 1
+            return all(number >= 10 for number in served.values())
+
+        await until(serve, *members)
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -39,14 +39,17 @@ def tenants_of(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> Simulation:
-    """Return a fleet with random members, flows, messages and failures."""
+def worlds(draw: st.DrawFn, *, limited: bool = False) -> Simulation:
+    """Return a fleet with random members, flows, messages and failures; its level may be ``limited`` by a max."""
     members = draw(st.integers(1, 8))
     loss = draw(st.sampled_from([0, 0.01, 0.05]))
     delay = draw(st.sampled_from(["100us", "{type: uniform, least: 0s, most: 5ms}", "{type: exponential, mean: 3ms}"]))
     store = draw(st.sampled_from(["name: shop", 'store: "redis://r/0"']))
     balancing = draw(st.sampled_from(["random", "round-robin", "least-requests", "sticky"]))
-    fallback = draw(st.sampled_from(["", f", fallback: {{members: {members}, share: 0.5}}"]))
+    seats = draw(st.integers(2, 30))
+    max_seats = draw(st.integers(2, seats)) if limited else None
+    # Without leases, nobody divides the max.
+    fallback = draw(st.sampled_from(["", "" if limited else f", fallback: {{members: {members}, share: 0.5}}"]))
     spec = f"""\
   duration: 5s
   seed: {draw(st.integers(0, 1_000))}
@@ -55,7 +58,7 @@ def worlds(draw: st.DrawFn) -> Simulation:
 """
     tenants = "".join(f"  - {{name: t{number}, {draw(tenants_of())}}}\n" for number in range(draw(st.integers(1, 4))))
     fleet = f"{store}, interval: 100ms, lease: {LEASE_MS}ms{fallback}"
-    return Simulation(*fleet_scenario(spec, seats=draw(st.integers(2, 30)), fleet=fleet, tenants=tenants))
+    return Simulation(*fleet_scenario(spec, seats=seats, max_seats=max_seats, fleet=fleet, tenants=tenants))
 
 
 @examples(25)
@@ -73,6 +76,19 @@ def test_the_budget_holds_and_every_request_ends(simulation: Simulation) -> None
     if all(tenant.widths[0].seats == 1 for tenant in simulation.scenario.tenants):
         assert meters.in_use == simulation.servers[0].backend.load
     if demand_seat_s(simulation) <= 8 * result.fleet.budget:  # after its 5 seconds, the simulation waits for 10 more
+        assert result.requests == sum(tenant.served + tenant.failed for tenant in result.tenants)
+
+
+@examples(25)
+@given(worlds(limited=True))
+def test_the_max_of_a_level_holds(simulation: Simulation) -> None:
+    most = simulation.servers[0].controller.configuration.levels["all"].max_seats
+    assert most is not None
+    result = simulation.run("own")
+
+    assert result.fleet is not None
+    assert result.fleet.most_in_use <= most
+    if demand_seat_s(simulation) <= 6 * most:
         assert result.requests == sum(tenant.served + tenant.failed for tenant in result.tenants)
 
 

@@ -16,7 +16,7 @@ _LEVEL = """\
 apiVersion: apf/v1
 kind: PriorityLevel
 metadata: {name: all}
-spec: {shares: 100, waitLimit: 1h, queuing: {queues: exact, queueLengthLimit: 100000}}
+spec: {shares: 100, waitLimit: 1h, queuing: {queues: exact, queueLengthLimit: 100000}, maxSeats: MAX}
 ---
 apiVersion: apf/v1
 kind: FlowSchema
@@ -26,12 +26,18 @@ spec: {level: all, distinguisher: {source: user}, rules: [{httpRules: [{}]}]}
 
 
 def fleet_scenario(
-    spec: str = "", *, seats: int = 20, fleet: str = "name: shop", tenants: str = FLEET_TENANTS
+    spec: str = "",
+    *,
+    seats: int = 20,
+    max_seats: int | None = None,
+    fleet: str = "name: shop",
+    tenants: str = FLEET_TENANTS,
 ) -> tuple[Scenario, Configuration]:
-    """Return a scenario of ten seconds in front of a fleet with one level."""
+    """Return a scenario of ten seconds in front of a fleet with one level; without a max, that is all seats."""
     head = "apiVersion: apf/v1\nkind: Scenario\nmetadata: {name: shared}\nspec:\n"
     if "\n  duration:" not in f"\n{spec}":  # events have a duration, too
         head += "  duration: 10s\n  warmUp: 2s\n"
     server = f"---\napiVersion: apf/v1\nkind: Server\nspec:\n  seats: {seats}\n  defaults: none\n"
     server += "  requestTimeout: 1h\n" + (f"  fleet: {{{fleet}}}\n" if fleet else "")
-    return read_scenario_text(f"{head}  backend: {{exponent: 0}}\n{spec}  tenants:\n{tenants}{server}{_LEVEL}").unwrap()
+    level = _LEVEL.replace("MAX", f"{max_seats or seats}")
+    return read_scenario_text(f"{head}  backend: {{exponent: 0}}\n{spec}  tenants:\n{tenants}{server}{level}").unwrap()

@@ -231,7 +231,7 @@ def test_a_member_that_begins_with_an_older_configuration_has_the_floor_of_that(
     round_of(fleet, budget_of(40, 5), "b")
     assert fleet.allocator.budget.seats == 8
     assert fleet.allocator.accounts["b"].debt.floor == 5
-    assert fleet.allocator.accounts["b"].debt >= 5
+    assert fleet.allocator.accounts["b"].debt.owed >= 5
 
 
 def test_seats_beyond_the_budget_are_measured() -> None:

@@ -151,3 +151,15 @@ def test_a_member_can_give_seats_back_before_it_is_told_to() -> None:
     assert one.lower(2, 0)
     assert one.seats(2) == 1, "never below its floor"
     assert not one.lower(2, 0)
+
+
+def test_parts_of_maxes_are_those_of_the_lease() -> None:
+    one = membership(floor=1)
+    one.report(0, 0, {})
+    one.receive(1, Grant(1, 1, 1, 8, maxes={"web": 3, "batch": 1}))
+    assert one.limit.maxes == one.maxes(LEASE - 1) == {"web": 3, "batch": 1}
+    assert one.report(2, 5, {}, maxes={"web": 4}).maxes == {"web": 4, "batch": 1}, "requests beyond a part count"
+    one.lower_maxes({"web": 2})
+    assert one.report(3, 2, {}, maxes={"web": 2}).maxes == {"web": 2, "batch": 1}
+    assert one.maxes(LEASE) == {}
+    assert one.report(LEASE, 1, {}, maxes={"web": 1}).maxes == {}

@@ -80,11 +80,25 @@ class World:
         report: int = 0,
         keep: int = 0,
         configuration: str = "",
+        maxes: Mapping[str, int] | None = None,
+        scarce: tuple[str, ...] = (),
     ) -> None:
         self.sequence += 1
         parts = {"web": LevelPart(1024, least, {7: 9})}
         number = report or self.member.report().number
-        grant = Grant(0, self.sequence, number, seats, 2, keep, is_contended, parts, configuration=configuration)
+        grant = Grant(
+            0,
+            self.sequence,
+            number,
+            seats,
+            2,
+            keep,
+            is_contended,
+            parts,
+            configuration=configuration,
+            maxes=maxes or {},
+            scarce=scarce,
+        )
         self.member.receive(grant)
 
 
@@ -189,6 +203,44 @@ def test_in_a_contended_fleet_a_member_gives_seats_back_before_it_reports() -> N
     world.grant(4, least=3, keep=1, is_contended=False)
     world.release(tickets[2])
     assert world.member.report().seats == 4
+
+
+def test_a_part_of_a_max_that_others_want_is_given_back_when_requests_end() -> None:
+    world = World()
+    world.grant(8, maxes={"web": 2}, scarce=("web",))
+    assert world.woken == 1, "the first part of a max must be confirmed"
+    first, second, third = (world.arrive() for _ in range(3))
+    assert (second.is_seated, third.is_waiting) == (True, True)
+    assert world.member.report().maxes == {"web": 2}
+    world.member.send_now = world.send_now
+    world.release(first)
+    assert third.is_seated
+    assert not world.sent, "the part is used again"
+    world.release(second)
+    assert world.sent == [(8, 1)]
+    assert world.member.report().maxes == {"web": 1}
+    assert world.arrive().is_waiting
+
+
+def test_requests_beyond_a_smaller_part_of_a_max_are_reported() -> None:
+    world = World()
+    world.grant(8, maxes={"web": 2})
+    tickets = [world.arrive() for _ in range(2)]
+    world.grant(8, maxes={"web": 1})
+    assert world.member.report().maxes == {"web": 2}
+    world.member.send_now = world.send_now
+    world.release(tickets[0])
+    assert world.sent == [(8, 1)]
+    assert world.member.report().maxes == {"web": 1}
+
+
+def test_without_a_lease_maxes_are_not_divided() -> None:
+    world = World(floor=2)
+    world.grant(8, maxes={"web": 1})
+    world.time += SECOND
+    world.lending.tick(world.time)
+    assert world.member.report().maxes == {}
+    assert [world.arrive().is_seated for _ in range(3)] == [True, True, False]
 
 
 def test_seats_that_are_free_for_others_are_reported_at_once() -> None:

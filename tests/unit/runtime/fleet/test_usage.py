@@ -134,6 +134,30 @@ def test_requests_that_wait_at_a_held_level_want_no_seats() -> None:
     assert reader.read(1)["web"].flows == FlowTable.of({1: 9})
 
 
+def test_wide_requests_that_have_begun_are_counted_for_each_level() -> None:
+    wanted = {name: (QueueSetSettings(4, 1, 1, 1000), LevelLimits(4, 0, 4)) for name in ("a", "b")}
+    sharing = Lending(4, wanted)
+    a, b = sharing.levels.values()
+    running = arrive(sharing, a, 1, times=4)
+    reader = UsageReader(sharing, 0)
+    arrive(sharing, a, 2, width=3)
+    arrive(sharing, b, 3, width=2)
+    assert [usage.turns for usage in reader.read(0).values()] == [0, 0]
+    for ticket in running[:3]:
+        sharing.release(10, a, ticket)
+    found = reader.read(10)
+    assert (found["a"].turns, found["b"].turns) == (0, 1), "the max of a has no room for its request"
+
+
+def test_a_request_that_a_part_of_a_max_stops_needs_a_turn() -> None:
+    sharing = lending(seats=4, exact=4)
+    level = sharing.levels["web"]
+    sharing.restrict(0, SeatGrant(4, maxes={"web": 2}))
+    arrive(sharing, level, 1, width=3)
+
+    assert UsageReader(sharing, 0).read(0)["web"].widest == 3
+
+
 def test_a_request_that_the_max_of_its_level_stops_needs_no_turn() -> None:
     sharing = lending(seats=4, exact=4)
     level = sharing.levels["web"]

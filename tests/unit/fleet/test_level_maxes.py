@@ -1,0 +1,123 @@
+"""All maxes of a fleet are divided, and the members learn their parts with the seats."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from apf_middleware.fairqueuing.sharing.balance import SEAT
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
+from apf_middleware.fleet.allocator import Allocator
+from apf_middleware.fleet.budget import Budget
+from apf_middleware.fleet.membership import MemberConfiguration, Membership
+from apf_middleware.fleet.messages import FlowTable, LevelUsage
+
+if TYPE_CHECKING:
+    from apf_middleware.fleet.messages import Grant
+
+BATCH = {"web": SeatDemand(1, 0), "batch": SeatDemand(1, 0, 0, 2)}
+TENANTS = {"paid": SeatDemand(1, 0, 0, None, "p"), "free": SeatDemand(1, 0, 0, 1, "p"), "p": SeatDemand(1, 0, 0, 3)}
+
+
+class Fleet:
+    """Members whose messages arrive at once, and which use what they get; requests don't end."""
+
+    def __init__(self, claims: Mapping[str, SeatDemand], seats: int = 12) -> None:
+        self.now = 0
+        self.budget = Budget(seats, claims)
+        self.allocator = Allocator(self.budget, epoch=1, now=0, lease_ns=1000, margin_ns=0, turn_ns=50, expected=())
+        self.members: dict[str, Membership] = {}
+        self.grants: dict[str, Grant] = {}
+
+    def report(self, name: str, wanted: Mapping[str, int], widest: int = 0, maxes: Mapping[str, int] = {}) -> None:
+        if name not in self.members:
+            self.members[name] = Membership(name, lease_ns=1000)
+            self.members[name].join(1)
+        usages = {
+            level: LevelUsage(0, 0, widest, FlowTable.of({sum(name.encode()): one})) for level, one in wanted.items()
+        }
+        configuration = MemberConfiguration("c", 0, self.budget)
+        report = self.members[name].report(self.now, 0, usages, configuration, maxes=maxes)
+        self.allocator.receive(self.now, report)
+
+    def exchange(self, widest: int = 0, **wanted: Mapping[str, int]) -> dict[str, Mapping[str, int]]:
+        """Let the members report until nothing changes; return their parts."""
+        for _ in range(3):
+            for name, one in wanted.items():
+                self.report(name, one, widest)
+            for name, grant in self.allocator.divide(self.now, wanted).items():
+                self.grants[name] = grant
+                self.members[name].receive(self.now, grant)
+        return {name: member.maxes(self.now) for name, member in self.members.items()}
+
+
+def test_a_member_alone_has_the_whole_max_and_a_second_one_gets_a_part() -> None:
+    fleet = Fleet(BATCH)
+    assert fleet.exchange(a={"batch": 9}) == {"a": {"batch": 2}}
+    assert fleet.exchange(a={"batch": 9}, b={"batch": 9}) == {"a": {"batch": 1}, "b": {"batch": 1}}
+    assert fleet.grants["a"].scarce == ("batch",)
+
+
+def test_levels_without_a_max_are_not_divided() -> None:
+    assert Fleet({"web": SeatDemand(1, 0)}).exchange(a={"web": 9}) == {"a": {}}
+    assert Fleet({"web": SeatDemand(1, 0, 0, 12)}).exchange(a={"web": 9}) == {"a": {}}
+
+
+def test_the_children_of_a_parent_share_its_max() -> None:
+    fleet = Fleet(TENANTS)
+    found = fleet.exchange(a={"paid": 9, "free": 9}, b={"paid": 9})
+    assert sum(parts["p"] for parts in found.values()) == 3
+    assert sum(parts["free"] for parts in found.values()) == 1
+    amounts = {name: share.amount / SEAT for name, share in fleet.allocator.shares.members.items()}
+    spare = {name: share.spare / SEAT for name, share in fleet.allocator.shares.members.items()}
+    assert all(amounts[name] - spare[name] <= found[name]["p"] for name in found), "shares fit into the parts"
+
+
+def test_a_max_that_a_reload_removes_isn_t_divided_any_more() -> None:
+    fleet = Fleet(BATCH)
+    fleet.exchange(a={"batch": 9}, b={"batch": 9})
+    fleet.budget = Budget(12, {"web": SeatDemand(1, 0), "batch": SeatDemand(1, 0)})
+    fleet.allocator.budget = fleet.budget
+    fleet.allocator._budgets.clear()  # as if all members had a new configuration
+    assert fleet.exchange(a={"batch": 9}, b={"batch": 9}) == {"a": {}, "b": {}}
+    assert not any(account.maxes for account in fleet.allocator.accounts.values())
+
+
+def test_a_new_max_counts_what_members_may_use_until_they_have_a_part() -> None:
+    fleet = Fleet({"web": SeatDemand(1, 0), "batch": SeatDemand(1, 0)})
+    fleet.exchange(a={"batch": 9}, b={"batch": 9})
+    fleet.allocator.budget = fleet.budget = Budget(12, BATCH)
+    fleet.allocator._budgets.clear()
+    for name in "ab":
+        fleet.report(name, {"batch": 9})
+    grants = fleet.allocator.divide(fleet.now, "ab")
+    assert sum(grant.maxes["batch"] for grant in grants.values()) <= 2
+    assert fleet.allocator.accounts["a"].maxes["batch"].owed == 6, "it may use all its seats until it has confirmed"
+    for name, grant in grants.items():
+        fleet.members[name].receive(fleet.now, grant)
+    assert fleet.exchange(a={"batch": 9}, b={"batch": 9}) == {"a": {"batch": 1}, "b": {"batch": 1}}
+
+
+def test_requests_beyond_a_part_count_until_they_have_ended() -> None:
+    fleet = Fleet(BATCH)
+    fleet.exchange(a={"batch": 9})
+    for _ in range(3):
+        fleet.report("a", {"batch": 9}, maxes={"batch": 2})
+        fleet.report("b", {"batch": 9})
+        for name, grant in fleet.allocator.divide(fleet.now, "ab").items():
+            fleet.members[name].receive(fleet.now, grant)
+    assert [member.maxes(fleet.now)["batch"] for member in fleet.members.values()] == [1, 0]
+    assert fleet.exchange(a={"batch": 9}, b={"batch": 9}) == {"a": {"batch": 1}, "b": {"batch": 1}}
+
+
+def test_seats_are_kept_together_only_where_the_max_allows_the_request() -> None:
+    """Two members wait for requests of the whole max; the seats that they need are saved up at one of them."""
+    fleet = Fleet({"web": SeatDemand(1, 0), "batch": SeatDemand(1, 0, 0, 4)}, seats=6)
+    found = fleet.exchange(4, a={"batch": 8}, b={"batch": 8})
+    [first] = [name for name, parts in found.items() if parts["batch"] == 4]
+    seats = {name: member.seats(fleet.now) for name, member in fleet.members.items()}
+    assert seats[first] >= 4
+
+
+def test_the_scarce_maxes_and_the_parts_are_shown() -> None:
+    fleet = Fleet(BATCH)
+    fleet.exchange(a={"batch": 9})
+    assert "LevelMax of 2 seats" in repr(fleet.allocator._maxes)
