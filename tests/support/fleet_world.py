@@ -50,7 +50,7 @@ class LocalClock:
     ppm: int = 0
 
     def at(self, now: int) -> int:
-        return self.offset + now + now * self.ppm // 10**6
+        return self.offset + now + (now * self.ppm // 10**6 if self.ppm else 0)
 
 
 class SimulatedMember:
@@ -94,12 +94,14 @@ class SimulatedMember:
     @property
     def most_used(self) -> int:
         """The seats that it uses or may use, without those of requests beyond the floor that have outlived a lease."""
-        outlived = max(0, len(self.outlived) - self.membership.floor)
-        return max(self.seats, self.in_use - outlived)
+        used = len(self.requests)
+        if self.outlived:
+            used -= max(0, len(self.outlived) - self.membership.floor)
+        return max(self.seats, used)
 
     def note_lapse(self) -> None:
         """Note which requests have outlived a lease that has ended."""
-        if self.now >= self.membership.limit.lease_until:
+        if self.requests and self.now >= self.membership.limit.lease_until:
             self.outlived |= self.requests
 
     # Requests
@@ -326,6 +328,7 @@ class FleetWorld:
         self.seats = seats
         self.budget = Budget(seats, claims, floor=floor)
         self.claims = claims
+        self.levels = [*claims]
         self.drift_ppm = drift_ppm
         self.knows_members = knows_members
         self.allocators_look = allocators_look
@@ -348,7 +351,7 @@ class FleetWorld:
         return self.lease_ns if self.long else self.durations_ms[1] * MS
 
     def level_of(self, flow: int) -> str:
-        return [*self.claims][flow % len(self.claims)]
+        return self.levels[flow % len(self.levels)]
 
     # Events
 
