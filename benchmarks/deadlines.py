@@ -38,7 +38,7 @@ apiVersion: apf/v1
 kind: Scenario
 metadata: {{name: overload}}
 spec:
-  duration: {seconds}s
+  duration: {seconds:g}s
   warmUp: {warm_up}s
   backend: {{exponent: 0}}
   tenants:
@@ -62,7 +62,14 @@ spec: {{level: all, distinguisher: {{source: user}}, rules: [{{httpRules: [{{}}]
 
 
 def scenario_text(
-    discipline: str, queues: str, service: str, overload: float, *, has_deadlines: bool, seconds: int, warm_up: int = 3
+    discipline: str,
+    queues: str,
+    service: str,
+    overload: float,
+    *,
+    has_deadlines: bool,
+    seconds: float,
+    warm_up: int = 3,
 ) -> str:
     """Return the scenario of one simulation."""
     rate = _RATE * overload
@@ -80,7 +87,14 @@ def scenario_text(
 
 
 def measure(
-    discipline: str, queues: str, service: str, overload: float, *, has_deadlines: bool, seconds: int, warm_up: int = 3
+    discipline: str,
+    queues: str,
+    service: str,
+    overload: float,
+    *,
+    has_deadlines: bool,
+    seconds: float,
+    warm_up: int = 3,
 ) -> dict[str, Any]:
     """Return the row of one simulation."""
     text = scenario_text(
@@ -99,7 +113,7 @@ def measure(
     }
 
 
-def _rows(disciplines: Sequence[str], seconds: int, warm_up: int) -> Iterator[dict[str, Any]]:
+def _rows(disciplines: Sequence[str], seconds: float, warm_up: int) -> Iterator[dict[str, Any]]:
     for discipline in disciplines:
         for queues in _QUEUES if discipline == DISCIPLINES[0] else ("fair",):
             for service in SERVICES:
@@ -120,7 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.deadlines", description="Answers in time.")
     parser.add_argument("--json", action="store_true", help="print a JSON list")
     parser.add_argument("--disciplines", nargs="*", choices=DISCIPLINES, default=DISCIPLINES)
-    parser.add_argument("--seconds", type=int, default=20, help="simulated time, with the warm-up")
+    parser.add_argument("--seconds", type=float, default=20, help="simulated time, with the warm-up")
     parser.add_argument("--warm-up", type=int, default=3, help="the part of it that doesn't count, in seconds")
     options = parser.parse_args()
     if options.seconds <= options.warm_up:

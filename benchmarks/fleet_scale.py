@@ -92,13 +92,13 @@ class DivisionTimes:
 
 
 def fleet_world(members: int, seconds: float = 0.0) -> tuple[Scenario, Configuration]:
-    """Return a scenario with so many members, and with the recommended times, for four intervals or more."""
+    """Return a scenario with so many members and the recommended times, of four intervals or more if not told."""
     interval, lease, division, service_ms = RECOMMENDED[members]
     seats = min(max(20, 2 * members), _MOST_SEATS)
     first, third = min(2 * seats, _MOST_HEAVY // 3), min(seats, _MOST_HEAVY // 3)
     warm_up = max(2_000, 4 * interval, 10 * service_ms)
     text = _TEXT.format(
-        duration=warm_up + max(round(seconds * 1000), 4_000, 4 * interval, 10 * service_ms),
+        duration=warm_up + (round(seconds * 1000) or max(4_000, 4 * interval, 10 * service_ms)),
         warm_up=warm_up,
         members=members,
         division=division,

@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Generator
 from functools import cache
 from itertools import chain, groupby, zip_longest
 from typing import Final
@@ -47,12 +48,30 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 _LONG: Final = ("property", "simulation", "differential")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let each of several processes begin with another part of each folder.
+
+    All of them read all tests. In a clean clone they would all compile the same modules at the same time.
+    """
+    report = yield
+    worker = getattr(collector.config, "workerinput", None)
+    if worker is not None and isinstance(collector, pytest.Dir) and report.result:
+        first = len(report.result) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+        report.result = report.result[first:] + report.result[:first]
+    return report
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Alternate files that start servers, and mostly wait, with files that compute; short files come last.
 
-    Only where several processes share the tests: each takes the next file when it has finished one.
+    Only where several processes share the tests: each takes the next file when it has finished one, and must know the
+    same order.
     """
     if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.path)
         files = [list(group) for _, group in groupby(items, key=lambda item: item.path)]
         folders = [file[0].path.relative_to(config.rootpath).parts[1] for file in files]
         waiting = [file for file, folder in zip(files, folders, strict=True) if folder == "e2e"]

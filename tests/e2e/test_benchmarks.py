@@ -147,7 +147,7 @@ def test_what_a_fleet_computes_is_measured() -> None:
 
 
 def test_answers_in_time_are_measured() -> None:
-    few = ("--seconds", "1", "--warm-up", "0", "--disciplines", "max-min-serial")
+    few = ("--seconds", "0.3", "--warm-up", "0", "--disciplines", "max-min-serial")
     measured = rows("benchmarks.deadlines", "--json", *few)
 
     assert len(measured) == 3 * 3 * 2
@@ -164,7 +164,7 @@ def test_queues_that_bound_delay_are_compared() -> None:
 
 def test_predicted_waits_are_measured() -> None:
     chosen = "--scenarios", "full", "overload-2", "--disciplines", "max-min-serial"
-    measured = rows("benchmarks.predict", "--json", "--seconds", "5", *chosen)
+    measured = rows("benchmarks.predict", "--json", "--seconds", "4", *chosen)
 
     assert [row["scenario"] for row in measured] == ["full", "overload-2"]
     assert all(row["waited"] > 100 and row["error"] > 0 for row in measured)
@@ -199,7 +199,7 @@ def test_the_cost_of_adaptive_limits_is_measured() -> None:
 def test_adaptive_seats_of_a_real_server_are_measured(case: str) -> None:
     if case == "postgres":
         require_postgres()
-    measured = rows("benchmarks.adaptive_wire", "--json", "--only", case, "--seconds", "3", "--fixed", "5")
+    measured = rows("benchmarks.adaptive_wire", "--json", "--only", case, "--seconds", "2", "--fixed", "5")
 
     fixed, adaptive = measured
     assert (fixed["row"], fixed["seats"], fixed["is_best"], fixed["goodput_ratio"]) == ("5", 5, True, 1)
@@ -211,7 +211,7 @@ def test_adaptive_seats_of_a_real_server_are_measured(case: str) -> None:
 def test_light_requests_beside_blocking_reports_are_measured() -> None:
     from benchmarks.event_loop import light_ratio, measure  # noqa: PLC0415 - it is an app, too
 
-    rows = [measure(is_elastic=is_elastic, seconds=2) for is_elastic in (False, True)]
+    rows = [measure(is_elastic=is_elastic, seconds=1) for is_elastic in (False, True)]
 
     assert [(row["row"], row["cap"]) for row in rows] == [("not elastic", None), ("elastic", 1)]
     assert all(row["reports_per_s"] > 0 and row["lag_p99_ms"] > 2 for row in rows)

@@ -16,6 +16,7 @@ from grafana.build import HERE, PREFIX, RULES, main, render, with_prefix
 from tests.e2e.dashboards import BOARDS, KUBERNETES, asked, panels, read_rules
 from tests.e2e.prometheus import program
 
+RULE_TESTS = ("tests.yaml", "tests-of-days.yaml")
 SUFFIXES = {one.suffix for one in FAMILIES}
 
 
@@ -42,8 +43,9 @@ def test_promtool_accepts_rules_and_configuration(prefix: str, tmp_path: Path) -
 @pytest.mark.parametrize("prefix", BOARDS)
 def test_rules_say_what_their_own_tests_expect(prefix: str, tmp_path: Path) -> None:
     main(["--prefix", prefix, "--to", str(tmp_path)])
-    (tmp_path / "tests.yaml").write_text(with_prefix((HERE / "tests.yaml").read_text(), prefix))
-    tested = promtool("test", "rules", str(tmp_path / "tests.yaml"))
+    for name in RULE_TESTS:
+        (tmp_path / name).write_text(with_prefix((HERE / name).read_text(), prefix))
+    tested = promtool("test", "rules", *(str(tmp_path / name) for name in RULE_TESTS))
 
     assert tested.returncode == 0, tested.stdout + tested.stderr
 

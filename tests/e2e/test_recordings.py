@@ -42,7 +42,7 @@ def load(shop: Shop) -> Iterator[None]:
 
     def call(user: str) -> None:
         with httpx.Client(base_url=shop.server.url, headers={"X-User": user} | CLOSING, timeout=30) as client:
-            while not is_over.is_set():
+            while not is_over.wait(0.1):
                 client.get("/hold?ms=20&secret=31ada4fd")
 
     threads = [threading.Thread(target=call, args=(USERS[number % len(USERS)],)) for number in range(12)]

@@ -206,14 +206,13 @@ def test_the_budget_holds_while_two_allocators_live(seed: int, *, knows_members:
 @pytest.mark.parametrize("knows_members", [False, True])
 def test_the_budget_would_not_hold_if_an_earlier_allocator_went_on(*, knows_members: bool) -> None:
     """Members must not obey the later epoch alone: the store must stop the earlier allocator (see the rule)."""
-    excesses = 0
-    for seed in range(20):
-        try:
+
+    def take_over() -> None:
+        for seed in range(20):
             Takeover(seed, knows_members=knows_members, allocators_look=False)
-        except AssertionError as error:
-            assert "seats are used" in str(error)  # noqa: PT017 - a failing world is what this test needs
-            excesses += 1
-    assert excesses >= 1
+
+    with pytest.raises(AssertionError, match="seats are used"):
+        take_over()
 
 
 # Clocks
@@ -332,7 +331,7 @@ def test_more_members_than_seats_are_served_in_turn() -> None:
     for number in range(40):
         world.add(f"m{number}", {number: 5})
     world.run(2 * SECOND)
-    found = world.measure(8 * SECOND)
+    found = world.measure(4 * SECOND)
     assert sum(found.values()) >= 9.5
     assert jain([found.get(flow, 0.0) for flow in range(40)]) >= 0.97
 

@@ -195,7 +195,7 @@ def test_kratos_limits_only_while_the_processor_is_busy() -> None:
 
 
 def test_a_server_without_a_number_serves_customers_as_well_as_one_with_the_best() -> None:
-    scenario = (ROOT / "examples/scenarios/adaptive/unknown-capacity.yaml").read_text().replace("60s", "20s")
+    scenario = (ROOT / "examples/scenarios/adaptive/unknown-capacity.yaml").read_text().replace("60s", "13s")
 
     def served(seats: str) -> float:
         text = scenario.replace("{adaptive: {min: 5, max: 400}}", seats)

@@ -39,7 +39,7 @@ def test_a_fleet_is_nearly_one_big_server(members: int, balancing: Balancing, mo
 
 
 def test_a_hundred_members_are_nearly_one_big_server() -> None:
-    row = measure(100, seconds=2)
+    row = measure(100, seconds=1.5)
 
     assert row["most_in_use"] == row["seats"] == 200
     assert row["utilisation"] >= 0.95

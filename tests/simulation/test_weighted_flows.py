@@ -40,12 +40,12 @@ def discipline(request: pytest.FixtureRequest) -> type[Discipline[Any]]:
 @pytest.mark.parametrize(
     ("weights", "seconds", "exact"),
     [
-        (FLOWS[0], 40, True),
-        (FLOWS[0], 40, False),
-        (FLOWS[1], 100, True),  # a light flow has few requests
-        (FLOWS[2], 100, False),
-        (FLOWS[3], 40, True),
-        (FLOWS[3], 40, False),
+        (FLOWS[0], 20, True),
+        (FLOWS[0], 20, False),
+        (FLOWS[1], 70, True),  # a light flow has few requests
+        (FLOWS[2], 50, False),
+        (FLOWS[3], 20, True),
+        (FLOWS[3], 20, False),
     ],
     ids=str,
 )
@@ -98,11 +98,11 @@ def test_weights_can_change_while_requests_wait(discipline: type[Discipline[Any]
     load = WeightedLoad(queueset(discipline), {1: 1, 2: 1, 3: 1}, 1)
     load.run(5 * 10**9)
     load.weights = {1: 1, 2: 5, 3: 0.5}
-    load.run(load.now + 20 * 10**9)
-    assert load.measure(50 * 10**9) == pytest.approx({1: 1, 2: 1, 3: 1}, rel=0.02)
+    load.run(load.now + 10 * 10**9)
+    assert load.measure(30 * 10**9) == pytest.approx({1: 1, 2: 1, 3: 1}, rel=0.02)
     load.weights = {1: 1, 2: 1, 3: 1}
-    load.run(load.now + 20 * 10**9)
-    assert load.measure(50 * 10**9) == pytest.approx({1: 1, 2: 1, 3: 1}, rel=0.02)
+    load.run(load.now + 10 * 10**9)
+    assert load.measure(30 * 10**9) == pytest.approx({1: 1, 2: 1, 3: 1}, rel=0.02)
 
 
 @pytest.mark.parametrize("weight", [0.002, 0.01, 0.1, 20.0])
@@ -163,7 +163,7 @@ def test_a_heavy_flow_of_wide_requests_gets_its_weight_in_whatever_rounds_others
     load = WeightedLoad(QueueSet(settings, discipline=discipline), weights, 1, widths=widths)
     load.run(10**10)
 
-    assert load.measure(30 * 10**9) == pytest.approx({0: 1, 3: 1}, rel=0.03)
+    assert load.measure(15 * 10**9) == pytest.approx({0: 1, 3: 1}, rel=0.03)
 
 
 def test_the_control_is_unfair() -> None:

@@ -50,7 +50,7 @@ class LocalClock:
     ppm: int = 0
 
     def at(self, now: int) -> int:
-        return self.offset + now + now * self.ppm // 10**6
+        return self.offset + now + (now * self.ppm // 10**6 if self.ppm else 0)
 
 
 class SimulatedMember:
@@ -95,12 +95,14 @@ class SimulatedMember:
     @property
     def most_used(self) -> int:
         """The seats that it uses or may use, without those of requests beyond the floor that have outlived a lease."""
-        outlived = max(0, len(self.outlived) - self.membership.floor)
-        return max(self.seats, self.in_use - outlived)
+        used = len(self.requests)
+        if self.outlived:
+            used -= max(0, len(self.outlived) - self.membership.floor)
+        return max(self.seats, used)
 
     def note_lapse(self) -> None:
         """Note which requests have outlived a lease that has ended."""
-        if self.now >= self.membership.limit.lease_until:
+        if self.requests and self.now >= self.membership.limit.lease_until:
             self.outlived |= self.requests
 
     # Requests

@@ -27,7 +27,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Run]:
     path = tmp_path_factory.mktemp("trace") / "t.jsonl"
     at = 0.0
     with path.open("w") as file:
-        for number in range(2_000):
+        for number in range(1_200):
             at += dice.expovariate(100)
             user = f"user-{number % 7}" if dice.random() < 0.75 else ""
             file.write(json.dumps({"time": at, "duration": 0.05, "user": user, "clientAddress": "10.0.0.1"}) + "\n")
