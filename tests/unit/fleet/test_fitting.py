@@ -53,3 +53,8 @@ def test_the_children_of_a_parent_share_one_part() -> None:
         {"a": {"x": 1, "y": 3}, "b": {"x": 0.5, "y": 0}}, {"a": {"x": 9, "y": 9}, "b": {"x": 9, "y": 9}}, a=2, b=9
     )
     assert found == {"a": {"x": 0.5, "y": 1.5}, "b": {"x": 1, "y": 1.5}}
+
+
+def test_members_that_have_requests_of_other_levels_only_get_nothing() -> None:
+    found = fitted({"a": {"web": 2}, "b": {}}, {"a": {"web": 9}, "b": {"other": 9}}, a=1, b=5)
+    assert found == {"a": {"web": 2}, "b": {"web": 0}}, "nobody else can use it"

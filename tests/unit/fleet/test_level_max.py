@@ -89,6 +89,28 @@ def test_an_allocator_that_learns_moves_only_what_members_have_reported() -> Non
     assert members.divide({"a": wants(8, 4), "b": wants(8, 4)}) == {"a": 4, "b": 4}
 
 
+def test_what_is_just_enough_is_not_scarce() -> None:
+    members = Members(4, *"ab")
+    members.divide({"a": wants(2), "b": wants(2)})
+    assert not members.max.is_scarce
+    members.divide({"a": wants(2), "b": wants(3, 2)})
+    assert members.max.is_scarce
+
+
+def test_parts_are_divided_anew_if_more_is_owed_than_there_is() -> None:
+    members = Members(4, *"ab")
+    members.divide({"a": wants(2), "b": wants(2)})
+    members.most = 3
+    assert members.divide({"a": wants(1), "b": wants(1)}) != {"a": 2, "b": 2}
+
+
+def test_a_part_that_is_scarce_moves_although_each_member_has_what_it_wants() -> None:
+    """The demands of members with fewer seats than they want come first."""
+    members = Members(4, *"ab")
+    assert members.divide({"a": wants(9, 4), "b": wants(0)}) == {"a": 4, "b": 0}
+    assert members.divide({"a": wants(4, 2), "b": wants(2)}) == {"a": 2, "b": 2}
+
+
 def test_a_smaller_max_is_reached_by_decreases_first() -> None:
     members = Members(8, *"ab")
     members.divide({"a": wants(9, 4), "b": wants(9, 4)})

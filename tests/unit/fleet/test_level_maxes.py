@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import pytest
+
 from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fleet.allocator import Allocator
@@ -106,6 +108,43 @@ def test_requests_beyond_a_part_count_until_they_have_ended() -> None:
             fleet.members[name].receive(fleet.now, grant)
     assert [member.maxes(fleet.now)["batch"] for member in fleet.members.values()] == [1, 0]
     assert fleet.exchange(a={"batch": 9}, b={"batch": 9}) == {"a": {"batch": 1}, "b": {"batch": 1}}
+
+
+def test_a_part_that_has_shrunk_is_owed_until_that_is_confirmed() -> None:
+    fleet = Fleet(BATCH)
+    fleet.exchange(a={"batch": 9})
+    fleet.report("b", {"batch": 9})
+    for _ in range(3):
+        grants = fleet.allocator.divide(fleet.now, "ab")
+        assert (grants["a"].maxes["batch"] if "a" in grants else 1) == 1
+        assert (grants["b"].maxes["batch"] if "b" in grants else 0) == 0, "a may still use both seats"
+        fleet.now += 30
+
+
+def test_the_seats_and_promises_of_a_level_are_where_its_parts_are() -> None:
+    fleet = Fleet({"web": SeatDemand(1, 0), "batch": SeatDemand(1, 0, 2, 2)}, seats=9)
+    wanted = {"web": 9, "batch": 9}
+    found = fleet.exchange(a=wanted, b=wanted, c=wanted)
+    parts = {name: one["batch"] for name, one in found.items()}
+    assert sorted(parts.values()) == [0, 1, 1]
+    shares = fleet.allocator.shares.members
+    assert {name: share.amount_of("batch") / SEAT for name, share in shares.items()} == pytest.approx(parts)
+    assert {name: grant.levels["batch"].least for name, grant in fleet.grants.items() if parts[name]} == {
+        name: part for name, part in parts.items() if part
+    }
+    without = next(name for name, part in parts.items() if not part)
+    assert fleet.grants[without].levels["batch"].least == 0
+
+
+def test_a_request_wider_than_the_max_needs_all_of_it() -> None:
+    fleet = Fleet({"web": SeatDemand(1, 0), "batch": SeatDemand(1, 0, 0, 3)})
+    found = fleet.exchange(7, a={"batch": 14}, b={"batch": 14})
+    first, second = sorted(found, key=lambda name: -found[name]["batch"])
+    assert (found[first]["batch"], found[second]["batch"]) == (3, 0)
+    maxes = fleet.allocator._maxes
+    assert (maxes.allows(first, "batch", 7), maxes.allows(second, "batch", 7)) == (True, False)
+    assert (maxes.allows(first, "batch", 3), maxes.allows(second, "batch", 1)) == (True, False)
+    assert maxes.allows(second, "web", 12)
 
 
 def test_seats_are_kept_together_only_where_the_max_allows_the_request() -> None:
