@@ -1,10 +1,12 @@
-"""The seats that waiting levels deserve."""
+"""The seats that waiting levels deserve, and their lags behind that."""
 
+import math
 from collections.abc import Sequence
 
 import pytest
 
-from apf_middleware.fairqueuing.sharing.balance import Claim, fill
+from apf_middleware.fairqueuing import LevelLimits, QueueSet, QueueSetSettings, SharedLevel, Ticket, Work
+from apf_middleware.fairqueuing.sharing.balance import SEAT, Balance, Claim, fill
 
 
 @pytest.mark.parametrize(
@@ -22,3 +24,67 @@ def test_a_total_is_divided_by_weight_within_the_bounds(
     total: int, claims: Sequence[Claim], parts: Sequence[int]
 ) -> None:
     assert fill(total, claims) == parts
+
+
+class Levels:
+    """Levels with these seats in use, and one waiting request of this width each, in front of ``seats`` seats."""
+
+    def __init__(self, seats: int, **levels: tuple[int, int]) -> None:
+        self.balance = Balance(0)
+        settings = QueueSetSettings(seats, 1, 1, 100)
+        self.levels = []
+        for name, (used, width) in levels.items():
+            queueset = QueueSet(settings, ceiling=seats)
+            queueset.concurrency = used
+            for _ in range(used):
+                queueset.arrive(0, Ticket(name, 1, Work()))
+            queueset.concurrency = 0
+            queueset.arrive(0, Ticket(name, 1, Work(width)))
+            level = SharedLevel(name, settings, LevelLimits(1, 0, seats), queueset)
+            level.most = level.ceiling = seats
+            level.counted = used
+            self.levels.append(level)
+        self.balance.entitle(self.levels, (), seats)
+        self.free = seats - sum(used for used, _ in levels.values())
+        self.balance.divide(self.levels, self.free)
+
+    def lags_after(self, duration: int) -> list[float]:
+        """Let ``duration`` pass, and return the lags in seat-nanoseconds."""
+        self.balance.advance(self.balance.clock + duration, self.levels)
+        return [level.lag / SEAT for level in self.levels]
+
+
+def test_a_lag_is_what_is_deserved_and_not_used_up_to_twice_the_longest_work() -> None:
+    levels = Levels(4, behind=(1, 1), ahead=(3, 1))
+    levels.balance.observe(50)
+    assert levels.lags_after(30) == [30, -30]
+    assert levels.lags_after(1000) == [100, -100]
+
+
+def test_the_longest_work_fades_as_shorter_requests_end() -> None:
+    levels = Levels(4, behind=(1, 1), ahead=(3, 1))
+    levels.balance.observe(1000)
+    for _ in range(1024):
+        levels.balance.observe(1)
+    [lag, _] = levels.lags_after(10_000)
+    assert lag == pytest.approx(2 * 1000 / math.e, rel=0.01)
+
+
+def test_beside_empty_seats_a_level_deserves_its_part_of_those_in_use() -> None:
+    levels = Levels(8, wide=(0, 8), narrow=(4, 1))
+    levels.balance.observe(1000)
+    levels.levels[0].lag = SEAT  # so it is its turn
+    levels.balance.divide(levels.levels, levels.free)
+    parts = [level.deserved / SEAT for level in levels.levels]
+    used = 4 / sum(parts)
+    assert levels.lags_after(10) == pytest.approx([1 + 10 * parts[0] * used, 10 * (parts[1] * used - 4)])
+
+
+def test_a_level_that_is_ahead_recovers_in_full_beside_empty_seats_if_nobody_comes_before_it() -> None:
+    levels = Levels(8, wide=(1, 8), narrow=(3, 1))
+    levels.balance.observe(1000)
+    for level in levels.levels:
+        level.lag = -500 * SEAT
+    wide, narrow = (level.deserved / SEAT for level in levels.levels)
+    assert levels.lags_after(10) == pytest.approx([-500 + 10 * (wide - 1), -500 + 10 * (narrow - 3)])
+    assert levels.lags_after(10_000)[0] == 0, "it isn't behind for that"
