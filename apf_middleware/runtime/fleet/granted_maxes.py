@@ -66,7 +66,8 @@ class GrantedMaxes:
 
     def has_news(self) -> bool:
         """Return whether a request has ended whose seat others can have."""
-        return any(part.is_idle or part.is_over for part in self._parts.values())
+        # asked at each end of a request, and most fleets divide no max
+        return bool(self._parts) and any(part.is_idle or part.is_over for part in self._parts.values())
 
     def give_back(self) -> dict[str, int]:
         """Return the parts that become smaller, because others want what isn't in use."""
