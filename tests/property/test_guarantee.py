@@ -50,6 +50,22 @@ class Comparison:
             most = max(must.values(), default=0)
             assert most <= beyond or (self.within > 1 and most > 5 * threshold), f"{found!r}, but {must}"
 
+    def compare_shortfalls(self, now: int) -> None:
+        """Compare the shortfall of each queue with the twin's; rarely, because a look updates the meter."""
+        guarantee, plain = self.guarantee, self.plain
+        if not guarantee.is_tracking:
+            return
+        if now != guarantee._now:
+            guarantee._pass_time(now)
+        plain.advance(now)
+        for queue, expected in plain.shortfalls.items():
+            meter = queue.service_meter
+            assert meter is not None
+            lacking = guarantee.r - guarantee._note(queue, meter) + guarantee._delay(meter)
+            weight = queue.weight if guarantee._is_weighted else 1
+            found = lacking * weight / 2**guarantee._rate_bits
+            assert found == pytest.approx(float(expected) / 2**20, abs=100), f"what {queue!r} lacks, in nanoseconds"
+
     def admits(self, now: int, ticket: Ticket) -> bool:  # noqa: ARG002 - as every gatekeeper
         self.compare(now)
         return True
@@ -167,3 +183,5 @@ def play(discipline: type[Discipline[Any]], chance: random.Random, heavy: Sequen
         side.take(step)
         side.queueset.check()
         comparison.compare(side.now)
+        if place % 23 == 22:
+            comparison.compare_shortfalls(side.now)
