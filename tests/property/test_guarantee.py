@@ -153,7 +153,20 @@ def test_with_weights_it_names_one_of_those_that_lack_most(discipline: type[Disc
     play(discipline, random.Random(f"weighted {seed}"), heavy, changing=bool(seed % 2))
 
 
-def play(discipline: type[Discipline[Any]], chance: random.Random, heavy: Sequence[int], *, changing: bool) -> None:
+@pytest.mark.parametrize("discipline", DISCIPLINES.values(), ids=list(DISCIPLINES))
+def test_the_log_of_rises_may_be_cleared(discipline: type[Discipline[Any]]) -> None:
+    """That happens after some 70 rises, more than other worlds have."""
+    play(discipline, random.Random("rises 6"), [WEIGHT_ONE], changing=False, steps=2500)
+
+
+def play(
+    discipline: type[Discipline[Any]],
+    chance: random.Random,
+    heavy: Sequence[int],
+    *,
+    changing: bool,
+    steps: int = 400,
+) -> None:
     queues, is_wide = chance.randint(2, 8), chance.random() < 0.5
     backfill = chance.choice([0, 0, 2])
 
@@ -165,7 +178,7 @@ def play(discipline: type[Discipline[Any]], chance: random.Random, heavy: Sequen
     if len(heavy) > 1:
         comparison.allow_weights()
     stride, tide = MS, [1] * 6
-    for place in range(400):
+    for place in range(steps):
         if place % 40 == 0:
             stride = 10 ** chance.randint(3, 9)
             tide = chance.choice([[6, 3, 1, 1, 1, 1], [3, 6, 1, 1, 1, 1], [3, 3, 3, 2, 2, 2], [5, 5, 0, 0, 0, 0]])
