@@ -592,10 +592,10 @@ class Guarantee:
         """Return the meter of a queue that is listed before ``latest`` and not postponed, or else the first of all."""
         index = self._queue_heap.least()
         first = None if index is None else self._meters[index]
-        if self._in_order:
-            other = next(iter(self._in_order))
+        for other in self._in_order:  # the first one; compiled, `next` and `iter` take three times as long
             if first is None or first.listed >= other.listed:
                 first = other
+            break
         return self._first_of_weights(first, latest) if self._heaps else first
 
     def _first_of_weights(self, usual: ServiceMeter | None, latest: int) -> ServiceMeter | None:

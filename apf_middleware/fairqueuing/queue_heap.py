@@ -4,6 +4,9 @@ A heap of (finish, queue index) with lazy deletion: a table has the actual finis
 disagrees with it is dropped when it comes to the top. Every operation costs O(log n) amortised, also when thousands of
 queues are tied: when entries with the same finish come to the top, each is moved once into a sorted group, for which
 the heap has one marker. The queue of the group that has the next turn is found by bisection.
+
+Finishes rise without end. Therefore entries contain the difference to a base, which follows from time to time.
+Otherwise they would have more than 62 bits after some minutes, and compiled code handles such integers slowly.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,6 +19,7 @@ __all__ = ["OFF", "QueueHeap"]
 
 _INDEX_BITS: Final = 24  # an entry is one integer, finish and index side by side: quicker to compare than a tuple
 _INDEX: Final = (1 << _INDEX_BITS) - 1
+_NEAR: Final = 1 << 37  # so far from the base an entry has fewer than 62 bits
 _GROUP: Final = _INDEX  # stands for the queues of the group with this finish; no queue has so large an index
 _END: Final = _INDEX - 1  # in place of a queue index, too: the heap has no further entry
 _LAST: Final = 1 << 4096 | _END  # no finish is so late
@@ -28,15 +32,20 @@ OFF: Final = -1 << _INDEX_BITS | _END
 class QueueHeap:
     """The queues with waiting tickets, by the finish that their oldest ticket would have."""
 
-    __slots__ = ("_entries", "_groups", "_heap")
+    __slots__ = ("_base", "_entries", "_far", "_groups", "_heap")
 
     def __init__(self) -> None:
+        self._base = 0
+        self._far = 0  # finishes that were put far from the base since it moved
         self._entries: list[int] = []  # by queue index, the valid ones
         self._heap: list[int] = [*_BOTTOM]
-        self._groups: dict[int, list[int]] = {}  # finish -> queue indexes, ascending
+        self._groups: dict[int, list[int]] = {}  # finish from the base -> queue indexes, ascending
 
     def put(self, index: int, finish: int) -> None:
         """Set the finish of the queue with this index."""
+        finish -= self._base
+        if finish >= _NEAR:
+            finish = self._follow(finish)
         entry = finish << _INDEX_BITS | index
         entries = self._entries
         if index >= len(entries):
@@ -62,6 +71,19 @@ class QueueHeap:
         place = bisect_left(group, index)
         if place == len(group) or group[place] != index:  # it may still be there from an earlier time
             group.insert(place, index)
+
+    def _follow(self, finish: int) -> int:
+        """Move the base to the least finish, if many were put far from it; return the distance of ``finish`` to it."""
+        entries = self._entries
+        self._far += 1
+        if self._far <= len(entries):  # rarely enough for a pass over all queues to cost O(1)
+            return finish
+        self._far = 0
+        way = min((entry for entry in entries if entry != OFF), default=finish << _INDEX_BITS) >> _INDEX_BITS
+        self._base += way
+        self._entries = [entry if entry == OFF else entry - (way << _INDEX_BITS) for entry in entries]
+        self._rebuild()
+        return finish - way
 
     def drop(self, index: int) -> None:
         """Remove the queue with this index: nothing waits there any more."""
@@ -107,20 +129,20 @@ class QueueHeap:
 
     def floor(self) -> int:
         """Return a lower bound of the finishes of all queues on the heap."""
-        return self._heap[0] >> _INDEX_BITS
+        return self._base + (self._heap[0] >> _INDEX_BITS)
 
     def finish_of(self, index: int) -> int:
         """Return the finish of a queue that is on the heap."""
         entry = self._entries[index]
         assert entry != OFF, f"queue {index} is not on the heap"
-        return entry >> _INDEX_BITS
+        return self._base + (entry >> _INDEX_BITS)
 
     def members(self) -> set[int]:
         """Return the indexes of the queues that are on the heap."""
         return {index for index, entry in enumerate(self._entries) if entry != OFF}
 
     def _gather(self, finish: int) -> None:
-        """Make one group of all queues that are tied at the top."""
+        """Make one group of all queues that are tied at the top, at this ``finish`` from the base."""
         heap, members = self._heap, set[int]()
         marker = finish << _INDEX_BITS | _GROUP
         while heap[0] <= marker:

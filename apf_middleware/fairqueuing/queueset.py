@@ -180,7 +180,8 @@ class QueueSet:
         ticket.queueset = self
         ticket.arrived_at = now
         seated = self._arrive_in_queue(now, ticket) if self._is_queuing else self._arrive_without_queue(now, ticket)
-        self.note_demand(now)
+        if not self.is_steered:  # here and in `release`: calls are slow
+            self.note_demand(now)
         return [*ended, *seated] if ended else seated
 
     def _arrive_in_queue(self, now: int, ticket: Ticket) -> Sequence[Ticket]:
@@ -297,7 +298,8 @@ class QueueSet:
         else:
             self._vacate(now, ticket)
         seated = self._dispatch(now) if self.waiting else _NONE
-        self.note_demand(now)
+        if not self.is_steered:
+            self.note_demand(now)
         return [*ended, *seated] if ended else seated
 
     def charge(self, ticket: Ticket, seats: float) -> None:

@@ -22,9 +22,7 @@ _this_thread: Final = threading.get_ident
 
 
 class Wait(Protocol):
-    """The wait of one request; ``is_over`` when its task continues."""
-
-    is_over: bool
+    """The wait of one request."""
 
     def become_long(self) -> None:
         """Set the deadline and watch the client, unless the wait is over."""
@@ -42,15 +40,28 @@ def _time_out(wait: Wait) -> None:
 class WaitMonitor:
     """The waits on one ``loop``; one timer serves all waits that have just begun. ``now`` is the clock of deadlines."""
 
-    __slots__ = ("_deadlines", "_is_set", "_new", "_now", "_thread_id", "_young", "loop", "polls")
+    __slots__ = (
+        "_deadlines",
+        "_first_new",
+        "_first_young",
+        "_is_set",
+        "_new",
+        "_now",
+        "_thread_id",
+        "_young",
+        "loop",
+        "polls",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], int]) -> None:
         self.loop: asyncio.AbstractEventLoop = loop
         self.polls: ConnectionPolls = ConnectionPolls(loop)
         self._thread_id = 0
         self._now = now
-        self._new: list[Wait] = []  # begun since the last call of `_look`
-        self._young: list[Wait] = []  # begun before the last call of `_look`
+        # Those begun since the last call of `_look`, and those begun before it; None in place of those that are over.
+        self._new: list[Wait | None] = []
+        self._young: list[Wait | None] = []
+        self._first_new = self._first_young = 0  # the numbers of the first ones
         self._is_set = False
         self._deadlines: dict[int, Deadlines[Wait]] = {}  # by wait limit, of which there are a few
 
@@ -64,12 +75,20 @@ class WaitMonitor:
         """Note that the loop runs in the calling thread."""
         self._thread_id = _this_thread()
 
-    def watch(self, wait: Wait) -> None:
-        """Make ``wait`` a long one, unless it ends soon."""
+    def watch(self, wait: Wait) -> int:
+        """Make ``wait`` a long one, unless it ends soon; return its number."""
         self._new.append(wait)
         if not self._is_set:
             self._is_set = True
             self.loop.call_later(_WATCH_AFTER, self._look)
+        return self._first_new + len(self._new) - 1
+
+    def forget(self, number: int) -> None:
+        """Forget the wait with this number, which is over, so that its memory can be used for the next one."""
+        if number >= self._first_new:
+            self._new[number - self._first_new] = None
+        elif number >= self._first_young:
+            self._young[number - self._first_young] = None
 
     def deadlines(self, limit_ns: int) -> Deadlines[Wait]:
         """Return the deadlines of waits with this limit."""
@@ -80,20 +99,21 @@ class WaitMonitor:
 
     def _look(self) -> None:
         """Make the waits long that had begun before the last call."""
-        old = self._young
-        self._young = [wait for wait in self._new if not wait.is_over]
-        self._new = []
-        self._is_set = bool(self._young)
+        old, self._young, self._new = self._young, self._new, []
+        self._first_young, self._first_new = self._first_new, self._first_new + len(self._young)
+        self._is_set = any(self._young)
         if self._is_set:
             self.loop.call_later(_WATCH_AFTER, self._look)
         for wait in old:
             try:
-                wait.become_long()
+                if wait is not None:
+                    wait.become_long()
             except Exception as error:  # noqa: BLE001 - an error of one doesn't affect the others
                 self.loop.call_exception_handler({"message": "A client can't be watched", "exception": error})
 
     def __repr__(self) -> str:
-        return f"<WaitMonitor: {len(self._young) + len(self._new)} new, {self._deadlines!r}>"
+        new = sum(wait is not None for wait in (*self._young, *self._new))
+        return f"<WaitMonitor: {new} new, {self._deadlines!r}>"
 
 
 class WaitMonitors:

@@ -104,7 +104,7 @@ async def wait_for_seat(admission: Admission, limit_ns: int, client: ClientWatch
     # start of the wait: too late for a limit that isn't longer. So a wait with such a limit gets its deadline at once,
     # and its client isn't watched.
     if limit_ns > 2 * WATCH_AFTER_NS:
-        monitor.watch(waiting)
+        waiting.number = monitor.watch(waiting)
     else:
         waiting.set_deadline()
     try:
@@ -213,8 +213,8 @@ class WaitingTask:
         "_reason",
         "_timer",
         "deadlines",
-        "is_over",
         "limit_ns",
+        "number",
         "woken",
     )
 
@@ -234,7 +234,7 @@ class WaitingTask:
         self._monitor = monitor
         self._context = copy_context()  # the context of the request, for the task that watches its client
         self.deadlines: Deadlines[Wait] | None = None
-        self.is_over: bool = False
+        self.number: int = -1  # at the monitor; not there if the deadline is set at once
         self.woken: asyncio.Future[None] = monitor.loop.create_future()
 
     def wake(self) -> None:
@@ -264,8 +264,8 @@ class WaitingTask:
             self.deadlines.begin(self, admission.arrived_at)
 
     def end(self) -> None:
-        """Forget the client, which the monitor would keep for some milliseconds, and the scheduled rejection."""
-        self.is_over = True
+        """Forget the client and the scheduled rejection, and let the monitor forget this wait."""
+        self._monitor.forget(self.number)
         self._client = None
         if self._polled is not None:
             self._polled.end()

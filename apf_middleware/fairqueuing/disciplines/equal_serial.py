@@ -167,10 +167,14 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         work = queue.finished + (attained if attained > guessed else guessed)  # noqa: FURB136
         return work if queue.weight == WEIGHT_ONE else queue.scale(work)
 
-    def _list(self, queue: EqualSerialQueue, oldest: Ticket, seats: int) -> None:
-        """Update the entry of ``queue`` in the heap; its next ticket is ``oldest``, and it has ``seats`` in use."""
-        queue.listed = meter = self._meter(queue, seats)
-        self._queue_heap.place(queue.index, meter, oldest.width)
+    def _list(self, queue: EqualSerialQueue, oldest: Ticket, meter: int) -> None:
+        """Update the entry of ``queue`` in the heap; its next ticket is ``oldest``."""
+        queue.listed = meter
+        heap = self._queue_heap
+        if oldest.width == 1 and not heap.wide:  # here and in `pick`: calls are slow
+            heap.put(queue.index, meter)
+        else:
+            heap.place(queue.index, meter, oldest.width)
 
     def _virtual_time(self) -> int:
         """Return what the queue served last had attained at that moment, plus the work of all seats since.
@@ -201,7 +205,6 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def arrive(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         if queue.length:
             return
-        seats = queue.seats_in_use
         self._read_at = self.now
         if not self._waiting_queues:
             self._period += 1
@@ -217,16 +220,17 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         self._waiting_queues += 1
         if queue.period != self._period:
             self._enter(queue)
-        behind = least - self._meter(queue, seats)
-        if behind >= 0:
+        meter = self._meter(queue, queue.seats_in_use)
+        if meter <= least:
             self._joined += 1  # queues that join at the same virtual time keep their order
-            queue.move(behind + self._joined)
-        self._list(queue, ticket, seats)
+            queue.move(least + self._joined - meter)
+            meter = least + self._joined
+        self._list(queue, ticket, meter)
 
     def rejoin(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         if queue.oldest is ticket:
             self._read_at = self.now
-            self._list(queue, ticket, queue.seats_in_use)
+            self._list(queue, ticket, self._meter(queue, queue.seats_in_use))
 
     def serve(self, queue: EqualSerialQueue, ticket: Ticket) -> None:  # noqa: ARG002 - no meter runs without competition
         self._turn = queue.index
@@ -236,7 +240,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             return
         self._read_at = self.now
         if queue.oldest is not None:
-            self._list(queue, queue.oldest, queue.seats_in_use)
+            self._list(queue, queue.oldest, self._meter(queue, queue.seats_in_use))
         else:
             self._queue_heap.drop(queue.index)
             self._waiting_queues -= 1
@@ -255,7 +259,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             self.r = attained
         oldest = queue.oldest
         if oldest is not None:
-            self._list(queue, oldest, seats)
+            self._list(queue, oldest, self._meter(queue, seats))
         else:
             self._queue_heap.drop(queue.index)
             self._waiting_queues -= 1
@@ -265,7 +269,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         lead = self._meter(queue, queue.seats_in_use) - self._meter(following, following.seats_in_use)
         if lead > 0 and queue.oldest is not None:
             queue.move(-lead)
-            self._list(queue, queue.oldest, queue.seats_in_use)
+            self._list(queue, queue.oldest, self._meter(queue, queue.seats_in_use))
 
     def reweigh(self, queue: EqualSerialQueue, weight: int) -> None:
         if not self._waiting_queues:
@@ -286,7 +290,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         queue.move(virtual_time + lead - (attained << WEIGHT_BITS) // weight)
         if queue.oldest is not None:
             self._read_at = self.now
-            self._list(queue, queue.oldest, queue.seats_in_use)
+            self._list(queue, queue.oldest, self._meter(queue, queue.seats_in_use))
 
     def settle(self, queue: EqualSerialQueue, ticket: Ticket, duration_ns: int) -> None:
         if not self._waiting_queues:
@@ -305,8 +309,9 @@ class EqualSerial(Discipline[EqualSerialQueue]):
         if oldest is None:
             return
         # If all tickets have a width of 1, an entry is updated for a grown meter when it comes to the top.
-        if self._meter(queue, seats) < queue.listed or oldest.width > 1 or self._queue_heap.wide:
-            self._list(queue, oldest, seats)
+        meter = self._meter(queue, seats)
+        if meter < queue.listed or oldest.width > 1 or self._queue_heap.wide:
+            self._list(queue, oldest, meter)
 
     def vacate(self, queue: EqualSerialQueue, ticket: Ticket) -> None:
         if not self._waiting_queues:
@@ -316,7 +321,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             self._enter(queue)
         seats = self._finish(queue, ticket)
         if queue.oldest is not None:
-            self._list(queue, queue.oldest, seats)
+            self._list(queue, queue.oldest, self._meter(queue, seats))
 
     @property
     def is_at_rest(self) -> bool:
@@ -338,15 +343,16 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def pick(self, widest: int | None = None) -> int:
         heap, queues = self._queue_heap, self._queues
         while True:
-            index = heap.first_within(self._turn, widest)
+            index = heap.first_within(self._turn, widest) if heap.wide else heap.first(self._turn)
             if index is None:
                 raise LookupError("no queue has anything waiting")
             queue = queues[index]
-            if self._meter(queue, queue.seats_in_use) <= queue.listed:
+            meter = self._meter(queue, queue.seats_in_use)
+            if meter <= queue.listed:
                 return index
             oldest = queue.oldest
             assert oldest is not None, "a listed queue has something waiting"
-            self._list(queue, oldest, queue.seats_in_use)
+            self._list(queue, oldest, meter)
 
     def meters(self) -> dict[str, int]:
         active = sum(bool(queue.length or queue.executing) for queue in self._queues)

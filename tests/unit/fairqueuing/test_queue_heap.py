@@ -116,3 +116,38 @@ def test_stale_entries_do_not_pile_up() -> None:
         most = max(most, len(heap._heap))
 
     assert most <= 2 * queues + 64
+
+
+@pytest.mark.parametrize("begin", [0, 10**18])
+def test_entries_stay_short_however_far_finishes_rise(begin: int) -> None:
+    """Compiled code makes an object for each integer of more than 62 bits."""
+    heap, rng, queues, turn, least = QueueHeap(), random.Random(1), 50, 0, begin
+    finish = dict.fromkeys(range(queues), begin)
+    for index in finish:
+        heap.put(index, begin)
+
+    for step in range(5_000):
+        before, turn = turn, first_of(heap, turn)
+        least = min(finish.values())
+        ties = [index for index in finish if finish[index] == least]
+        assert turn == next((index for index in ties if index > before), ties[0])
+        assert heap.finish_of(turn) == least
+        finish[turn] += rng.choice((2**34, 2**35))
+        heap.put(turn, finish[turn])
+        if step % 100 == 0:
+            heap.check()
+            assert all(abs(entry) < 1 << 62 for entry in heap._entries)
+
+    assert least > begin + 2**40
+
+
+@pytest.mark.skipif(is_compiled, reason="calls of compiled functions can't be counted")
+def test_finishes_that_are_far_apart_do_not_move_the_base_each_time(touched: Counter[str]) -> None:
+    heap, puts, queues = QueueHeap(), 20_000, 100
+    for index in range(queues):
+        heap.put(index, 0)
+    for number in range(puts):
+        heap.put(1 + number % (queues - 1), number << 40)  # the first queue is never served
+
+    assert heap.first(0) == 0
+    assert touched["heapify"] <= 3 * puts

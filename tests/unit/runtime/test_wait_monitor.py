@@ -1,6 +1,7 @@
 """The monitors of waits on event loops."""
 
 import asyncio
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -19,7 +20,6 @@ async def test_a_client_that_cannot_be_watched_does_not_keep_other_waits_from_be
     class WaitingTask:
         def __init__(self, number: int) -> None:
             self.number = number
-            self.is_over = False
 
         def become_long(self) -> None:
             settled.append(self.number)
@@ -36,6 +36,37 @@ async def test_a_client_that_cannot_be_watched_does_not_keep_other_waits_from_be
 
     assert settled == [0, 1, 2]
     assert [type(one) for one in failures] == [ValueError]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_wait_that_is_over_is_not_kept_and_does_not_become_long() -> None:
+    monitor, have_settled, long = WaitMonitors(lambda: 0).here(), asyncio.Event(), []
+    assert monitor is not None
+
+    class WaitingTask:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        def become_long(self) -> None:
+            long.append(self.number)
+            have_settled.set()
+
+    begun = [WaitingTask(number) for number in range(3)]
+    numbers = [monitor.watch(wait) for wait in begun]  # type: ignore[arg-type]
+    kept = [weakref.ref(wait) for wait in begun]
+    del begun
+    monitor.forget(numbers[0])
+    monitor._look()  # the others are no longer new, as after some milliseconds
+    monitor.forget(numbers[2])
+    assert [one() is not None for one in kept] == [False, True, False]
+    async with asyncio.timeout(5):
+        await have_settled.wait()
+
+    assert long == [1]
+    assert kept[1]() is None
+    monitor.forget(numbers[1])  # as the end of a long wait does
+    assert repr(monitor) == "<WaitMonitor: 0 new, {}>"
 
 
 def test_a_loop_that_is_closed_is_forgotten_when_another_one_comes() -> None:
