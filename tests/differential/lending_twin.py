@@ -247,17 +247,21 @@ class PlainLending:
         wanted = others * SEAT + sum(self._claim(child, families)[2] for child in families[one])
         return one.weight, least * SEAT, max(least * SEAT, min(self.parent_most(one) * SEAT, wanted))
 
-    def rank(self, level: PlainLevel) -> tuple[int, tuple[int, bool], int, Fraction, bool, int, str]:
+    def rank(self, level: PlainLevel) -> tuple[int, int, tuple[int, bool], int, Fraction, bool, int, str]:
+        is_ahead = level.lag() < 0 and self._far(level) != INFINITE and not level.is_draining
+        in_min = 0 if is_ahead or level.used >= self.promised(level) else 1 if level.used >= level.least else 2
+        return (-in_min, *self._rank_beyond_min(level))
+
+    def _rank_beyond_min(self, level: PlainLevel) -> tuple[int, tuple[int, bool], int, Fraction, bool, int, str]:
         used, weight = level.used, level.weight or 1
         last = (not level.is_draining, level.turn, level.name)
         missing = self.deserved()[level] - used * SEAT
         lag, far = Fraction(level.lag(), weight), Fraction(self._far(level), weight)
         are_narrow = self._far(level) == INFINITE
-        if lag >= 0 or are_narrow or level.is_draining:
-            if used < self.promised(level):
-                return (0, (0, False), 0, Fraction(used, weight), *last)
-            if missing >= SEAT:
-                return (1, (0, False), 0, Fraction(used, weight) - (0 if are_narrow else lag), *last)
+        if used < level.least and (lag >= 0 or are_narrow or level.is_draining):
+            return (0, (0, False), 0, Fraction(used, weight), *last)
+        if missing >= SEAT and (lag >= 0 or are_narrow or level.is_draining):
+            return (1, (0, False), 0, Fraction(used, weight) - (0 if are_narrow else lag), *last)
         if lag > far:
             return (2, (0, False), 0, -lag, *last)
         if missing >= SEAT:

@@ -1,17 +1,19 @@
 """The scheduler of levels: it decides which one is served next when several wait for the same free seats.
 
-**Order.** There are six groups, of which the first that isn't empty is served:
+**Order.** There are seven groups, of which the first that isn't empty is served:
 
-1. levels below their min, and levels with a parent that has a part of its min left for them, unless they are ahead
-2. levels that use at least one seat less than they deserve (see `balance`), unless they are ahead
-3. levels that are far behind
-4. levels that use at least one seat less than they deserve
-5. levels that deserve a part of one more seat, aren't ahead of their share, and use less than their part of a server
+1. levels below their min, unless they are ahead
+2. levels with a parent that has a part of its min left for them, unless they are ahead; among themselves, these come
+   in the order of the other groups
+3. levels that use at least one seat less than they deserve (see `balance`), unless they are ahead
+4. levels that are far behind
+5. levels that use at least one seat less than they deserve
+6. levels that deserve a part of one more seat, aren't ahead of their share, and use less than their part of a server
    on which all levels are busy
-6. all others by priority; of the same priority, levels that deserve a part of one more seat come first, and levels
+7. all others by priority; of the same priority, levels that deserve a part of one more seat come first, and levels
    without a weight last
 
-In groups 1 and 4, the level with the fewest used seats in proportion to its weight comes first; in the others, the one
+In groups 1 and 5, the level with the fewest used seats in proportion to its weight comes first; in the others, the one
 with the largest lag in proportion to its weight. Among equals, draining levels come first, and then the level that was
 served longest ago. Fractions are compared by cross-multiplication of integers.
 
@@ -20,7 +22,7 @@ behind* if its lag is more than the longest recent work of a request. Then a lev
 behind, nor is one below its min if its next ticket needs more than that: by the seats in use alone, levels with long
 and wide requests would get many times their share. (A ticket that fits in the min is seated in any order, because no
 other level may use the seats of the min.) While all waiting requests need one seat, no level is ahead or far behind in
-this sense, and the order in group 2 is that of groups 1 and 4: then the seats in use say enough, and to make up for a
+this sense, and the order in group 3 is that of groups 1 and 5: then the seats in use say enough, and to make up for a
 former lag would only let them swing. A draining level always counts as not ahead: its min reduces what others may use,
 so if it weren't the first, neither might find enough seats on a server where nothing runs.
 
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["Backfill", "Decision", "LevelScheduler"]
 
 _NOWHERE: Final = 1 << 100  # no lag is as large
+_FIRST: Final = 1 << 30  # more than there are groups
 
 
 class Decision:
@@ -276,14 +279,22 @@ def _first_of(levels: Sequence[SharedLevel], far: int) -> SharedLevel:
 
 def _rank(level: SharedLevel, far: int) -> tuple[int, int]:
     """Return the group of ``level``, and a number by which it is ordered there, in proportion to its weight."""
-    used, lag = level.queueset.seats_in_use, level.lag
+    used = level.queueset.seats_in_use
+    is_ahead = level.lag < 0 and far != _NOWHERE and not level.is_draining
+    if used < level.least and not is_ahead:
+        return -2 * _FIRST, used
+    group, taken = _rank_beyond_min(level, used, far, is_ahead=is_ahead)
+    if level.parent is not None and not is_ahead and used < _in_min(level):
+        group -= _FIRST
+    return group, taken
+
+
+def _rank_beyond_min(level: SharedLevel, used: int, far: int, *, is_ahead: bool) -> tuple[int, int]:
+    """Return what `_rank` does, for a level without mins."""
+    lag = level.lag
     missing = level.deserved - used * SEAT
-    are_narrow = far == _NOWHERE
-    if lag >= 0 or are_narrow or level.is_draining:
-        if used < level.least or (level.parent is not None and used < _in_min(level)):
-            return 0, used
-        if missing >= SEAT:
-            return 1, used if are_narrow else used - lag  # a seat is far less than any lag: it decides among equals
+    if missing >= SEAT and not is_ahead:
+        return 1, used if far == _NOWHERE else used - lag  # a seat is far less than any lag: it decides among equals
     if lag > far:
         return 2, -lag
     if missing >= SEAT:

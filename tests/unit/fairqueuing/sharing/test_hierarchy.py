@@ -1,5 +1,7 @@
 """Parents, priorities and levels that are held or closing, step by step; the twin in tests/property tries the rest."""
 
+import heapq
+import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -8,6 +10,7 @@ import pytest
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Adjusting, Lending, LevelLimits, QueueSetSettings, Reason, Sharing, Ticket, Work
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
+from apf_middleware.fairqueuing.sharing.limits import LevelShares
 from tests.support.builds import raises_for_wrong_type
 
 if TYPE_CHECKING:
@@ -47,6 +50,32 @@ def family(seats: int, most: int, least: int = 0, **children: LevelLimits) -> Le
 
 
 # Parents
+
+
+@pytest.mark.parametrize(("most", "least"), [(1, 1), (1, 0), (3, 3), (3, 2), (3, 0), (7, 7)])
+@pytest.mark.parametrize("minimum", [0, 1])
+def test_children_divide_their_parent_s_seats_by_weight(most: int, least: int, minimum: int) -> None:
+    """Also a min of the parent of which each child deserves less than a seat."""
+    shares = {"free": LevelShares(1), "paid": LevelShares(5)}
+    wanted: Wanted = {name: (QUEUED, limits(1, 0)) for name in shares}
+    wanted["web"] = QUEUED, limits(1, minimum)
+    hierarchy = Hierarchy({"tenants": limits(least, least, most)}, dict.fromkeys(shares, "tenants"), {}, shares)
+    lending, dice = Lending(most + 1, wanted, hierarchy=hierarchy), random.Random(1)
+    running: list[tuple[int, int, Ticket]] = []
+    used, now = dict.fromkeys(shares, 0), 0
+    for turn in range(4000):
+        for name in shares:
+            level = lending.levels[name]
+            while level.queueset.waiting < 2:
+                ticket = Ticket(name, turn, Work())
+                for one in {ticket, *lending.arrive(now, level, ticket)}:
+                    if one.is_seated:
+                        heapq.heappush(running, (now + dice.randint(20, 60), id(one), one))
+        now, _, ended = heapq.heappop(running)
+        used[ended.flow] += now - ended.seated_at
+        for one in lending.release(now, lending.levels[ended.flow], ended):
+            heapq.heappush(running, (now + dice.randint(20, 60), id(one), one))
+    assert used["paid"] / used["free"] == pytest.approx(5, rel=0.03)
 
 
 def test_children_together_never_use_more_than_their_parent_s_max() -> None:
