@@ -533,8 +533,11 @@ class Guarantee:
         return found
 
     def bars_passing(self, now: int, seats: int, queue: Queue | None) -> bool:
-        """Return whether no request may pass the next one of ``queue``: it is overdue, and some duration is known."""
-        return self._threshold > 0 and self.overdue(now, seats) is queue
+        """Return whether no request may pass the next one of ``queue``: it is overdue, and some duration is known.
+
+        An answer that is valid stays so, also for another number of ``seats``.
+        """
+        return self._threshold > 0 and self.overdue(now, self._usable if self._is_decided else seats) is queue
 
     def _find_overdue(self) -> Queue | None:
         latest = self.r - self._threshold

@@ -125,6 +125,7 @@ class World:
 @given(seed=st.integers(0, 10**9))
 @example(seed=1479)  # a draining level that is ahead, beside a request that needs all seats
 @example(seed=322)  # turns that change with time alone
+@example(seed=3051)  # a queue that becomes overdue while nothing happens to it
 def test_all_servable_requests_are_served_under_any_levels(
     share: type[Lending | Adjusting], discipline: str, seed: int
 ) -> None:
