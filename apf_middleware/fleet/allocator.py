@@ -242,15 +242,16 @@ class Allocator:
         amounts = {name: share.amount for name, share in self.shares.members.items()}
         demands = {}
         if any(usage.widest > 1 for one in live.values() for usage in one.report.levels.values()):
-            demands = {name: self._demand_of(one.report) for name, one in live.items()}
+            demands = {name: self._demand_of(one) for name, one in live.items()}
         seats = max(0, self.budget.seats - self._set_aside)
         return self._rotation.divide(now, amounts, seats, demands, self.budget.floor)
 
-    def _demand_of(self, report: Report) -> MemberDemand:
-        """Return what a member wants; a request that must wait for a part of its level's max needs no seats yet."""
-        member, most, levels = report.member, self._most, report.levels
-        widths = [one.widest for name, one in levels.items() if self._maxes.allows(member, name, one.widest)]
-        return MemberDemand(_demand(report), report.in_use, min(max(widths, default=0), most), report.turns)
+    def _demand_of(self, account: MemberAccount) -> MemberDemand:
+        """Return what a member wants and can use with its parts of the levels' maxes."""
+        report = account.report
+        usable = self._maxes.usable(report.member, report.levels)
+        widest = min(usable.widest, self._most)
+        return MemberDemand(usable.seats, report.in_use, widest, report.turns, account.debt.seats)
 
     def _grantable(self, now: int, targets: Mapping[str, int]) -> dict[str, int]:
         """Return the seats that can be granted now."""

@@ -1,7 +1,10 @@
 """All maxes of a fleet are divided, and the members learn their parts with the seats."""
 
+import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+import pytest
 
 from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
@@ -9,6 +12,7 @@ from apf_middleware.fleet.allocator import Allocator
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.membership import MemberConfiguration, Membership
 from apf_middleware.fleet.messages import FlowTable, LevelUsage
+from tests.support.examples import seeds
 
 if TYPE_CHECKING:
     from apf_middleware.fleet.messages import Grant
@@ -115,6 +119,44 @@ def test_seats_are_kept_together_only_where_the_max_allows_the_request() -> None
     [first] = [name for name, parts in found.items() if parts["batch"] == 4]
     seats = {name: member.seats(fleet.now) for name, member in fleet.members.items()}
     assert seats[first] >= 4
+
+
+def can_begin(fleet: Fleet, wanted: Mapping[str, Mapping[str, int]], widest: int) -> bool:
+    """Return whether any member has the seats and the parts for a request that is as wide as the maxes allow."""
+    claims = fleet.budget.claims
+    for name, levels in wanted.items():
+        member = fleet.members[name]
+        for level in levels:
+            maxes = [one for one in (level, claims[level].parent) if one in fleet.budget.maxes]
+            needed = min([widest, *[fleet.budget.maxes[one] for one in maxes]])
+            parts = [member.maxes(fleet.now)[one] for one in maxes]
+            if min([member.seats(fleet.now), *parts]) >= needed:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_turns_of_levels_and_their_parent_and_of_seats_meet_at_one_member(seed: int) -> None:
+    """Otherwise one member waited with a part of a level's max, and another one with one of the parent's max."""
+    dice = random.Random(seed + 100)
+    most = dice.randint(2, 4)
+    fleet = Fleet(
+        {
+            "paid": SeatDemand(dice.choice((1, 5)), 0, 0, dice.choice((None, most)), "p"),
+            "free": SeatDemand(1, 0, 0, dice.choice((1, most)), "p"),
+            "web": SeatDemand(dice.choice((1, 5)), 0, 0, dice.choice((None, 3))),
+            "p": SeatDemand(2, 0, 0, most),
+        },
+        seats=dice.randint(4, 6),
+    )
+    wanted: dict[str, dict[str, int]] = {}
+    for _ in range(5):
+        for name in dice.sample("abc", dice.randint(1, 3)):
+            wanted[name] = {level: dice.choice((1, 9)) * most for level in dice.sample(["paid", "free", "web"], 2)}
+        for _ in range(20):
+            fleet.now += 50
+            fleet.exchange(most, **wanted)
+        assert can_begin(fleet, wanted, most)
 
 
 def test_the_scarce_maxes_and_the_parts_are_shown() -> None:
