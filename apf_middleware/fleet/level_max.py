@@ -48,10 +48,9 @@ class LevelMax:
         self._rotation = Rotation(turn_ns, now)
         self._reported = 0  # the seats that members could use when they reported for the first time
 
-    def open(self, debt: Debt) -> Debt:
+    def open(self, debt: Debt) -> None:
         """Take the debt of a member that has reported for the first time."""
         self._reported += debt.owed
-        return debt
 
     def divide(
         self, now: int, most: int, demands: Mapping[str, MaxDemand], debts: Mapping[str, Debt], *, is_learning: bool

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fleet.accounts import MemberAccount
 from apf_middleware.fleet.budget import Budget
-from apf_middleware.fleet.debt import Debt
 from apf_middleware.fleet.fitting import fit_shares
 from apf_middleware.fleet.level_max import LevelMax, MaxDemand
 from apf_middleware.fleet.messages import LevelUsage
@@ -85,9 +84,7 @@ class LevelMaxes:
             family, most = self._families[name], self._most[name]
             for account in accounts.values():
                 if name not in account.maxes:
-                    # what it says nothing about, it may use as it likes
-                    seats = account.report.maxes.get(name, account.debt.owed)
-                    account.maxes[name] = one.open(Debt(seats, 0))
+                    one.open(account.open_max(name))
             demands = {
                 member: self._demand(name, account, shares.members[member]) for member, account in accounts.items()
             }

@@ -100,6 +100,33 @@ def test_a_new_max_counts_what_members_may_use_until_they_have_a_part() -> None:
     assert fleet.exchange(a={"batch": 9}, b={"batch": 9}) == {"a": {"batch": 1}, "b": {"batch": 1}}
 
 
+def test_a_max_that_comes_back_counts_grants_without_it_that_are_on_their_way() -> None:
+    fleet, hungry = Fleet(BATCH), {"batch": 9}
+    fleet.exchange(a=hungry, b=hungry)
+    fleet.allocator.budget = Budget(12, {"web": SeatDemand(1, 0), "batch": SeatDemand(1, 0)})
+    fleet.allocator._budgets.clear()
+    late = fleet.allocator.divide(fleet.now, "ab")
+    fleet.allocator.budget = fleet.budget
+    account = fleet.allocator.accounts["a"]
+    for _ in range(2):
+        fleet.report("a", hungry)
+        fleet.allocator.divide(fleet.now, "ab")
+        assert account.maxes["batch"].owed == account.debt.owed, "it may soon use all its seats"
+    fleet.members["a"].receive(fleet.now, late["a"])
+    assert fleet.members["a"].maxes(fleet.now) == {}
+    fleet.now += 50  # until then, a lost grant isn't repeated
+    assert fleet.exchange(a=hungry, b=hungry) == {"a": {"batch": 1}, "b": {"batch": 1}}
+
+
+def test_a_part_that_was_given_back_is_granted_again_at_once() -> None:
+    """Although its last grant said the same, and the member has had an answer a moment ago."""
+    fleet = Fleet(BATCH)
+    fleet.exchange(a={"batch": 9})
+    fleet.members["a"].lower_maxes({"batch": 0})
+    fleet.report("a", {"batch": 9})
+    assert fleet.allocator.divide(fleet.now, "a")["a"].maxes == {"batch": 2}
+
+
 def test_requests_beyond_a_part_count_until_they_have_ended() -> None:
     fleet = Fleet(BATCH)
     fleet.exchange(a={"batch": 9})
