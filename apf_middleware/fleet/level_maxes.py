@@ -79,20 +79,23 @@ class LevelMaxes:
         Those of parents come first, so that members with a part of these get the parts of the children.
         """
         self._adopt(now, budget, accounts)
+        for account in accounts.values():
+            for name in self._maxes.keys() - account.maxes.keys():
+                self._maxes[name].open(account.open_max(name))
         usages = {member: account.report.levels for member, account in accounts.items()}
+        used = set().union(*usages.values())
         for name, one in self._maxes.items():
             family, most = self._families[name], self._most[name]
-            for account in accounts.values():
-                if name not in account.maxes:
-                    one.open(account.open_max(name))
+            debts = {member: account.maxes[name] for member, account in accounts.items()}
+            if used.isdisjoint(family) and one.rest(now, most, debts):
+                continue
             demands = {
                 member: self._demand(name, account, shares.members[member]) for member, account in accounts.items()
             }
-            debts = {member: account.maxes[name] for member, account in accounts.items()}
             one.divide(now, most, demands, debts, is_learning=is_learning)
-            fit_shares(shares.members, family, one.targets, usages)
-            for level in family:
-                promise(budget.claims[level].least * SEAT, shares.levels[level], level, shares.members.values())
+            if fit_shares(shares.members, family, one.targets, usages):
+                for level in family:
+                    promise(budget.claims[level].least * SEAT, shares.levels[level], level, shares.members.values())
 
     def _demand(self, name: str, account: MemberAccount, share: MemberShare) -> MaxDemand:
         """Return what a member wants of a max, as far as its part of the parent's max allows."""

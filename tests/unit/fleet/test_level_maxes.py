@@ -127,6 +127,16 @@ def test_a_part_that_was_given_back_is_granted_again_at_once() -> None:
     assert fleet.allocator.divide(fleet.now, "a")["a"].maxes == {"batch": 2}
 
 
+def test_a_max_that_nobody_wants_keeps_its_parts() -> None:
+    fleet = Fleet(BATCH)
+    before = fleet.exchange(a={"batch": 9}, b={"batch": 9})
+    assert fleet.exchange(a={"web": 1}, b={"web": 1}) == before
+    assert fleet.allocator._maxes.scarce == ()
+    fleet.now += 20 * 50
+    fleet.exchange(a={"web": 1}, b={"web": 1})
+    assert sum(fleet.allocator._maxes._maxes["batch"].targets.values()) == 2, "it is divided anew from time to time"
+
+
 def test_requests_beyond_a_part_count_until_they_have_ended() -> None:
     fleet = Fleet(BATCH)
     fleet.exchange(a={"batch": 9})
