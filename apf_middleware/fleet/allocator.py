@@ -266,6 +266,8 @@ class Allocator:
         sequence = account.grant(seats, maxes)
         self._owed += account.debt.owed
         share = self.shares.members[name]
+        least = _promised(share, seats, account.report.levels)
+        self._maxes.leave_room(name, account.report.levels, least)
         return Grant(
             self.epoch,
             sequence,
@@ -274,7 +276,7 @@ class Allocator:
             len(self.shares.members),
             (share.reserve + share.spare) // SEAT,
             self.shares.is_contended,
-            _level_parts(share, seats, account.report.levels),
+            _level_parts(share, least),
             self.configuration,
             self.board.digest,
             self.board.notices if account.report.board != self.board.digest else {},
@@ -311,21 +313,26 @@ def _demand(report: Report) -> int:
     return sum(usage.demand for usage in report.levels.values())
 
 
-def _level_parts(share: MemberShare, seats: int, usages: Mapping[str, LevelUsage]) -> dict[str, LevelPart]:
-    """Return the levels' parts of a member's ``seats``.
+def _promised(share: MemberShare, seats: int, usages: Mapping[str, LevelUsage]) -> dict[str, int]:
+    """Return what the levels are promised of a member's ``seats``.
 
     They leave enough seats for a request of each level that demands more than it is promised.
     """
-    levels = share.levels
-    wanted = {name: max(1, usage.widest) for name, usage in usages.items() if usage.demand and name in levels}
+    wanted = {name: max(1, usage.widest) for name, usage in usages.items() if usage.demand and name in share.levels}
     least = _promises(share, seats)
     # What is left for one level reduces the promises of the others, which may then need seats, too.
     needed = 0
     while (more := max((one for name, one in wanted.items() if one > least[name]), default=0)) > needed:
         needed = more
         least = _promises(share, max(0, seats - needed))
+    return least
+
+
+def _level_parts(share: MemberShare, least: Mapping[str, int]) -> dict[str, LevelPart]:
+    """Return the levels' parts of a member's seats."""
     return {
-        name: LevelPart(max(1, one.amount * _WEIGHT // SEAT), least[name], one.factors) for name, one in levels.items()
+        name: LevelPart(max(1, one.amount * _WEIGHT // SEAT), least[name], one.factors)
+        for name, one in share.levels.items()
     }
 
 

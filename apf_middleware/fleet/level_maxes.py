@@ -43,6 +43,25 @@ class LevelMaxes:
         """Return the parts that a member can be granted now."""
         return {name: one.granted[member] for name, one in self._maxes.items()}
 
+    def leave_room(self, member: str, usages: Mapping[str, LevelUsage], least: dict[str, int]) -> None:
+        """Reduce what levels are promised (``least``) where a part of their parent's max must suffice for a request.
+
+        That is the widest one of the levels that demand more than they are promised, if it fits in the part.
+        """
+        for name in self._maxes.keys() & self._parents.values():
+            family, part = (
+                [level for level in self._families[name] if level in least],
+                self._maxes[name].granted[member],
+            )
+            wanted = {
+                level: max(1, usages[level].widest) for level in family if level in usages and usages[level].demand
+            }
+            needed = max((min(one, self._most[name]) for level, one in wanted.items() if one > least[level]), default=0)
+            promised = sum(least[level] for level in family)
+            if needed <= part < needed + promised:
+                for level in family:
+                    least[level] = least[level] * (part - needed) // promised
+
     def usable(self, member: str, usages: Mapping[str, LevelUsage]) -> MemberDemand:
         """Return what a member can use with the parts that it should have; its turns aren't counted here."""
         found = [(name, self._usable(member, usage, self._within.get(name, ()))) for name, usage in usages.items()]

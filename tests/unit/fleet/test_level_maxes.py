@@ -158,6 +158,19 @@ def test_seats_are_kept_together_only_where_the_max_allows_the_request() -> None
     assert seats[first] >= 4
 
 
+def test_mins_within_a_parent_leave_its_part_to_a_request_of_the_whole_max() -> None:
+    claims = {
+        "paid": SeatDemand(5, 0, 1, None, "p"),
+        "free": SeatDemand(1, 0, 1, None, "p"),
+        "p": SeatDemand(1, 0, 0, 5),
+    }
+    fleet = Fleet(claims, seats=14)
+    fleet.exchange(1, a={"paid": 1})
+    assert fleet.grants["a"].levels["free"].least == 1, "both have room"
+    assert fleet.exchange(5, a={"paid": 20})["a"]["p"] == 5
+    assert fleet.grants["a"].levels["free"].least == 0
+
+
 def can_begin(fleet: Fleet, wanted: Mapping[str, Mapping[str, int]], widest: int) -> bool:
     """Return whether any member has the seats and the parts for a request that is as wide as the maxes allow."""
     claims = fleet.budget.claims
