@@ -23,8 +23,8 @@ class MemberAccount:
 
     The account is closed at ``lease_until``, unless the member reports before that. No grant is below its floor. Until
     ``quiet_until`` a report needs no answer, unless the seats change. The member has had its configuration since
-    ``configured_at``. It obeys the grant ``confirmed``; the last one sent has this ``sequence``, and these ``granted``
-    parts of maxes.
+    ``configured_at``. It obeys the grant ``confirmed``; the last one sent has this ``sequence``. Of the parts of
+    maxes in it, the member has these ``granted`` ones.
     """
 
     __slots__ = (
@@ -69,7 +69,17 @@ class MemberAccount:
         for name, debt in self.maxes.items():
             # what it says nothing about, it may use as it likes
             debt.confirm(self.confirmed, report.maxes.get(name, self.debt.owed), 0)
+        # of these parts it may have given some back
+        self.granted = {name: min(part, self.maxes[name].seats) for name, part in self.granted.items()}
         return any(now_owed < before for before, now_owed in zip(owed, self._all_owed(), strict=True))
+
+    def open_max(self, name: str) -> Debt:
+        """Return the debt of a max that was not divided before; grants on their way may say nothing about it."""
+        # what the member says nothing about, it may use as it likes
+        debt = self.maxes[name] = Debt(self.report.maxes.get(name, self.debt.owed), 0)
+        if self.report.sequence != self.sequence:
+            debt.grant(self.sequence, self.debt.owed)
+        return debt
 
     def _all_owed(self) -> list[int]:
         return [self.debt.owed, *[debt.owed for debt in self.maxes.values()]]

@@ -242,15 +242,16 @@ class Allocator:
         amounts = {name: share.amount for name, share in self.shares.members.items()}
         demands = {}
         if any(usage.widest > 1 for one in live.values() for usage in one.report.levels.values()):
-            demands = {name: self._demand_of(one.report) for name, one in live.items()}
+            demands = {name: self._demand_of(one) for name, one in live.items()}
         seats = max(0, self.budget.seats - self._set_aside)
         return self._rotation.divide(now, amounts, seats, demands, self.budget.floor)
 
-    def _demand_of(self, report: Report) -> MemberDemand:
-        """Return what a member wants; a request that must wait for a part of its level's max needs no seats yet."""
-        member, most, levels = report.member, self._most, report.levels
-        widths = [one.widest for name, one in levels.items() if self._maxes.allows(member, name, one.widest)]
-        return MemberDemand(_demand(report), report.in_use, min(max(widths, default=0), most), report.turns)
+    def _demand_of(self, account: MemberAccount) -> MemberDemand:
+        """Return what a member wants and can use with its parts of the levels' maxes."""
+        report = account.report
+        usable = self._maxes.usable(report.member, report.levels)
+        widest = min(usable.widest, self._most)
+        return MemberDemand(usable.seats, report.in_use, widest, report.turns, account.debt.seats)
 
     def _grantable(self, now: int, targets: Mapping[str, int]) -> dict[str, int]:
         """Return the seats that can be granted now."""
@@ -265,6 +266,8 @@ class Allocator:
         sequence = account.grant(seats, maxes)
         self._owed += account.debt.owed
         share = self.shares.members[name]
+        least = _promised(share, seats, account.report.levels)
+        self._maxes.leave_room(name, account.report.levels, least)
         return Grant(
             self.epoch,
             sequence,
@@ -273,7 +276,7 @@ class Allocator:
             len(self.shares.members),
             (share.reserve + share.spare) // SEAT,
             self.shares.is_contended,
-            _level_parts(share, seats, account.report.levels),
+            _level_parts(share, least),
             self.configuration,
             self.board.digest,
             self.board.notices if account.report.board != self.board.digest else {},
@@ -310,21 +313,26 @@ def _demand(report: Report) -> int:
     return sum(usage.demand for usage in report.levels.values())
 
 
-def _level_parts(share: MemberShare, seats: int, usages: Mapping[str, LevelUsage]) -> dict[str, LevelPart]:
-    """Return the levels' parts of a member's ``seats``.
+def _promised(share: MemberShare, seats: int, usages: Mapping[str, LevelUsage]) -> dict[str, int]:
+    """Return what the levels are promised of a member's ``seats``.
 
     They leave enough seats for a request of each level that demands more than it is promised.
     """
-    levels = share.levels
-    wanted = {name: max(1, usage.widest) for name, usage in usages.items() if usage.demand and name in levels}
+    wanted = {name: max(1, usage.widest) for name, usage in usages.items() if usage.demand and name in share.levels}
     least = _promises(share, seats)
     # What is left for one level reduces the promises of the others, which may then need seats, too.
     needed = 0
     while (more := max((one for name, one in wanted.items() if one > least[name]), default=0)) > needed:
         needed = more
         least = _promises(share, max(0, seats - needed))
+    return least
+
+
+def _level_parts(share: MemberShare, least: Mapping[str, int]) -> dict[str, LevelPart]:
+    """Return the levels' parts of a member's seats."""
     return {
-        name: LevelPart(max(1, one.amount * _WEIGHT // SEAT), least[name], one.factors) for name, one in levels.items()
+        name: LevelPart(max(1, one.amount * _WEIGHT // SEAT), least[name], one.factors)
+        for name, one in share.levels.items()
     }
 
 

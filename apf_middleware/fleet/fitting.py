@@ -19,11 +19,13 @@ def fit_shares(
     levels: Sequence[str],
     parts: Mapping[str, int],
     usages: Mapping[str, Mapping[str, LevelUsage]],
-) -> None:
+) -> bool:
     """Move what members have of these ``levels`` beyond their ``parts``, in seats, to members that can use it.
 
-    If these can't use all of it, the rest stays where it was.
+    If these can't use all of it, the rest stays where it was. Return whether there was any.
     """
+    if all(_amount(shares[member], levels) <= seats * SEAT for member, seats in parts.items()):
+        return False
     taken: dict[str, dict[str, int]] = {name: {} for name in levels}
     for member, seats in parts.items():
         share = shares[member]
@@ -45,6 +47,7 @@ def fit_shares(
         fitting = min(moved, sum(room.values()))
         _give(shares, name, fitting, room)
         _give(shares, name, moved - fitting, amounts)
+    return True
 
 
 def _amount(share: MemberShare, levels: Iterable[str]) -> int:

@@ -48,10 +48,21 @@ class LevelMax:
         self._rotation = Rotation(turn_ns, now)
         self._reported = 0  # the seats that members could use when they reported for the first time
 
-    def open(self, debt: Debt) -> Debt:
+    def open(self, debt: Debt) -> None:
         """Take the debt of a member that has reported for the first time."""
         self._reported += debt.owed
-        return debt
+
+    def rest(self, now: int, most: int, debts: Mapping[str, Debt]) -> bool:
+        """Keep all parts, because no request wants any; return False if it is time to divide them anew."""
+        if not self._is_calm(now, most, debts):
+            return False
+        self.most, self.is_scarce = most, False
+        self.targets = self.granted = {name: debt.seats for name, debt in debts.items()}
+        return True
+
+    def _is_calm(self, now: int, most: int, debts: Mapping[str, Debt]) -> bool:
+        is_time = now - self._divided_at >= CALM_TURNS * self._turn_ns
+        return not is_time and sum(debt.owed for debt in debts.values()) <= most
 
     def divide(
         self, now: int, most: int, demands: Mapping[str, MaxDemand], debts: Mapping[str, Debt], *, is_learning: bool
@@ -59,17 +70,14 @@ class LevelMax:
         """Divide ``most`` seats; an allocator that ``is_learning`` moves only what members have reported to have."""
         self.most = most
         self.is_scarce = sum(one.wanted.seats for one in demands.values()) > most
+        self.targets = self._targets(now, demands, debts)
         owed = sum(debt.owed for debt in debts.values())
-        self.targets = self._targets(now, demands, debts, owed)
         free = most - owed
         self.granted = grantable(self.targets, debts, min(free, self._reported - owed) if is_learning else free)
 
-    def _targets(
-        self, now: int, demands: Mapping[str, MaxDemand], debts: Mapping[str, Debt], owed: int
-    ) -> dict[str, int]:
+    def _targets(self, now: int, demands: Mapping[str, MaxDemand], debts: Mapping[str, Debt]) -> dict[str, int]:
         """Return the seats that each member should have."""
-        is_time = now - self._divided_at >= CALM_TURNS * self._turn_ns
-        is_calm = not (self.is_scarce or is_time or owed > self.most)
+        is_calm = not self.is_scarce and self._is_calm(now, self.most, debts)
         if is_calm and all(debts[name].seats >= one.wanted.seats for name, one in demands.items()):
             return {name: debt.seats for name, debt in debts.items()}
         self._divided_at = now

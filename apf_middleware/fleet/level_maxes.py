@@ -6,14 +6,14 @@ as the seats are (see `debt`): one is raised only when another has certainly bec
 **Without a lease** a member may use its fallback seats for any level, because nobody divides the maxes then.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fleet.accounts import MemberAccount
 from apf_middleware.fleet.budget import Budget
-from apf_middleware.fleet.debt import Debt
 from apf_middleware.fleet.fitting import fit_shares
 from apf_middleware.fleet.level_max import LevelMax, MaxDemand
+from apf_middleware.fleet.messages import LevelUsage
 from apf_middleware.fleet.rotation import MemberDemand
 from apf_middleware.fleet.shares import FleetShares, MemberShare, promise
 
@@ -23,13 +23,16 @@ __all__ = ["LevelMaxes"]
 class LevelMaxes:
     """The divided maxes, by the name of a level or parent; a seat stays with a member for ``turn_ns``."""
 
-    __slots__ = ("_budget", "_families", "_maxes", "_turn_ns")
+    __slots__ = ("_budget", "_families", "_maxes", "_most", "_parents", "_turn_ns", "_within")
 
     def __init__(self, turn_ns: int) -> None:
         self._turn_ns = turn_ns
         self._maxes: dict[str, LevelMax] = {}
         self._budget: Budget | None = None
+        self._most: dict[str, int] = {}
         self._families: dict[str, tuple[str, ...]] = {}  # the levels within each max
+        self._parents: dict[str, str] = {}
+        self._within: dict[str, list[str]] = {}  # the maxes of each level, that of its parent first
 
     @property
     def scarce(self) -> tuple[str, ...]:
@@ -40,63 +43,112 @@ class LevelMaxes:
         """Return the parts that a member can be granted now."""
         return {name: one.granted[member] for name, one in self._maxes.items()}
 
-    def allows(self, member: str, level: str, width: int) -> bool:
-        """Return whether the member should have enough of the maxes for a request of ``level`` of this ``width``."""
-        return all(
-            one.targets[member] >= min(width, one.most)
-            for name, one in self._maxes.items()
-            if level in self._families[name]
-        )
+    def leave_room(self, member: str, usages: Mapping[str, LevelUsage], least: dict[str, int]) -> None:
+        """Reduce what levels are promised (``least``) where a part of their parent's max must suffice for a request.
+
+        That is the widest one of the levels that demand more than they are promised, if it fits in the part.
+        """
+        for name in self._maxes.keys() & self._parents.values():
+            family, part = (
+                [level for level in self._families[name] if level in least],
+                self._maxes[name].granted[member],
+            )
+            wanted = {
+                level: max(1, usages[level].widest) for level in family if level in usages and usages[level].demand
+            }
+            needed = max((min(one, self._most[name]) for level, one in wanted.items() if one > least[level]), default=0)
+            promised = sum(least[level] for level in family)
+            if needed <= part < needed + promised:
+                for level in family:
+                    least[level] = least[level] * (part - needed) // promised
+
+    def usable(self, member: str, usages: Mapping[str, LevelUsage]) -> MemberDemand:
+        """Return what a member can use with the parts that it should have; its turns aren't counted here."""
+        found = [(name, self._usable(member, usage, self._within.get(name, ()))) for name, usage in usages.items()]
+        seats: dict[str, int] = {}
+        for name, one in found:
+            parent = self._parents.get(name, name)
+            seats[parent] = seats.get(parent, 0) + one.seats
+        for name, amount in seats.items():
+            if name in self._maxes and name not in usages:
+                in_use = sum(usages[child].in_use for child in self._families[name] if child in usages)
+                seats[name] = min(amount, max(in_use, self._maxes[name].targets[member]))
+        in_use = sum(one.in_use for _, one in found)
+        return MemberDemand(sum(seats.values()), in_use, max((one.widest for _, one in found), default=0))
+
+    def _usable(self, member: str, usage: LevelUsage, maxes: Iterable[str]) -> MemberDemand:
+        """Return what a member can use of a level with its parts of these ``maxes``.
+
+        A request that must wait for a part of a max needs no seats yet, and none of other maxes.
+        """
+        demand, widest = usage.demand, usage.widest
+        for name in maxes:
+            one = self._maxes[name]
+            part = one.targets[member]
+            if min(widest, one.most) > part:
+                demand, widest = usage.in_use, 0
+            demand = min(demand, max(usage.in_use, part))
+        return MemberDemand(demand, usage.in_use, widest)
 
     def divide(
         self, now: int, budget: Budget, accounts: Mapping[str, MemberAccount], shares: FleetShares, *, is_learning: bool
     ) -> None:
-        """Divide all maxes, and let the ``shares`` fit into their parts."""
+        """Divide all maxes, and let the ``shares`` fit into their parts.
+
+        Those of parents come first, so that members with a part of these get the parts of the children.
+        """
         self._adopt(now, budget, accounts)
+        for account in accounts.values():
+            for name in self._maxes.keys() - account.maxes.keys():
+                self._maxes[name].open(account.open_max(name))
         usages = {member: account.report.levels for member, account in accounts.items()}
+        used = set().union(*usages.values())
         for name, one in self._maxes.items():
-            family, most = self._families[name], budget.maxes[name]
-            for account in accounts.values():
-                if name not in account.maxes:
-                    # what it says nothing about, it may use as it likes
-                    seats = account.report.maxes.get(name, account.debt.owed)
-                    account.maxes[name] = one.open(Debt(seats, 0))
-            demands = {
-                member: _demand(shares.members[member], account, family, most) for member, account in accounts.items()
-            }
+            family, most = self._families[name], self._most[name]
             debts = {member: account.maxes[name] for member, account in accounts.items()}
+            if used.isdisjoint(family) and one.rest(now, most, debts):
+                continue
+            demands = {
+                member: self._demand(name, account, shares.members[member]) for member, account in accounts.items()
+            }
             one.divide(now, most, demands, debts, is_learning=is_learning)
-            fit_shares(shares.members, family, one.targets, usages)
-            for level in family:
-                promise(budget.claims[level].least * SEAT, shares.levels[level], level, shares.members.values())
+            if fit_shares(shares.members, family, one.targets, usages):
+                for level in family:
+                    promise(budget.claims[level].least * SEAT, shares.levels[level], level, shares.members.values())
+
+    def _demand(self, name: str, account: MemberAccount, share: MemberShare) -> MaxDemand:
+        """Return what a member wants of a max, as far as its part of the parent's max allows."""
+        family, maxes = self._families[name], [one for one in self._within[name] if one != name]
+        member, usages = account.report.member, account.report.levels
+        found = [(usages[level], self._usable(member, usages[level], maxes)) for level in family if level in usages]
+        wanted = MemberDemand(
+            sum(one.seats for _, one in found),
+            sum(one.in_use for _, one in found),
+            min(max((one.widest for _, one in found), default=0), self._most[name]),
+            sum(usage.turns for usage, _ in found),
+            account.maxes[name].seats,
+        )
+        return MaxDemand(sum(map(share.amount_of, family)), wanted, sum(usage.arrivals for usage, _ in found))
 
     def _adopt(self, now: int, budget: Budget, accounts: Mapping[str, MemberAccount]) -> None:
         """Take the names of the maxes of ``budget``, if these have changed."""
         if budget == self._budget:
             return
         self._budget = budget
+        self._parents = {name: claim.parent for name, claim in budget.claims.items() if claim.parent is not None}
         leaves = set(budget.leaves)
+        self._most = dict(sorted(budget.maxes.items(), key=lambda one: one[0] in leaves))
         self._families = {
-            name: (name,) if name in leaves else tuple(one for one in leaves if budget.claims[one].parent == name)
-            for name in budget.maxes
+            name: (name,) if name in leaves else tuple(one for one in leaves if self._parents.get(one) == name)
+            for name in self._most
         }
-        self._maxes = {name: self._maxes.get(name) or LevelMax(self._turn_ns, now) for name in budget.maxes}
+        self._within = {
+            name: [one for one in (self._parents.get(name), name) if one in self._most] for name in budget.claims
+        }
+        self._maxes = {name: self._maxes.get(name) or LevelMax(self._turn_ns, now) for name in self._most}
         for account in accounts.values():
             for name in account.maxes.keys() - self._maxes.keys():
                 del account.maxes[name]
 
     def __repr__(self) -> str:
         return f"<LevelMaxes {self._maxes}>"
-
-
-def _demand(share: MemberShare, account: MemberAccount, family: Sequence[str], most: int) -> MaxDemand:
-    """Return what a member wants of the max of these levels."""
-    amount = sum(map(share.amount_of, family))
-    usages = [account.report.levels[name] for name in family if name in account.report.levels]
-    wanted = MemberDemand(
-        sum(usage.demand for usage in usages),
-        sum(usage.in_use for usage in usages),
-        min(max((usage.widest for usage in usages), default=0), most),
-        sum(usage.turns for usage in usages),
-    )
-    return MaxDemand(amount, wanted, sum(usage.arrivals for usage in usages))

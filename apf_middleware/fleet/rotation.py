@@ -11,7 +11,8 @@ turns: in the order of their lags, as many as the seats suffice for get what the
 suffice for the first one, members with a smaller lag leave it some of theirs. A turn ends when the request has its
 seats, or has given up. Seats that no turn needs go to the members with the largest lags.
 
-While members take turns, the lag of every member counts the seats in use: those that are saved up count for nobody.
+While members take turns, the lag of every member counts the seats in use: those that are saved up count for nobody. A
+member that has got all seats for its turn uses them at once, although its reports say so only later.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,13 +28,15 @@ _MOST_TURNS: Final = 8  # a lag is bounded by this number of turns of the widest
 class MemberDemand(NamedTuple):
     """What a member wants: ``seats`` altogether, of which some are ``in_use``, and ``widest`` at once for one request.
 
-    ``turns`` counts the requests that were the widest ones and don't wait any more.
+    ``turns`` counts the requests that were the widest ones and don't wait any more. The member may use the seats that
+    are ``granted``.
     """
 
     seats: int = 0
     in_use: int = 0
     widest: int = 0
     turns: int = 0
+    granted: int = 0
 
 
 class _Turn:
@@ -89,6 +92,8 @@ class Rotation:
             if widths:
                 demand = demands[member]
                 turn.used, turn.share = demand.in_use, min(turn.share, demand.seats * SEAT)
+                if turn.has_turn and demand.granted >= widths[member]:
+                    turn.used = max(turn.used, widths[member])
         return seats
 
     def _divide_fractions(self, shares: Mapping[str, int], total: int) -> dict[str, int]:

@@ -15,7 +15,6 @@ ACCOUNTS: Final = "apf_middleware.fleet.accounts"
 ALLOCATOR: Final = "apf_middleware.fleet.allocator"
 DEBT: Final = "apf_middleware.fleet.debt"
 LEVEL_MAX: Final = "apf_middleware.fleet.level_max"
-LEVEL_MAXES: Final = "apf_middleware.fleet.level_maxes"
 MEMBERSHIP: Final = "apf_middleware.fleet.membership"
 ROTATION: Final = "apf_middleware.fleet.rotation"
 SHARES: Final = "apf_middleware.fleet.shares"
@@ -158,9 +157,9 @@ MUTANTS: Final[tuple[Row, ...]] = (
         the_budget_holds,
         Mutant(
             "a member that reports no part of a max uses nothing of it",
-            LEVEL_MAXES,
-            "account.report.maxes.get(name, account.debt.owed)",
-            "0",
+            ACCOUNTS,
+            "Debt(self.report.maxes.get(name, self.debt.owed), 0)",
+            "Debt(0, 0)",
         ),
     ),
     (

@@ -252,6 +252,35 @@ def test_a_request_waits_until_the_part_of_its_max_is_large_enough() -> None:
     assert wide.is_seated
 
 
+def test_the_mins_of_other_levels_don_t_let_a_request_run_beyond_its_part() -> None:
+    """The mins leave one seat of the max, in one process. In a fleet others may use it, as the other parts say."""
+    wanted = {name: (QueueSetSettings(4, 1, 1, 9), LevelLimits(4, 0, 4)) for name in "ac"}
+    wanted["b"] = QueueSetSettings(3, 1, 1, 9), LevelLimits(3, 3, 4)
+    lending = Lending(4, wanted, hierarchy=Hierarchy({"p": LevelLimits(4, 0, 4)}, {"c": "p"}))
+    a, c = lending.levels["a"], lending.levels["c"]
+    assert (a.ceiling, c.ceiling) == (1, 1)
+    lending.restrict(0, SeatGrant(4, maxes={"a": 1, "p": 1}))
+    wide, child = Ticket("flow", 0, Work(2)), Ticket("flow", 0, Work(2))
+    lending.arrive(0, a, wide)
+    lending.arrive(0, c, child)
+    assert wide.is_waiting
+    assert child.is_waiting
+    lending.restrict(1, SeatGrant(4, maxes={"a": 2, "p": 2}))
+    assert wide.is_seated
+    assert child.is_seated
+    lending.restrict(2, None)
+    assert (a.ceiling, c.ceiling) == (1, 1)
+
+
+def test_a_level_without_seats_has_none_in_a_fleet_either() -> None:
+    """All seats are promised to others, so its requests are rejected, as in one process."""
+    lending = Lending(3, {"a": level_of(3, 3), "b": (QueueSetSettings(3, 1, 1, 9), LevelLimits(3, 3, 3))})
+    lending.restrict(0, SeatGrant(3))
+    late = Ticket("flow", 0, Work())
+    lending.arrive(0, lending.levels["a"], late)
+    assert late.state is TicketState.REJECTED
+
+
 def test_the_configured_weights_return_with_the_last_grant() -> None:
     lending = Lending(8, {"a": level_of(4, 8), "b": level_of(2, 8)})
     lending.restrict(0, SeatGrant(3, levels={"a": LevelGrant(7, 1), "b": LevelGrant(9)}))

@@ -6,10 +6,11 @@ uses. A parent counts for the sum of its children's counts or its min, whichever
 counts of all parents, and of all levels without a parent.
 
 A member of a fleet shares fewer seats: those of its grant (see `grant`). Then no level is promised more than the grant
-says, and no level may use more than its part of the max, or than the largest grant that is possible. If more seats are
-in use than were granted, nothing is promised, so no request begins until enough have ended. While seats that are
-promised to a level are in use by others, they are *withheld*: T is reduced by them until the next grant finds enough
-seats free. (A promise may be used at any time, so it would exceed the grant.)
+says, and no level may use more than its part of the max, or than the largest grant that is possible. Its max is that of
+the whole fleet: how many of this member's seats are kept for the mins of other levels is said by the grant. If more
+seats are in use than were granted, nothing is promised, so no request begins until enough have ended. While seats that
+are promised to a level are in use by others, they are *withheld*: T is reduced by them until the next grant finds
+enough seats free. (A promise may be used at any time, so it would exceed the grant.)
 
 The sums are updated when a level uses more or fewer seats (`SeatLedger.count`), and computed again when levels, limits
 or states change (`SeatLedger.promise`). `lending` explains how they are used.
@@ -85,8 +86,10 @@ class SeatLedger:
     def restrict(self, grant: SeatGrant, levels: Sequence[SharedLevel], parents: Collection[Parent]) -> None:
         """Replace the promises of `promise` by those of ``grant``, which bounds the maximum seats, too."""
         limited = [level for level in levels if not level.exempt]
+        for parent in parents:
+            parent.most = max(parent.least, parent.limits.max)
         for level in limited:
-            level.ceiling = min(level.ceiling, grant.most or level.ceiling)
+            level.ceiling = _ceiling_in_fleet(level, grant)
             level.most = min(level.ceiling, grant.maxes.get(level.name, level.ceiling))
             part = grant.levels.get(level.name)
             is_promised = part is not None and not level.is_draining and level.least > 0
@@ -144,6 +147,15 @@ def _promised(level: SharedLevel) -> int:
             level.kept = needed
         return needed
     return level.limits.min
+
+
+def _ceiling_in_fleet(level: SharedLevel, grant: SeatGrant) -> int:
+    """Return the max of ``level`` in the whole fleet, which says what is left of it, besides the mins of others."""
+    if not level.ceiling:
+        return 0  # all seats are promised to others
+    parent = level.parent
+    most = level.limits.max if parent is None else min(level.limits.max, parent.most)
+    return min(most, grant.most or most)
 
 
 def _promise_within(most: int, children: Collection[SharedLevel]) -> None:

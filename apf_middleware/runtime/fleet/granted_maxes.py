@@ -36,38 +36,42 @@ class _Part:
 class GrantedMaxes:
     """The parts of the last grant, for the levels of ``sharing``."""
 
-    __slots__ = ("_parts", "_sharing")
+    __slots__ = ("_parts", "_sharing", "_watched")
 
     def __init__(self, sharing: Sharing) -> None:
         self._sharing = sharing
         self._parts: dict[str, _Part] = {}
+        self._watched: list[_Part] = []  # others never have news; each request that ends asks
 
     def adopt(self, maxes: Mapping[str, int], scarce: Collection[str]) -> bool:
         """Adopt the parts of a grant; return whether others can have seats as soon as this is confirmed."""
         before = self._parts
         if not (maxes or before):
             return False
+        families = self._families()
         self._parts = parts = {
-            name: _Part(seats, self._family(name), is_scarce=name in scarce) for name, seats in maxes.items()
+            name: _Part(seats, families.get(name, ()), is_scarce=name in scarce) for name, seats in maxes.items()
         }
+        self._watch()
         return any(
-            part.is_idle or (part.in_use <= part.seats and (name not in before or part.seats < before[name].seats))
+            part.is_idle or (part.reported <= part.seats and (name not in before or part.seats < before[name].seats))
             for name, part in parts.items()
         )
 
-    def _family(self, name: str) -> list[SharedLevel]:
-        """Return the levels of this name, or with a parent of this name, that are limited."""
-        levels = [*self._sharing.levels.values(), *self._sharing.draining]
-        return [
-            level
-            for level in levels
-            if not level.exempt and name in {level.name, level.name if level.parent is None else level.parent.name}
-        ]
+    def _families(self) -> dict[str, list[SharedLevel]]:
+        """Return the limited levels of each name, and those with a parent of this name."""
+        found: dict[str, list[SharedLevel]] = {}
+        for level in [*self._sharing.levels.values(), *self._sharing.draining]:
+            for name in () if level.exempt else {level.name, level.name if level.parent is None else level.parent.name}:
+                found.setdefault(name, []).append(level)
+        return found
+
+    def _watch(self) -> None:
+        self._watched = [part for part in self._parts.values() if part.is_scarce or part.reported > part.seats]
 
     def has_news(self) -> bool:
         """Return whether a request has ended whose seat others can have."""
-        # asked at each end of a request, and most fleets divide no max
-        return bool(self._parts) and any(part.is_idle or part.is_over for part in self._parts.values())
+        return bool(self._watched) and any(part.is_idle or part.is_over for part in self._watched)
 
     def give_back(self) -> dict[str, int]:
         """Return the parts that become smaller, because others want what isn't in use."""
@@ -78,8 +82,11 @@ class GrantedMaxes:
 
     def report(self) -> dict[str, int]:
         """Return the seats in use of each part, for a report."""
-        for part in self._parts.values():
+        families = self._families() if self._parts else {}  # a reload may have changed them since the grant
+        for name, part in self._parts.items():
+            part.levels = families.get(name, ())
             part.reported = part.in_use
+        self._watch()
         return {name: part.reported for name, part in self._parts.items()}
 
     def __repr__(self) -> str:

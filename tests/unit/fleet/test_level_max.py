@@ -17,7 +17,7 @@ class Members:
         self.now = 0
         self.most = most
         self.max = LevelMax(TURN, 0)
-        self.debts = {name: self.max.open(Debt(0, 0)) for name in names}
+        self.debts = {name: Debt(0, 0) for name in names}
         self.sequence = 0
 
     def divide(self, demands: Mapping[str, MaxDemand], *, is_learning: bool = False) -> dict[str, int]:
@@ -84,7 +84,8 @@ def test_a_wide_request_gets_its_seats_in_turn() -> None:
 
 def test_an_allocator_that_learns_moves_only_what_members_have_reported() -> None:
     members = Members(8, "a")
-    members.debts["b"] = members.max.open(Debt(3, 0))
+    members.debts["b"] = Debt(3, 0)
+    members.max.open(members.debts["b"])
     assert sum(members.divide({"a": wants(8, 4), "b": wants(8, 4)}, is_learning=True).values()) == 3
     assert members.divide({"a": wants(8, 4), "b": wants(8, 4)}) == {"a": 4, "b": 4}
 

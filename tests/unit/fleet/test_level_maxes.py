@@ -1,5 +1,6 @@
 """All maxes of a fleet are divided, and the members learn their parts with the seats."""
 
+import random
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from apf_middleware.fleet.allocator import Allocator
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.membership import MemberConfiguration, Membership
 from apf_middleware.fleet.messages import FlowTable, LevelUsage
+from tests.support.examples import seeds
 
 if TYPE_CHECKING:
     from apf_middleware.fleet.messages import Grant
@@ -98,6 +100,43 @@ def test_a_new_max_counts_what_members_may_use_until_they_have_a_part() -> None:
     assert fleet.exchange(a={"batch": 9}, b={"batch": 9}) == {"a": {"batch": 1}, "b": {"batch": 1}}
 
 
+def test_a_max_that_comes_back_counts_grants_without_it_that_are_on_their_way() -> None:
+    fleet, hungry = Fleet(BATCH), {"batch": 9}
+    fleet.exchange(a=hungry, b=hungry)
+    fleet.allocator.budget = Budget(12, {"web": SeatDemand(1, 0), "batch": SeatDemand(1, 0)})
+    fleet.allocator._budgets.clear()
+    late = fleet.allocator.divide(fleet.now, "ab")
+    fleet.allocator.budget = fleet.budget
+    account = fleet.allocator.accounts["a"]
+    for _ in range(2):
+        fleet.report("a", hungry)
+        fleet.allocator.divide(fleet.now, "ab")
+        assert account.maxes["batch"].owed == account.debt.owed, "it may soon use all its seats"
+    fleet.members["a"].receive(fleet.now, late["a"])
+    assert fleet.members["a"].maxes(fleet.now) == {}
+    fleet.now += 50  # until then, a lost grant isn't repeated
+    assert fleet.exchange(a=hungry, b=hungry) == {"a": {"batch": 1}, "b": {"batch": 1}}
+
+
+def test_a_part_that_was_given_back_is_granted_again_at_once() -> None:
+    """Although its last grant said the same, and the member has had an answer a moment ago."""
+    fleet = Fleet(BATCH)
+    fleet.exchange(a={"batch": 9})
+    fleet.members["a"].lower_maxes({"batch": 0})
+    fleet.report("a", {"batch": 9})
+    assert fleet.allocator.divide(fleet.now, "a")["a"].maxes == {"batch": 2}
+
+
+def test_a_max_that_nobody_wants_keeps_its_parts() -> None:
+    fleet = Fleet(BATCH)
+    before = fleet.exchange(a={"batch": 9}, b={"batch": 9})
+    assert fleet.exchange(a={"web": 1}, b={"web": 1}) == before
+    assert fleet.allocator._maxes.scarce == ()
+    fleet.now += 20 * 50
+    fleet.exchange(a={"web": 1}, b={"web": 1})
+    assert sum(fleet.allocator._maxes._maxes["batch"].targets.values()) == 2, "it is divided anew from time to time"
+
+
 def test_requests_beyond_a_part_count_until_they_have_ended() -> None:
     fleet = Fleet(BATCH)
     fleet.exchange(a={"batch": 9})
@@ -154,6 +193,57 @@ def test_seats_are_kept_together_only_where_the_max_allows_the_request() -> None
     [first] = [name for name, parts in found.items() if parts["batch"] == 4]
     seats = {name: member.seats(fleet.now) for name, member in fleet.members.items()}
     assert seats[first] >= 4
+
+
+def test_mins_within_a_parent_leave_its_part_to_a_request_of_the_whole_max() -> None:
+    claims = {
+        "paid": SeatDemand(5, 0, 1, None, "p"),
+        "free": SeatDemand(1, 0, 1, None, "p"),
+        "p": SeatDemand(1, 0, 0, 5),
+    }
+    fleet = Fleet(claims, seats=14)
+    fleet.exchange(1, a={"paid": 1})
+    assert fleet.grants["a"].levels["free"].least == 1, "both have room"
+    assert fleet.exchange(5, a={"paid": 20})["a"]["p"] == 5
+    assert fleet.grants["a"].levels["free"].least == 0
+
+
+def can_begin(fleet: Fleet, wanted: Mapping[str, Mapping[str, int]], widest: int) -> bool:
+    """Return whether any member has the seats and the parts for a request that is as wide as the maxes allow."""
+    claims = fleet.budget.claims
+    for name, levels in wanted.items():
+        member = fleet.members[name]
+        for level in levels:
+            maxes = [one for one in (level, claims[level].parent) if one in fleet.budget.maxes]
+            needed = min([widest, *[fleet.budget.maxes[one] for one in maxes]])
+            parts = [member.maxes(fleet.now)[one] for one in maxes]
+            if min([member.seats(fleet.now), *parts]) >= needed:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_turns_of_levels_and_their_parent_and_of_seats_meet_at_one_member(seed: int) -> None:
+    """Otherwise one member waited with a part of a level's max, and another one with one of the parent's max."""
+    dice = random.Random(seed + 100)
+    most = dice.randint(2, 4)
+    fleet = Fleet(
+        {
+            "paid": SeatDemand(dice.choice((1, 5)), 0, 0, dice.choice((None, most)), "p"),
+            "free": SeatDemand(1, 0, 0, dice.choice((1, most)), "p"),
+            "web": SeatDemand(dice.choice((1, 5)), 0, 0, dice.choice((None, 3))),
+            "p": SeatDemand(2, 0, 0, most),
+        },
+        seats=dice.randint(4, 6),
+    )
+    wanted: dict[str, dict[str, int]] = {}
+    for _ in range(5):
+        for name in dice.sample("abc", dice.randint(1, 3)):
+            wanted[name] = {level: dice.choice((1, 9)) * most for level in dice.sample(["paid", "free", "web"], 2)}
+        for _ in range(20):
+            fleet.now += 50
+            fleet.exchange(most, **wanted)
+        assert can_begin(fleet, wanted, most)
 
 
 def test_the_scarce_maxes_and_the_parts_are_shown() -> None:

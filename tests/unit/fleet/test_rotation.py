@@ -193,3 +193,20 @@ def test_a_wide_request_whose_turn_has_come_keeps_its_seats() -> None:
     demands = {"a": MemberDemand(9, 1), "b": MemberDemand(9, 0, 2)}
     seats = [rotation.divide(number * TURN // 4, shares, 3, demands)["b"] for number in range(60)]
     assert set(seats) == {2}
+
+
+def test_a_turn_counts_from_when_the_seats_are_granted_though_reports_show_it_late() -> None:
+    """Reports that come between the requests of a member say that it uses nothing; another one must not starve."""
+    rotation, now, turns = Rotation(TURN), 0, 0
+    had = dict.fromkeys("ab", 0)
+    granted = dict.fromkeys("ab", 0)
+    for _ in range(200):
+        now += TURN // 2
+        demands = {
+            "a": MemberDemand(20, 0, 2, turns, granted["a"]),
+            "b": MemberDemand(20, 1, 2, 0, granted["b"]),  # a request of one seat always runs, too
+        }
+        granted = rotation.divide(now, dict.fromkeys("ab", 3 * SEAT // 2), 3, demands)
+        had = {name: had[name] + (seats == 2) for name, seats in granted.items()}
+        turns += granted["a"] == 2  # it has ended before the next report
+    assert had["b"] > 50

@@ -87,6 +87,19 @@ def test_the_part_of_a_parent_counts_all_its_levels() -> None:
     assert not member.maxes.has_news(), "the third request has the seat"
 
 
+def test_requests_of_a_level_that_a_reload_moves_below_a_parent_count_from_the_next_report() -> None:
+    member = Member()
+    wanted = {name: (QueueSetSettings(8, 4, 1, 100), LevelLimits(8, 0, 8)) for name in ("a", "b")}
+    parents = {"p": LevelLimits(8, 0, 8)}
+    member.lending.reconfigure(0, 8, wanted, Hierarchy(parents, {"a": "p"}))
+    member.grant(p=1)
+    for name in "abb":
+        member.arrive(name)
+    assert member.maxes.report() == {"p": 1}
+    member.lending.reconfigure(0, 8, wanted, Hierarchy(parents, {"a": "p", "b": "p"}))
+    assert member.maxes.report() == {"p": 3}
+
+
 def test_without_divided_maxes_there_is_nothing_to_tell() -> None:
     member = Member()
     assert not member.grant()
