@@ -49,14 +49,11 @@ class LevelMaxes:
         That is the widest one of the levels that demand more than they are promised, if it fits in the part.
         """
         for name in self._maxes.keys() & self._parents.values():
-            family, part = (
-                [level for level in self._families[name] if level in least],
-                self._maxes[name].granted[member],
-            )
-            wanted = {
-                level: max(1, usages[level].widest) for level in family if level in usages and usages[level].demand
-            }
-            needed = max((min(one, self._most[name]) for level, one in wanted.items() if one > least[level]), default=0)
+            part, most = self._maxes[name].granted[member], self._most[name]
+            family = [level for level in self._families[name] if level in least]
+            hungry = [level for level in family if level in usages and usages[level].demand]
+            wanted = {level: max(1, usages[level].widest) for level in hungry}
+            needed = max((min(one, most) for level, one in wanted.items() if one > least[level]), default=0)
             promised = sum(least[level] for level in family)
             if needed <= part < needed + promised:
                 for level in family:

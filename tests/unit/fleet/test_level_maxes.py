@@ -12,6 +12,7 @@ from apf_middleware.fleet.allocator import Allocator
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.membership import MemberConfiguration, Membership
 from apf_middleware.fleet.messages import FlowTable, LevelUsage
+from apf_middleware.fleet.rotation import MemberDemand
 from tests.support.examples import seeds
 
 if TYPE_CHECKING:
@@ -180,10 +181,11 @@ def test_a_request_wider_than_the_max_needs_all_of_it() -> None:
     found = fleet.exchange(7, a={"batch": 14}, b={"batch": 14})
     first, second = sorted(found, key=lambda name: -found[name]["batch"])
     assert (found[first]["batch"], found[second]["batch"]) == (3, 0)
+    batch, web = ({name: LevelUsage(0, 0, 7, FlowTable.of({1: 14}))} for name in ("batch", "web"))
     maxes = fleet.allocator._maxes
-    assert (maxes.allows(first, "batch", 7), maxes.allows(second, "batch", 7)) == (True, False)
-    assert (maxes.allows(first, "batch", 3), maxes.allows(second, "batch", 1)) == (True, False)
-    assert maxes.allows(second, "web", 12)
+    assert maxes.usable(first, batch) == MemberDemand(3, 0, 7)
+    assert maxes.usable(second, batch) == MemberDemand(0, 0, 0), "it needs no seats yet"
+    assert maxes.usable(second, web) == MemberDemand(14, 0, 7)
 
 
 def test_seats_are_kept_together_only_where_the_max_allows_the_request() -> None:

@@ -57,8 +57,7 @@ def family(seats: int, most: int, least: int = 0, **children: LevelLimits) -> Le
 def test_children_divide_their_parent_s_seats_by_weight(most: int, least: int, minimum: int) -> None:
     """Also a min of the parent of which each child deserves less than a seat."""
     shares = {"free": LevelShares(1), "paid": LevelShares(5)}
-    wanted: Wanted = {name: (QUEUED, limits(1, 0)) for name in shares}
-    wanted["web"] = QUEUED, limits(1, minimum)
+    wanted: Wanted = {"web": (QUEUED, limits(1, minimum)), **{name: (QUEUED, limits(1, 0)) for name in shares}}
     hierarchy = Hierarchy({"tenants": limits(least, least, most)}, dict.fromkeys(shares, "tenants"), {}, shares)
     lending, dice = Lending(most + 1, wanted, hierarchy=hierarchy), random.Random(1)
     running: list[tuple[int, int, Ticket]] = []
