@@ -1,15 +1,15 @@
-"""Fit the members' shares of a level into their parts of its max.
+"""Fit the members' shares of some levels into their parts of a max.
 
 A share is a fraction, and a part is a whole number of seats, which may be smaller for some time, until it is the turn
-of this member. A member can't use what doesn't fit, so it goes to members with larger parts. On average over all turns,
-each member has its share.
+of this member. A member can't use what doesn't fit, so it goes to members with larger parts, and there to the levels
+within the max in proportion to their shares. On average over all turns, each level of each member has its share.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fleet.messages import LevelUsage
-from apf_middleware.fleet.shares import MemberShare
+from apf_middleware.fleet.shares import LevelShare, MemberShare
 
 __all__ = ["fit_shares"]
 
@@ -24,39 +24,44 @@ def fit_shares(
 
     If these can't use all of it, the rest stays where it was. Return whether there was any.
     """
-    if all(_amount(shares[member], levels) <= seats * SEAT for member, seats in parts.items()):
-        return False
-    taken: dict[str, dict[str, int]] = {name: {} for name in levels}
+    taken: list[tuple[LevelShare, int]] = []
+    rooms: list[tuple[LevelShare, int]] = []
     for member, seats in parts.items():
         share = shares[member]
         total = _amount(share, levels)
-        excess = total - seats * SEAT
-        if excess > 0:
-            for name in levels:
-                taken[name][member] = share.amount_of(name) * excess // total
-    for name, amounts in taken.items():
-        for member, amount in amounts.items():
-            shares[member].at(name).amount -= amount
-    for name, amounts in taken.items():
-        moved = sum(amounts.values())
-        room = {}
-        for member, seats in parts.items() if moved else ():
-            share, usage = shares[member], usages[member].get(name)
-            unmet = (0 if usage is None else usage.demand) * SEAT - share.amount_of(name)
-            room[member] = max(0, min(unmet, seats * SEAT - _amount(share, levels)))
-        fitting = min(moved, sum(room.values()))
-        _give(shares, name, fitting, room)
-        _give(shares, name, moved - fitting, amounts)
+        free = seats * SEAT - total
+        if free < 0:
+            taken += [(share.at(name), share.amount_of(name) * -free // total) for name in levels]
+        else:
+            rooms += _rooms(share, free, {name: usages[member][name] for name in levels if name in usages[member]})
+    moved = sum(amount for _, amount in taken)
+    if not moved:
+        return False
+    for one, amount in taken:
+        one.amount -= amount
+    fitting = min(moved, sum(room for _, room in rooms))
+    _give(fitting, rooms)
+    _give(moved - fitting, taken)
     return True
+
+
+def _rooms(share: MemberShare, free: int, usages: Mapping[str, LevelUsage]) -> list[tuple[LevelShare, int]]:
+    """Return how much more of each level a member can use, if so much of its part is ``free``."""
+    unmet = {name: max(0, usage.demand * SEAT - share.amount_of(name)) for name, usage in usages.items()}
+    wanting = [name for name, one in unmet.items() if one]
+    total = _amount(share, wanting)
+    return [
+        (share.at(name), min(unmet[name], free * share.amount_of(name) // total if total else free // len(wanting)))
+        for name in wanting
+    ]
 
 
 def _amount(share: MemberShare, levels: Iterable[str]) -> int:
     return sum(map(share.amount_of, levels))
 
 
-def _give(shares: Mapping[str, MemberShare], level: str, amount: int, proportions: Mapping[str, int]) -> None:
-    """Divide ``amount`` among the members in these ``proportions``."""
-    total = sum(proportions.values())
-    for member, one in proportions.items() if total else ():
-        if one:
-            shares[member].at(level).amount += amount * one // total
+def _give(amount: int, proportions: Sequence[tuple[LevelShare, int]]) -> None:
+    """Divide ``amount`` in these ``proportions``."""
+    total = sum(one for _, one in proportions)
+    for share, one in proportions if total else ():
+        share.amount += amount * one // total

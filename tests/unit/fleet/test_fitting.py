@@ -52,7 +52,22 @@ def test_the_children_of_a_parent_share_one_part() -> None:
     found = fitted(
         {"a": {"x": 1, "y": 3}, "b": {"x": 0.5, "y": 0}}, {"a": {"x": 9, "y": 9}, "b": {"x": 9, "y": 9}}, a=2, b=9
     )
-    assert found == {"a": {"x": 0.5, "y": 1.5}, "b": {"x": 1, "y": 1.5}}
+    assert found == {"a": {"x": 0.5, "y": 1.5}, "b": {"x": 2.5, "y": 0}}
+
+
+def test_a_level_that_only_one_member_has_uses_all_of_its_part() -> None:
+    """Its share is a quarter of a seat, so it has a whole one for a quarter of the time."""
+    hungry = {"a": {"x": 9}, "b": {"y": 9}}
+    amounts = {"a": {"x": 0.25}, "b": {"y": 0.75}}
+    assert fitted(amounts, hungry, a=1, b=0) == {"a": {"x": 1, "y": 0}, "b": {"x": 0, "y": 0}}
+    assert fitted(amounts, hungry, a=0, b=1) == {"a": {"x": 0, "y": 0}, "b": {"x": 0, "y": 1}}
+
+
+def test_levels_of_one_member_get_more_in_proportion_to_their_shares() -> None:
+    found = fitted(
+        {"a": {"x": 1, "y": 3}, "b": {"x": 4, "y": 0}}, {"a": {"x": 9, "y": 9}, "b": {"x": 9, "y": 9}}, a=8, b=0
+    )
+    assert found == {"a": {"x": 2, "y": 6}, "b": {"x": 0, "y": 0}}
 
 
 def test_members_that_have_requests_of_other_levels_only_get_nothing() -> None:
