@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from apf_middleware.config import Configuration
 from apf_middleware.config.build import derive_hierarchy, derive_limits
-from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fleet.budget import Budget, SeatRange
 from apf_middleware.fleet.membership import UNKNOWN_CONFIGURATION, MemberConfiguration
@@ -26,16 +25,14 @@ def derive_budget(configuration: Configuration, seats: int | None = None) -> Bud
     for name, limits in {**derive_limits(configuration, seats), **hierarchy.parents}.items():
         level = configuration.levels[name]
         if not level.exempt:
-            claims[name] = _claim(seats, hierarchy.weight(name, limits), limits, level.parent)
+            # A number of seats that adapts may exceed a configured max at any time.
+            has_max = level.max_seats is not None or limits.max < seats
+            weight = hierarchy.weight(name, limits)
+            claims[name] = SeatDemand(weight, 0, limits.min, limits.max if has_max else None, level.parent)
     priorities = {name: level.priority for name, level in configuration.levels.items() if name in claims}
     bounds = server.seat_bounds
     floor = 0 if server.fleet is None else server.fleet.fallback.floor(server.least_total)
     return Budget(seats, claims, priorities, None if bounds is None else SeatRange(bounds.min, bounds.max), floor)
-
-
-def _claim(seats: int, weight: int, limits: LevelLimits, parent: str | None) -> SeatDemand:
-    most = limits.max if limits.max < seats else None
-    return SeatDemand(weight, 0, limits.min, most, parent)
 
 
 class StatedBudget:

@@ -1,5 +1,7 @@
 """The budget of a fleet has the claims of the configuration's levels."""
 
+from dataclasses import replace
+
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.runtime.fleet.budget import derive_budget
@@ -41,6 +43,15 @@ def test_the_floor_follows_from_the_smallest_number_of_seats() -> None:
     adaptive = fixed.replace("seats: 20", "seats: {adaptive: {min: 10, max: 20}}")
     assert derive_budget(load_text(adaptive), 20).floor == 1
     assert derive_budget(load_text(CONFIGURATION)).floor == 0
+
+
+def test_a_configured_max_is_claimed_also_while_there_are_no_more_seats() -> None:
+    """As soon as the total has grown, the max is divided among the members."""
+    adaptive = load_text(CONFIGURATION.replace("seats: 20", "seats: {adaptive: {min: 10, max: 20}}"))
+    budget = derive_budget(adaptive, 10)
+    assert (budget.claims["web"].most, budget.claims["batch"].most) == (12, None)
+    assert budget.maxes == {}
+    assert replace(budget, seats=13).maxes == {"web": 12}
 
 
 def test_exempt_levels_have_no_claim() -> None:
