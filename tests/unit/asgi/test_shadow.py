@@ -238,7 +238,8 @@ async def test_deadlines_are_those_of_the_tried_configuration() -> None:
         await app.holder()
         late = http_scope("/late", headers={"X-Timeout": "1"})
         exchange = Exchange(app.middleware, late, tasks).body().start()
-        await anyio.sleep(0.002)
+        await settle()
+        await anyio.sleep(0.002)  # after its arrival
         app.finish()
         assert (await exchange.end()).status == 200
 
