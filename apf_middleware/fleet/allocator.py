@@ -241,7 +241,8 @@ class Allocator:
         self._divided_at = now
         amounts = {name: share.amount for name, share in self.shares.members.items()}
         demands = {}
-        if any(usage.widest > 1 for one in live.values() for usage in one.report.levels.values()):
+        usages = (usage for one in live.values() for usage in one.report.levels.values())
+        if self._rotation.is_wide or any(usage.widest > 1 for usage in usages):
             demands = {name: self._demand_of(one) for name, one in live.items()}
         seats = max(0, self.budget.seats - self._set_aside)
         return self._rotation.divide(now, amounts, seats, demands, self.budget.floor)
@@ -251,7 +252,7 @@ class Allocator:
         report = account.report
         usable = self._maxes.usable(report.member, report.levels)
         widest = min(usable.widest, self._most)
-        return MemberDemand(usable.seats, report.in_use, widest, report.turns, account.debt.seats)
+        return MemberDemand(usable.seats, report.in_use, widest, usable.turns, account.debt.seats)
 
     def _grantable(self, now: int, targets: Mapping[str, int]) -> dict[str, int]:
         """Return the seats that can be granted now."""
@@ -266,7 +267,7 @@ class Allocator:
         sequence = account.grant(seats, maxes)
         self._owed += account.debt.owed
         share = self.shares.members[name]
-        least = _promised(share, seats, account.report.levels)
+        least = _least_seats(share, seats, account.report.levels)
         self._maxes.leave_room(name, account.report.levels, least)
         return Grant(
             self.epoch,
@@ -313,18 +314,18 @@ def _demand(report: Report) -> int:
     return sum(usage.demand for usage in report.levels.values())
 
 
-def _promised(share: MemberShare, seats: int, usages: Mapping[str, LevelUsage]) -> dict[str, int]:
+def _least_seats(share: MemberShare, seats: int, usages: Mapping[str, LevelUsage]) -> dict[str, int]:
     """Return what the levels are promised of a member's ``seats``.
 
     They leave enough seats for a request of each level that demands more than it is promised.
     """
     wanted = {name: max(1, usage.widest) for name, usage in usages.items() if usage.demand and name in share.levels}
-    least = _promises(share, seats)
+    least = _scaled_promises(share, seats)
     # What is left for one level reduces the promises of the others, which may then need seats, too.
     needed = 0
     while (more := max((one for name, one in wanted.items() if one > least[name]), default=0)) > needed:
         needed = more
-        least = _promises(share, max(0, seats - needed))
+        least = _scaled_promises(share, max(0, seats - needed))
     return least
 
 
@@ -336,7 +337,7 @@ def _level_parts(share: MemberShare, least: Mapping[str, int]) -> dict[str, Leve
     }
 
 
-def _promises(share: MemberShare, room: int) -> dict[str, int]:
+def _scaled_promises(share: MemberShare, room: int) -> dict[str, int]:
     """Return the seats that a member's levels are promised, no more than ``room`` together."""
     total = max(room, sum(one.promised for one in share.levels.values()))
     return {name: one.promised * room // total if total else 0 for name, one in share.levels.items()}

@@ -89,7 +89,7 @@ class LevelMax:
         total = sum(arrivals.values())
         shares = {name: share + max(0, rest) * arrivals[name] // total for name, share in shares.items()}
         wanted = {}
-        if any(one.wanted.widest > 1 for one in demands.values()):
+        if self._rotation.is_wide or any(one.wanted.widest > 1 for one in demands.values()):
             wanted = {name: one.wanted for name, one in demands.items()}
         return self._rotation.divide(now, shares, self.most, wanted)
 

@@ -60,7 +60,7 @@ class LevelMaxes:
                     least[level] = least[level] * (part - needed) // promised
 
     def usable(self, member: str, usages: Mapping[str, LevelUsage]) -> MemberDemand:
-        """Return what a member can use with the parts that it should have; its turns aren't counted here."""
+        """Return what a member can use with the parts that it should have."""
         found = [(name, self._usable(member, usage, self._within.get(name, ()))) for name, usage in usages.items()]
         seats: dict[str, int] = {}
         for name, one in found:
@@ -71,7 +71,8 @@ class LevelMaxes:
                 in_use = sum(usages[child].in_use for child in self._families[name] if child in usages)
                 seats[name] = min(amount, max(in_use, self._maxes[name].targets[member]))
         in_use = sum(one.in_use for _, one in found)
-        return MemberDemand(sum(seats.values()), in_use, max((one.widest for _, one in found), default=0))
+        turns = sum(usage.turns for usage in usages.values())
+        return MemberDemand(sum(seats.values()), in_use, max((one.widest for _, one in found), default=0), turns)
 
     def _usable(self, member: str, usage: LevelUsage, maxes: Iterable[str]) -> MemberDemand:
         """Return what a member can use of a level with its parts of these ``maxes``.

@@ -82,7 +82,6 @@ class Membership:
         *,
         asks: bool = False,
         samples: DurationSamples | None = None,
-        turns: int = 0,
         maxes: Mapping[str, int] | None = None,
     ) -> Report:
         """Return the next report, which is sent ``now``; ``maxes`` are the seats in use of those that are divided."""
@@ -111,7 +110,6 @@ class Membership:
             {} if grant is not None and grant.board == self.board.digest else dict(self.board.notices),
             asks,
             samples,
-            turns,
             {name: max(part, (maxes or {}).get(name, 0)) for name, part in self.maxes(now).items()},
         )
 

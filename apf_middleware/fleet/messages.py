@@ -100,9 +100,8 @@ class Report(Value):
     ``seats`` is its limit now. ``configuration`` identifies the configuration in force, which the member has had for
     ``age_ns``; ``budget`` is what it says about seats, unless the allocator uses it already. ``board`` is the digest of
     the member's `Board`, whose ``notices`` are sent if the allocator's digest is another one. A member that ``asks``
-    gets the ``rows`` of all members with its next grant. If the total adapts, the report has ``samples``. ``turns``
-    counts the requests that were the widest of the next ones and don't wait any more. ``maxes`` are the most seats that
-    the member uses, or may use, of each level whose max is divided.
+    gets the ``rows`` of all members with its next grant. If the total adapts, the report has ``samples``.
+    ``maxes`` are the most seats that the member uses, or may use, of each level whose max is divided.
     """
 
     member: str
@@ -119,7 +118,6 @@ class Report(Value):
     notices: Mapping[str, Notice] = field(default_factory=dict)
     asks: bool = False
     samples: DurationSamples | None = None
-    turns: int = 0
     maxes: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -231,8 +229,6 @@ def _written_report(report: Report) -> dict[str, Any]:
     }
     numbers = [report.number, report.epoch, report.sequence, report.seats, report.in_use, report.age_ns]
     written = {"v": VERSION, "m": report.member, "n": numbers, "c": report.configuration, "l": levels}
-    if report.turns:
-        written["w"] = report.turns
     if report.maxes:
         written["x"] = dict(report.maxes)
     if report.asks:
@@ -320,7 +316,6 @@ def _read_report(found: Mapping[str, Any]) -> Report:
         _read_notices(found.get("notices", {})),
         _flag(found.get("asks", False)),
         _read_samples(found["s"]) if "s" in found else None,
-        _count(found.get("w", 0)),
         _read_maxes(found),
     )
 

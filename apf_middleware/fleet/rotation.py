@@ -12,7 +12,8 @@ suffice for the first one, members with a smaller lag leave it some of theirs. A
 seats, or has given up. Seats that no turn needs go to the members with the largest lags.
 
 While members take turns, the lag of every member counts the seats in use: those that are saved up count for nobody. A
-member that has got all seats for its turn uses them at once, although its reports say so only later.
+member that has got all seats for its turn uses them at once, although its reports say so only later. This goes on for a
+few turns after the last wide request has begun, because the others have too few seats until it ends.
 """
 
 from collections.abc import Collection, Mapping
@@ -22,14 +23,14 @@ from apf_middleware.fairqueuing.sharing.balance import SEAT
 
 __all__ = ["MemberDemand", "Rotation"]
 
-_MOST_TURNS: Final = 8  # a lag is bounded by this number of turns of the widest request, whatever has happened before
+_MOST_TURNS: Final = 8  # a lag is bounded by so many turns of the widest request, and seats in use count for so many
 
 
 class MemberDemand(NamedTuple):
     """What a member wants: ``seats`` altogether, of which some are ``in_use``, and ``widest`` at once for one request.
 
-    ``turns`` counts the requests that were the widest ones and don't wait any more. The member may use the seats that
-    are ``granted``.
+    ``turns`` counts the wide requests that were next and don't wait any more. The member may use the seats that are
+    ``granted``.
     """
 
     seats: int = 0
@@ -57,13 +58,19 @@ class _Turn:
 class Rotation:
     """The whole seats of each member; a remaining seat stays with a member for at least ``turn_ns``."""
 
-    __slots__ = ("_now", "_turn_ns", "_turns", "_widest")
+    __slots__ = ("_now", "_turn_ns", "_turns", "_wide_until", "_widest")
 
     def __init__(self, turn_ns: int, now: int = 0) -> None:
         self._turn_ns = turn_ns
         self._now = now
         self._turns: dict[str, _Turn] = {}
-        self._widest = 0  # of the requests that take turns
+        self._widest = 0  # of the requests that take turns, now or recently
+        self._wide_until = now
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether wide requests wait, or did a short time ago, so that demands are needed."""
+        return self._widest > 0
 
     def divide(
         self,
@@ -75,21 +82,21 @@ class Rotation:
     ) -> dict[str, int]:
         """Return the seats of each member, no more than ``total``, for shares in units of 2**-20 seats.
 
-        No member has less than ``floor``. No request of the ``demands`` may be wider than ``total`` less the others'
-        floors.
+        No member has less than ``floor``. The ``demands`` are needed if a request is wide, and while this rotation
+        `is_wide`. None may be wider than ``total`` less the others' floors.
         """
         self._advance(now, shares)
         seats = self._divide_fractions(shares, total)
         _respect_floor(seats, floor, total)
         demands = demands or {}
         widths = self._find_wide(seats, demands)
-        self._widest = max(widths.values(), default=0)
+        self._note_widest(max((demand.widest for demand in demands.values()), default=0))
         if widths:
             self._take_turns(seats, widths, demands, total, floor)
         for member, one in seats.items():
             turn = self._turns[member]
             turn.seats = turn.used = one
-            if widths:
+            if self._widest:
                 demand = demands[member]
                 turn.used, turn.share = demand.in_use, min(turn.share, demand.seats * SEAT)
                 if turn.has_turn and demand.granted >= widths[member]:
@@ -135,6 +142,12 @@ class Rotation:
             turn.share = share
 
     # Wide requests
+
+    def _note_widest(self, widest: int) -> None:
+        if widest > 1:
+            self._widest, self._wide_until = widest, self._now + _MOST_TURNS * self._turn_ns
+        elif self._now >= self._wide_until:
+            self._widest = 0
 
     def _find_wide(self, seats: Mapping[str, int], demands: Mapping[str, MemberDemand]) -> dict[str, int]:
         """Return the widths of wide requests by member, if one of these has too few ``seats`` for its request."""

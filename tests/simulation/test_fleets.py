@@ -12,6 +12,7 @@ from apf_middleware.simulation.fleet import LAYOUTS, layout
 from apf_middleware.simulation.fleet.comparison import compare_layouts
 from benchmarks.fleet_scale import Balancing, measure
 from tests.support.fleet_scenarios import fleet_scenario
+from tests.support.wide_worlds import WideWorld
 
 ADAPTIVE = Path(__file__).parents[2] / "examples" / "scenarios" / "adaptive" / "fleet.yaml"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scenarios" / "fleets" / "one-budget.yaml"
@@ -83,6 +84,42 @@ def test_wide_requests_starve_no_member_and_use_the_seats(
     assert sum(used) >= 0.8 * seats
     assert min(used) >= 0.5 * max(used)
     assert result.tenant("wide").seats >= 0.2 * seats
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        # A narrow flow, and one whose requests need the whole max of the level that they have in common.
+        WideWorld(40, 2, "sticky", {"a": "maxSeats: 4"}, {"wide": ("a", 4, 2), "narrow": ("a", 1, 10)}),
+        # The max of a parent, and a sibling, whose requests fit in what the wide ones are given less.
+        WideWorld(
+            14,
+            2,
+            "sticky",
+            {
+                "a": "shares: 2, minSeats: 1, parent: parent, maxSeats: 3",
+                "b": "shares: 1, parent: parent, maxSeats: 2",
+                "c": "shares: 2, maxSeats: 3",
+            },
+            {"narrow": ("a", 1, 2), "wide": ("a", 3, 30), "sibling": ("b", 2, 30), "busy": ("c", 1, 5)},
+        ),
+        # While requests wait for their part of a max, those of another level have the turns.
+        WideWorld(
+            4,
+            4,
+            "round-robin",
+            {"a": "shares: 6, maxSeats: 2", "b": "shares: 1"},
+            {"wide": ("a", 2, 5), "one": ("b", 2, 30), "other": ("b", 2, 30)},
+        ),
+    ],
+    ids=["level", "parent", "other-level"],
+)
+def test_requests_that_need_a_whole_max_starve_nobody_and_are_not_starved(world: WideWorld) -> None:
+    given = world.read()
+    alone, fleet = (simulate(*layout(name, *given)) for name in ("one-server", "fleet"))
+
+    for tenant in alone.tenants:
+        assert fleet.tenant(tenant.name).seats >= 0.6 * tenant.seats
 
 
 def test_one_member_is_one_server_except_at_its_start() -> None:

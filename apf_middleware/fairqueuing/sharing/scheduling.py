@@ -146,20 +146,24 @@ class LevelScheduler:
     def _save_up(level: SharedLevel, wanted: int, width: int, decision: Decision, far: int) -> bool:
         """Save seats up for ``level``, unless a max stops it; return whether all other levels are concerned.
 
-        A level that is far behind isn't stopped as long as some seats within the max are missing, unless the request
-        wouldn't even fit alone: that happens at members of a fleet, until their part of the max has grown.
+        A level that is far behind isn't stopped as long as some seats within the max are missing. At members of a
+        fleet, the request may not even fit alone until the part of a max has grown; then only its siblings leave seats
+        for it.
         """
-        parent = level.parent
-        most = level.most if parent is None else min(level.most, parent.most)
-        is_far = level.lag > far and min(width, level.ceiling) <= most
-        if wanted > level.most and not (is_far and level.queueset.seats_in_use < level.most):
+        parent, alone, is_far = level.parent, min(width, level.ceiling), level.lag > far
+        has_room = level.queueset.seats_in_use < level.most or alone > level.most
+        if wanted > level.most and not (is_far and has_room):
             return False
         if parent in decision.saving:
             return False
+        most = level.most
         if parent is not None:
             decision.saving.append(parent)
+            most = min(most, parent.most)
             if wanted > parent.room_in_max(level.counted) and not (is_far and parent.total < parent.most):
                 return False
+        if alone > most:
+            return False
         decision.saver = level
         return True
 

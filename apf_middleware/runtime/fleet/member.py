@@ -159,7 +159,6 @@ class FleetMember:
             self._configured(),
             asks=self._asks,
             samples=samples,
-            turns=self._usage.turns,
             maxes=self._maxes.report(),
         )
         if self.membership.floor != floor:

@@ -26,22 +26,17 @@ _SECOND = 10**9
 
 
 class UsageReader:
-    """Read the usage of the levels of ``sharing``; arrivals are counted from one reading to the next.
+    """Read the usage of the levels of ``sharing``; arrivals are counted from one reading to the next."""
 
-    ``turns`` counts the requests that were the widest of the next ones and don't wait any more.
-    """
-
-    __slots__ = ("_arrived", "_arrived_at", "_began", "_next", "_rates", "_sharing", "_widest", "turns")
+    __slots__ = ("_arrived", "_arrived_at", "_began", "_next", "_rates", "_sharing")
 
     def __init__(self, sharing: Sharing, now: int) -> None:
         self._sharing = sharing
         self._arrived: dict[str, int] = {}
         self._arrived_at = now
         self._rates: dict[str, int] = {}
-        self._widest: Ticket | None = None
         self._next: dict[str, Ticket] = {}  # the wide requests that are next in their levels
         self._began: dict[str, int] = {}  # how many of these don't wait any more
-        self.turns: int = 0
 
     def in_use(self) -> int:
         """Return the seats in use at limited levels."""
@@ -70,14 +65,11 @@ class UsageReader:
 
     def _count_turns(self) -> None:
         """Count the wide requests that were next at the last reading and don't wait any more, and find them anew."""
-        if self._widest is not None and not self._widest.is_waiting:
-            self.turns += 1
         for name, ticket in self._next.items():
             if not ticket.is_waiting:
                 self._began[name] = self._began.get(name, 0) + 1
         following = ((level.name, _next(level)) for level in self._limited())
-        self._next = wide = {name: ticket for name, ticket in following if ticket is not None and ticket.width > 1}
-        self._widest = max(wide.values(), key=lambda ticket: ticket.width, default=None)
+        self._next = {name: ticket for name, ticket in following if ticket is not None and ticket.width > 1}
 
     def _count_arrivals(self, now: int) -> None:
         """Update the rates of arrivals, at most once a second."""

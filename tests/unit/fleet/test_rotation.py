@@ -173,9 +173,28 @@ def test_a_long_wait_is_not_made_up_for_without_end() -> None:
     rotation, shares = Rotation(TURN), dict.fromkeys("ab", SEAT + SEAT // 2)
     for number in range(100):
         rotation.divide(number * TURN, shares, 3, {"a": MemberDemand(9, 3, 3), "b": MemberDemand(9, 0)})
-    seats = [rotation.divide(number * TURN, shares, 3)["a"] for number in range(100, 200)]
-    assert seats[:3] == [1, 1, 1], "the other one is first"
-    assert 2 in seats[:60]
+    seats = {"a": 3, "b": 0}
+    parts = []
+    for number in range(100, 200):
+        seats = rotation.divide(number * TURN, shares, 3, {name: MemberDemand(9, one) for name, one in seats.items()})
+        parts.append(seats["a"])
+    assert parts[:3] == [1, 1, 1], "the other one is first"
+    assert 2 in parts[:60]
+
+
+def test_a_running_request_that_stops_the_next_wide_one_counts_with_its_seats() -> None:
+    """While it runs, no wide request is next, and its member has its share; but the other one has too few seats."""
+    rotation, shares, seats, served = Rotation(TURN), dict.fromkeys("ab", 2 * SEAT), {"a": 4, "b": 0}, {"a": 0, "b": 0}
+    begun = 0
+    for number in range(400):
+        is_running = number % 4 < 3 and seats["a"] == 4
+        begun += is_running and number % 4 == 0
+        a = MemberDemand(9, 4, 0, begun, 4) if is_running else MemberDemand(9, 0, 4, begun, seats["a"])
+        b = MemberDemand(9, seats["b"], 1, 0, seats["b"])
+        found = rotation.divide(number * TURN // 4, shares, 4, {"a": a, "b": b})
+        seats = {"a": 4, "b": 0} if is_running else found
+        served = {name: served[name] + seats[name] for name in served}
+    assert served["b"] >= 0.35 * sum(served.values())
 
 
 def test_a_member_with_its_whole_share_has_no_lag() -> None:

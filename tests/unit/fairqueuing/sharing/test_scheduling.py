@@ -107,6 +107,21 @@ def test_a_level_far_behind_saves_seats_up_unless_it_uses_its_whole_max(
     assert (decision.saver, decision.level) == ((behind, None) if saves else (None, ahead))
 
 
+@pytest.mark.parametrize(("used", "most"), [(0, 0), (1, 2), (2, 2)])
+def test_only_siblings_leave_seats_for_a_request_wider_than_its_part_of_a_max(used: int, most: int) -> None:
+    """Other levels go on until the part has grown."""
+    waiting = Waiting(12, behind=(0, used, 3), sibling=(0, 2, 1), other=(0, 5, 1))
+    behind, sibling, other = waiting.levels.values()
+    parent = Parent("parent", LevelLimits(2, 0, 5), weight=2, kept=0)
+    parent.most, parent.total = 5, used + 2
+    behind.parent = sibling.parent = parent
+    behind.ceiling, behind.most, behind.lag = 3, most, waiting.balance.longest + 1
+    sibling.lag, other.lag = -1, -2
+    decision = waiting.scheduler.survey(0)
+
+    assert (decision.saver, decision.saving, decision.level) == (None, [parent], other)
+
+
 @pytest.mark.parametrize(("most", "saves"), [(4, True), (2, False)])
 def test_a_level_far_behind_saves_seats_up_unless_its_parent_uses_its_whole_max(*, most: int, saves: bool) -> None:
     waiting = Waiting(12, behind=(0, 2, 4), ahead=(0, 4, 1))

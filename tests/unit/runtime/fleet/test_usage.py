@@ -114,12 +114,16 @@ def test_the_next_request_of_a_level_is_reported_and_counted_when_it_waits_no_mo
     wide = arrive(sharing, level, 1, width=3)
     reader = UsageReader(sharing, 0)
 
-    assert (reader.read(0)["web"].widest, reader.turns) == (1, 0), "another flow is next"
+    def widest_and_turns(now: int) -> tuple[int, int]:
+        usage = reader.read(now)["web"]
+        return usage.widest, usage.turns
+
+    assert widest_and_turns(0) == (1, 0), "another flow is next"
     sharing.release(10, level, running[0])
     assert narrow[0].state is TicketState.SEATED
-    assert (reader.read(10)["web"].widest, reader.turns) == (3, 0)
+    assert widest_and_turns(10) == (3, 0)
     sharing.abandon(20, level, wide[0])
-    assert (reader.read(20)["web"].widest, reader.turns) == (0, 1)
+    assert widest_and_turns(20) == (0, 1)
 
 
 def test_requests_that_wait_at_a_held_level_want_no_seats() -> None:
