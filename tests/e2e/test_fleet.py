@@ -11,8 +11,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.e2e.fleet_load import SEATS, Backend, Load, backend_and_environment, loaded, until
+from tests.e2e.fleet_load import SEATS, Backend, Load, backend_and_environment, loaded
 from tests.support.servers import Server, serve
+from tests.support.until import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis as Client
 
-from tests.e2e.fleet_load import SEATS, Backend, Load, backend_and_environment, loaded, until
+from tests.e2e.fleet_load import SEATS, Backend, Load, backend_and_environment, loaded
 from tests.support import databases
 from tests.support.databases import Redis
 from tests.support.prerequisites import require_program
 from tests.support.servers import Server, free_port, serve
+from tests.support.until import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 

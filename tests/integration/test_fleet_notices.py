@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from apf_middleware.asgi.shadow_control import read_trial
 from apf_middleware.config import load
 from apf_middleware.exceptions import QueueConflictError, QueueNotFoundError
 from apf_middleware.gates import Gates
+from tests.support.until import until
 
 pytestmark = pytest.mark.anyio
 
@@ -67,12 +68,6 @@ async def running(*services: Service) -> AsyncIterator[None]:
             await tasks.start(one.fleet.serve)
         yield
         tasks.cancel_scope.cancel()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(30):
-        while not condition():  # noqa: ASYNC110 - several servers
-            await anyio.sleep(0.005)
 
 
 def has_answer(one: Service) -> bool:
