@@ -152,7 +152,7 @@ async def test_an_allocator_that_doesn_t_answer_is_replaced(directory: Path) -> 
     async with await anyio.create_unix_listener(silent.socket_path(1)), running(member):
         admission = member.arrive("a")
         await until(lambda: admission.is_seated, member)
-    assert silent.latest_epoch() == 2
+    assert silent.latest_epoch() >= 2
     lock.release()
 
 
