@@ -52,7 +52,7 @@ async def count_of(client: httpx.AsyncClient, mark: str) -> int:
     return happened.get(mark, 0)
 
 
-async def until(condition: Callable[[], Awaitable[bool]], patience: float = 20) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], patience: float = 60) -> None:
     """Wait until ``condition`` holds."""
     deadline = time.monotonic() + patience
     while not await condition():
