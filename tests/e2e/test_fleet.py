@@ -67,7 +67,7 @@ def members_of(folder: Path) -> set[int]:
 
 async def quiet(load: Load) -> None:
     """Wait until no request has ended for a while."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         done = -1
         while load.statuses[200] != done:
             done = load.statuses[200]
