@@ -246,6 +246,8 @@ def test_light_requests_beside_blocking_reports_are_measured() -> None:
 
     rows = [measure(is_elastic=is_elastic, seconds=1) for is_elastic in (False, True)]
 
-    assert [(row["row"], row["cap"]) for row in rows] == [("not elastic", None), ("elastic", 1)]
+    assert [row["row"] for row in rows] == ["not elastic", "elastic"]
+    assert rows[0]["cap"] is None
+    assert 1 <= rows[1]["cap"] < 50, "of 100 seats; it rises again when the load has ended"
     assert all(row["reports_per_s"] > 0 and row["lag_p99_ms"] > 2 for row in rows)
     assert light_ratio(rows) > 0
