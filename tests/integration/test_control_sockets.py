@@ -78,7 +78,7 @@ def guarded(directory: Path, app: str = "shop") -> APFMiddleware:
 def said(path: Path, *words: bytes, end: bool = False) -> bytes:
     """Return the response, read until the other side closes."""
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(10)
+        client.settimeout(60)
         client.connect(str(path))
         for word in words:
             client.sendall(word)
@@ -193,7 +193,7 @@ async def test_idle_connections_do_not_block_the_owner(directory: Path) -> None:
             for number in range(100):
                 client = opened.enter_context(socket.socket(socket.AF_UNIX))
                 clients.append(client)
-                client.settimeout(10)
+                client.settimeout(60)
                 await run_sync(client.connect, str(path))
                 client.sendall(halves[number % 3])
                 if number % 10 == 0:
@@ -417,7 +417,7 @@ async def test_the_end_of_the_server_ends_a_stream(
     async with AsyncExitStack() as opened:
         async with living(middleware):
             client = await opened.enter_async_context(listener(directory, admin))
-        client.settimeout(10)
+        client.settimeout(60)
         with suppress(ConnectionResetError):
             assert (await run_sync(client.recv, 2**16)).startswith(b"HTTP/1.1 200")
             assert await run_sync(client.recv, 2**16) == b""
