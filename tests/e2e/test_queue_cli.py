@@ -188,8 +188,8 @@ def test_a_worker_that_does_not_answer_is_unknown_and_the_other_is_operated(batc
     stopped = batch.pids[0]
     os.kill(stopped, signal.SIGSTOP)
     try:
-        listed = batch.apf("list", "--timeout", 0.3)
-        paused = batch.apf("operate", "batch", "-a", "pause", "--timeout", 0.3)
+        listed = batch.apf("list", "--timeout", 2)
+        paused = batch.apf("operate", "batch", "-a", "pause", "--timeout", 2)
     finally:
         os.kill(stopped, signal.SIGCONT)
 
