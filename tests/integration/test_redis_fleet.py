@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
 LEASE_S = 1.0
+CLUSTER_LEASE_S = 5.0  # a client asks a cluster several questions before its first command may be late
 STATE = "apf:{shop}:state"
 NAME = "FLEET_STORE"
 
@@ -438,7 +439,7 @@ async def test_members_meet_in_a_cluster_whichever_node_they_know() -> None:
     require_program(databases.redis_program(), "redis-server")
     with databases.redis_cluster() as nodes:
         members = [
-            FleetProcess(f"store: 'redis+cluster://127.0.0.1:{node.port}', interval: 50ms, lease: {LEASE_S}s")
+            FleetProcess(f"store: 'redis+cluster://127.0.0.1:{node.port}', interval: 50ms, lease: {CLUSTER_LEASE_S}s")
             for node in nodes
         ]
         async with running(*members):
@@ -451,7 +452,7 @@ async def test_members_of_a_cluster_that_is_gone_have_their_fallback_seats(caplo
     """Redis-py has other errors for a cluster none of whose nodes can be reached."""
     require_program(databases.redis_program(), "redis-server")
     with databases.redis_cluster() as nodes:
-        fleet = f"interval: 50ms, lease: {LEASE_S}s, fallback: {{members: 2, share: 0.5}}"
+        fleet = f"interval: 50ms, lease: {CLUSTER_LEASE_S}s, fallback: {{members: 2, share: 0.5}}"
         member = FleetProcess(f"store: 'redis+cluster://127.0.0.1:{nodes[0].port}', {fleet}")
         async with running(member):
             await until(lambda: member.seats >= SEATS // 2, member)
