@@ -226,9 +226,7 @@ async def test_a_change_that_is_not_possible_elsewhere_is_logged_there(
 async def test_the_dump_shows_all_members_whichever_is_asked(directory: Path) -> None:
     one, two, three = service(directory), service(directory), service(directory, 30)
     async with running(one, two, three):
-        await until(
-            lambda: all(s.fleet and (r := s.fleet.participant.reading()) and r.members for s in (one, two, three))
-        )
+        await until(lambda: all(map(has_answer, (one, two, three))))
         found = [json.loads(await dump_fleet(server, Formatter(0), {}, as_json=True)) for server in (one, two, three)]
         assert [answer["seats"] for answer in found] == [8, 8, 30], "each server's own configuration"
         for answer in found:
