@@ -32,7 +32,7 @@ from benchmarks.wire_requests import RequestMaker, send
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-__all__ = ["ROWS", "ShadowedApp", "measure"]
+__all__ = ["CONFIGS", "MODES", "ROWS", "ShadowedApp", "measure"]
 
 Row = dict[str, Any]
 

@@ -1,7 +1,8 @@
-"""A service that works for a while (``/work``), and passes requests on to other services (``/ask``)."""
+"""A service that works (``/work``), perhaps until ``/free`` is asked (``/held``), and passes requests on (``/ask``)."""
 
 import asyncio
 import os
+from itertools import count
 
 import httpx
 from starlette.applications import Starlette
@@ -16,9 +17,23 @@ from apf_middleware.config import load
 __all__ = ["app"]
 
 
+freed = asyncio.Event()
+finished = count()
+
+
 async def work(request: Request) -> Response:
-    await asyncio.sleep(0.3)
-    return JSONResponse([request.scope["apf"].level, request.scope["apf"].criticality])
+    """Return how much work has been finished before this one, too."""
+    return JSONResponse([request.scope["apf"].level, request.scope["apf"].criticality, next(finished)])
+
+
+async def held(request: Request) -> Response:
+    await freed.wait()
+    return await work(request)
+
+
+async def free(request: Request) -> Response:
+    freed.set()
+    return Response()
 
 
 async def ask(request: Request) -> Response:
@@ -29,5 +44,5 @@ async def ask(request: Request) -> Response:
     return JSONResponse(answer.json())
 
 
-app = Starlette(routes=[Route("/work", work), Route("/ask", ask)])
+app = Starlette(routes=[Route("/work", work), Route("/held", held), Route("/free", free), Route("/ask", ask)])
 app = APFMiddleware(app, load(os.environ["CRITICALITY_CONFIG"]))  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""A service that is slow (``/slow``), and one that asks another service how much time is left (``/ask``)."""
+"""A service that is slow (``/slow``) until ``/free`` is asked, and asks another how much time is left (``/ask``)."""
 
 import asyncio
 import os
@@ -16,8 +16,16 @@ from apf_middleware.config import load
 __all__ = ["app"]
 
 
+freed = asyncio.Event()
+
+
 async def slow(request: Request) -> Response:
-    await asyncio.sleep(3)
+    await freed.wait()
+    return PlainTextResponse("done")
+
+
+async def free(request: Request) -> Response:
+    freed.set()
     return PlainTextResponse("done")
 
 
@@ -45,6 +53,7 @@ async def ask(request: Request) -> Response:
 app = Starlette(
     routes=[
         Route("/slow", slow),
+        Route("/free", free),
         Route("/left", left),
         Route("/known", known),
         Route("/running", running),

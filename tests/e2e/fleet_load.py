@@ -5,12 +5,12 @@ import contextlib
 import select
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import httpx
 
-__all__ = ["SEATS", "Backend", "Load", "backend_and_environment", "loaded", "until"]
+__all__ = ["SEATS", "Backend", "Load", "backend_and_environment", "loaded"]
 
 SEATS = 10
 SERVICE_S = 0.02
@@ -131,9 +131,3 @@ async def loaded(urls: Sequence[str]) -> AsyncIterator[Load]:
         for loop in loops:
             loop.cancel()
         await asyncio.gather(*loops, return_exceptions=True)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - conditions of other processes
-            await asyncio.sleep(0.01)

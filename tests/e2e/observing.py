@@ -14,6 +14,6 @@ async def become(client: httpx.AsyncClient, what: str, wanted: int) -> None:
 
 async def report(client: httpx.AsyncClient, line: str) -> None:
     """Wait until the server's metrics have this line."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while line not in (await client.get("/metrics")).text.splitlines():  # noqa: ASYNC110 - another process's
             await asyncio.sleep(0.01)

@@ -29,6 +29,7 @@ from examples.demo.report import WIDTH, bar_cells, report
 from examples.demo.servers import ServerStartError, serve
 from tests.e2e.terminal import CURSOR_OFF, CURSOR_ON, ROOT, pipe, terminal
 from tests.support.servers import free_port
+from tests.support.virtual_loop import VirtualLoop
 
 DEMO = "examples.demo"
 MARK = "APF_TEST_MARK"
@@ -225,7 +226,7 @@ def test_the_demo_ends_by_saying_how_to_open_the_console(
 
 
 class Answering(asyncio.Protocol):
-    """A server's side of a connection: it answers each request with the given bytes, in two parts."""
+    """A server's side of a connection: it answers each request with the given bytes, in two parts 1 ms apart."""
 
     def __init__(self, answer: bytes, transports: list[asyncio.Transport]) -> None:
         self.answer = answer
@@ -238,24 +239,29 @@ class Answering(asyncio.Protocol):
     def data_received(self, _data: bytes) -> None:
         transport = next(one for one in self.transports if one.get_protocol() is self)
         transport.write(self.answer[:20])
-        asyncio.get_running_loop().call_soon(transport.write, self.answer[20:])
+        asyncio.get_running_loop().call_later(0.001, transport.write, self.answer[20:])
 
 
 def play(load: Load, answer: bytes, *, held_up: float = 0.0) -> tuple[Run, int]:
-    """Run the load against a server that stalls once after 100 ms; return the report and the number of connections."""
+    """Run the load against a server that stalls once after 100 ms; return the report and the number of connections.
+
+    Time is virtual: a busy machine would be late, too.
+    """
 
     async def play() -> tuple[Run, int]:
-        loop, transports = asyncio.get_running_loop(), list[asyncio.Transport]()
+        loop, transports = runner.get_loop(), list[asyncio.Transport]()
+        assert isinstance(loop, VirtualLoop)
         async with await loop.create_server(lambda: Answering(answer, transports), "127.0.0.1", 0) as server:
             run = Run(load, server.sockets[0].getsockname()[1])
-            loop.call_later(0.1, time.sleep, held_up)
+            loop.call_later(0.1, loop.stall, held_up)
             await run.play()
             for transport in transports:
                 transport.abort()
             await asyncio.sleep(0.01)  # connections end in the loop's next turns
         return run, len(transports)
 
-    return asyncio.run(play())
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(play())
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -292,7 +298,8 @@ def test_a_client_that_times_out_uses_a_new_connection() -> None:
 
 def test_a_server_that_has_ended_counts_as_no_response() -> None:
     run = Run(Load(seconds=0.2, connections=1, mice=1, rate=50, deadline=0.1, onset=0.01), free_port())
-    asyncio.run(asyncio.wait_for(run.play(), 5))
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(run.play())
     assert {one.status for one in run.mice} == {0}
     assert len(run.elephant) < 10, "it doesn't try again at once"
 

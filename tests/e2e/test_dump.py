@@ -43,7 +43,7 @@ def served(app: ASGIApp) -> Iterator[str]:
         thread = threading.Thread(target=lambda: anyio.run(server.serve, [listener]))
         thread.start()
         try:
-            until = time.monotonic() + 10
+            until = time.monotonic() + 60
             while not server.started and time.monotonic() < until:
                 time.sleep(0.01)
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -90,7 +90,7 @@ def busy(server: str) -> Iterator[str]:
             headers = {"X-User": user}
             threads.append(threading.Thread(target=client.get, args=(f"{server}/",), kwargs={"headers": headers}))
             threads[-1].start()
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while ["2", "1"] not in [row[4:6] for row in cells(apf(server, *OLGA).stdout)] and time.monotonic() < until:
             time.sleep(0.05)
         yield server

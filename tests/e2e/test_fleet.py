@@ -11,8 +11,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.e2e.fleet_load import SEATS, Backend, Load, backend_and_environment, loaded, until
+from tests.e2e.fleet_load import SEATS, Backend, Load, backend_and_environment, loaded
 from tests.support.servers import Server, serve
+from tests.support.until import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
@@ -66,7 +67,7 @@ def members_of(folder: Path) -> set[int]:
 
 async def quiet(load: Load) -> None:
     """Wait until no request has ended for a while."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         done = -1
         while load.statuses[200] != done:
             done = load.statuses[200]

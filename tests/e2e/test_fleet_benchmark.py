@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from benchmarks.fleet_semaphore import RedisSemaphore
 from benchmarks.load import LoadReport
 from benchmarks.wire_callers import LoadPlan
 from benchmarks.wire_configs import write_config
+from tests.support.until import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -45,7 +46,7 @@ def test_a_fleet_is_measured_beside_one_process() -> None:
     assert host["exchanges"] > 5
     for row in (one, host):
         assert 5 <= row["most_in_flight"] <= 10
-        assert 150 < row["total_goodput"] < 520
+        assert 20 < row["total_goodput"] < 520
         assert row["mice_p50_ms"] >= 20
         assert 0 < row["server_cpu"] < 2
 
@@ -126,11 +127,6 @@ def test_a_call_whose_caller_has_gone_goes_on_but_is_not_attended(tmp_path: Path
         await until(lambda: backend.attended.finished == 200)
         assert backend.every.in_flight > 0
         await until(lambda: backend.every.finished == 200)
-
-    async def until(condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(30):
-            while not condition():  # noqa: ASYNC110 - another process changes it
-                await asyncio.sleep(0.002)
 
     with running_backend(tmp_path, None) as backend:
         asyncio.run(call())

@@ -16,7 +16,7 @@ kind: Server
 spec:
   seats: 10
   defaults: none
-  estimation: {default: {source: constant, finalSeats: 1, linger: 2s}}
+  estimation: {default: {source: constant, finalSeats: 1, linger: 4s}}
 ---
 apiVersion: apf/v1
 kind: PriorityLevel
@@ -49,7 +49,7 @@ def test_a_closed_queue_is_closed_when_the_last_linger_ends(tmp_path: Path) -> N
             closed = owner.post("/queues/web/close", json={})
             assert (closed.status_code, closed.json()["queue"]["state"]) == (200, "Closing")
 
-            time.sleep(2.5)
+            time.sleep(4.5)
 
             assert seats_in_use(server) == 0
             assert owner.get("/queues/web").json()["queue"]["state"] == "Closed"

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -17,6 +17,7 @@ import pytest
 from apf_middleware.asgi.admin.documents import RecordingList
 from apf_middleware.cli.control.workers import SocketWorker, ask_all, page
 from apf_middleware.config.sockets import find_sockets
+from apf_middleware.exceptions import TraceFormatError
 from apf_middleware.recordings import RecordedRequest
 from apf_middleware.simulation.trace import RequestTrace
 from tests.e2e.shop import Shop, open_shop
@@ -36,20 +37,23 @@ def shop() -> Iterator[Shop]:
 
 
 @contextmanager
-def load(shop: Shop) -> Iterator[None]:
-    """Send requests of several users, each on a connection of its own so that all workers get some, until the end."""
-    is_over = threading.Event()
+def load(shop: Shop) -> Iterator[list[int]]:
+    """Send requests of several users, each on a connection of its own so that all workers get some, until the end.
+
+    The statuses of those that have been answered are listed.
+    """
+    is_over, answered = threading.Event(), list[int]()
 
     def call(user: str) -> None:
         with httpx.Client(base_url=shop.server.url, headers={"X-User": user} | CLOSING, timeout=30) as client:
             while not is_over.wait(0.1):
-                client.get("/hold?ms=20&secret=31ada4fd")
+                answered.append(client.get("/hold?ms=20&secret=31ada4fd").status_code)
 
     threads = [threading.Thread(target=call, args=(USERS[number % len(USERS)],)) for number in range(12)]
     for thread in threads:
         thread.start()
     try:
-        yield
+        yield answered
     finally:
         is_over.set()
         for thread in threads:
@@ -70,6 +74,13 @@ def recording(shop: Shop, path: Path, seconds: int) -> Iterator[subprocess.Popen
 
 def rows_of(path: Path) -> list[RecordedRequest]:
     return list(RequestTrace(path).rows())
+
+
+def number_written(path: Path) -> int:
+    """Return how many rows can be read so far."""
+    with suppress(OSError, TraceFormatError):
+        return RequestTrace(path).survey().rows
+    return 0
 
 
 def await_recordings(shop: Shop, number: int) -> None:
@@ -117,9 +128,11 @@ def test_both_workers_are_recorded_and_everything_reads_the_file(shop: Shop, tmp
 
 def test_an_interrupt_completes_the_file(shop: Shop, tmp_path: Path) -> None:
     path = tmp_path / "traffic.jsonl.gz"
-    with load(shop), recording(shop, path, 600) as process:
+    with load(shop) as answered, recording(shop, path, 600) as process:
         await_recordings(shop, 2)
-        time.sleep(1)
+        before = len(answered)
+        while len(answered) < before + 30:
+            time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
 
@@ -135,7 +148,8 @@ def test_what_was_written_before_the_command_was_killed_can_be_read(shop: Shop, 
     path = tmp_path / "traffic.jsonl.zst"
     with load(shop), recording(shop, path, 600) as process:
         await_recordings(shop, 2)
-        time.sleep(8)  # rows are held for five seconds
+        while number_written(path) <= 10:  # rows are held for five seconds
+            time.sleep(0.2)
         process.kill()
         process.wait()
 
@@ -149,7 +163,7 @@ def test_operators_record_over_http_and_others_may_not(shop: Shop, tmp_path: Pat
     admin = f"{shop.server.url}/debug/api_priority_and_fairness"
     path = tmp_path / "traffic.jsonl"
     with load(shop):
-        operator = run_apf("record", "--server", admin, "-o", path, "--seconds", "1", APF_TOKEN="secret-o")  # noqa: S106
+        operator = run_apf("record", "--server", admin, "-o", path, "--seconds", "3", APF_TOKEN="secret-o")  # noqa: S106
         looker = run_apf("record", "--server", admin, "-o", path, "--force", APF_TOKEN="secret-l")  # noqa: S106
 
     assert operator.returncode == 0, operator.stderr

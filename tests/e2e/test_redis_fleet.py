@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis as Client
 
-from tests.e2e.fleet_load import SEATS, Backend, Load, backend_and_environment, loaded, until
+from tests.e2e.fleet_load import SEATS, Backend, Load, backend_and_environment, loaded
 from tests.support import databases
 from tests.support.databases import Redis
 from tests.support.prerequisites import require_program
 from tests.support.servers import Server, free_port, serve
+from tests.support.until import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
@@ -82,12 +83,12 @@ async def test_a_server_that_ends_leaves_the_fleet_at_once(tmp_path: Path, redis
     settings = f"{{store: 'redis://127.0.0.1:{redis.port}', lease: 60s}}"
     async with backend_and_environment(tmp_path, settings) as (_, variables), Client.from_url(redis.url) as client:
         with serve("tests.e2e.fleet_member:app", environment=variables, ready="/metrics") as server:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not await client.hexists("apf:{app}:state", "owner"):  # noqa: ASYNC110 - of another process
                     await asyncio.sleep(0.01)
             assert await owner(redis) == server.pid
             server.process.terminate()
-            await asyncio.to_thread(server.process.wait, 10)
+            await asyncio.to_thread(server.process.wait, 60)
         assert set(await client.hkeys("apf:{app}:state")) == {b"epoch", b"owner", b"until", b"count", b"unsure"}
         assert await client.hget("apf:{app}:state", "until") == b"0", "another member may begin an epoch"
 

@@ -16,12 +16,15 @@ from tests.support.servers import Kind, Server, serve
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
-BEFORE = (Path(__file__).parent / "data" / "playground.yaml").read_text().replace("Timeout: 3s", "Timeout: 1m")
+BEFORE = (Path(__file__).parent / "data" / "playground.yaml").read_text().replace("Timeout: 20s", "Timeout: 2m")
 AFTER = (
     BEFORE.replace("seats: 2,", "seats: 20,")
     .replace("name: crowd", "name: people")
     .replace("level: crowd", "level: people")
 )
+
+HELD = {"ms": "60000", "mark": "held"}
+"""Of a request that runs until it is let go."""
 
 app = APFMiddleware(bare, os.environ.get("APF_TEST_CONFIG"), watch="APF_TEST_CONFIG" in os.environ)
 
@@ -38,6 +41,12 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+async def until_loaded(client: httpx.AsyncClient, outcome: str, number: int) -> None:
+    async with asyncio.timeout(60):
+        while f'loads_total{{outcome="{outcome}"}} {number}' not in (await client.get("/metrics")).text:  # noqa: ASYNC110 - it comes from elsewhere
+            await asyncio.sleep(0.02)
+
+
 async def until_in_force(client: httpx.AsyncClient, level: str) -> None:
     async with asyncio.timeout(60):
         while (await client.get("/who", headers={"X-User": "somebody"})).headers["x-apf-priority-level"] != level:  # noqa: ASYNC110 - it comes from elsewhere
@@ -46,13 +55,15 @@ async def until_in_force(client: httpx.AsyncClient, level: str) -> None:
 
 async def change_while_requests_wait(server: Server, file: Path, *, by_signal: bool) -> None:
     async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
-        running = [asyncio.create_task(client.get("/hold", params={"ms": "1000"})) for _ in range(2)]
+        running = [asyncio.create_task(client.get("/hold", params=HELD)) for _ in range(2)]
         await become(client, "executing", 2)
         waiting = [asyncio.create_task(client.get("/hold", headers={"X-User": str(n)})) for n in range(8)]
         await become(client, "inqueue", 8)
         file.write_text(AFTER)  # noqa: ASYNC240 - a small file of the test
         if by_signal:
             server.process.send_signal(signal.SIGHUP)
+        await until_loaded(client, "success", 2)
+        await client.get("/let-go", params=HELD)
         await until_in_force(client, "people")
         answers = await asyncio.gather(*running, *waiting)
         assert [answer.status_code for answer in answers] == [200] * 10
@@ -61,9 +72,7 @@ async def change_while_requests_wait(server: Server, file: Path, *, by_signal: b
         file.write_text("kind: [")  # noqa: ASYNC240 - a small file of the test
         if by_signal:
             server.process.send_signal(signal.SIGHUP)
-        async with asyncio.timeout(60):
-            while 'loads_total{outcome="failure"} 1' not in (await client.get("/metrics")).text:  # noqa: ASYNC110 - it comes from elsewhere
-                await asyncio.sleep(0.02)
+        await until_loaded(client, "failure", 1)
         await until_in_force(client, "people")
     assert server.process.poll() is None
 
@@ -125,13 +134,12 @@ async def test_a_server_that_began_without_gates_gets_one_on_sighup(file: Path) 
     assert gated.count("one-at-a-time") == 2
     with serve("tests.e2e.playground:app", environment={"APF_TEST_CONFIG": str(file)}, ready="/tell") as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
-            before = asyncio.create_task(client.get("/hold", params={"ms": "500"}))
+            before = asyncio.create_task(client.get("/hold", params=HELD))
             await become(client, "executing", 1)
             file.write_text(gated)  # noqa: ASYNC240 - a small file of the test
             server.process.send_signal(signal.SIGHUP)
-            async with asyncio.timeout(60):
-                while 'loads_total{outcome="success"} 2' not in (await client.get("/metrics")).text:  # noqa: ASYNC110 - it comes from elsewhere
-                    await asyncio.sleep(0.02)
+            await until_loaded(client, "success", 2)
+            await client.get("/let-go", params=HELD)
             began = time.monotonic()
             answers = await asyncio.gather(*[client.get("/hold", params={"ms": "100"}) for _ in range(5)])
             took = time.monotonic() - began

@@ -52,7 +52,7 @@ async def count_of(client: httpx.AsyncClient, mark: str) -> int:
     return happened.get(mark, 0)
 
 
-async def until(condition: Callable[[], Awaitable[bool]], patience: float = 20) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], patience: float = 60) -> None:
     """Wait until ``condition`` holds."""
     deadline = time.monotonic() + patience
     while not await condition():
@@ -153,7 +153,7 @@ async def test_a_body_that_the_app_does_not_receive_keeps_no_seat(
     for _ in range(3):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(head.encode() + b"1\r\nx\r\n" * 40 + b"0\r\n\r\n")
-        assert (await asyncio.wait_for(reader.readline(), 20)).split(b" ")[1] == b"200"
+        assert (await asyncio.wait_for(reader.readline(), 60)).split(b" ")[1] == b"200"
         writer.close()
 
     assert (await client.get("/who")).status_code == 200
@@ -194,7 +194,7 @@ async def test_a_request_that_waits_too_long_is_rejected_with_a_problem_document
     assert 1 <= int(response.headers["retry-after"]) <= 60
     problem = response.json()
     assert (problem["reason"], problem["level"]) == ("time-out", "crowd")
-    assert 0.7 < problem["waited"] < 5
+    assert problem["waited"] > 4.9
 
 
 async def test_a_websocket_holds_no_seat_once_it_is_accepted(server: Server, client: httpx.AsyncClient) -> None:
@@ -204,7 +204,7 @@ async def test_a_websocket_holds_no_seat_once_it_is_accepted(server: Server, cli
         for one in sockets:
             await one.send("hello")
             assert await one.recv() == "HELLO"
-        assert (await client.get("/who")).json()["waited"] < 0.5
+        assert (await client.get("/who")).json()["waited"] == 0
     finally:
         for one in sockets:
             await one.close()
@@ -230,7 +230,7 @@ async def test_a_slow_reader_keeps_its_own_seat_and_no_more(server: Server, clie
     await reader.readexactly(1000)
     served = [(await client.get("/who")).json()["waited"] for _ in range(5)]
 
-    assert max(served) < 0.5
+    assert max(served) == 0
     assert await count_of(client, "stream-left") == before, "it is still being sent"
     writer.close()
 
@@ -246,7 +246,7 @@ async def test_a_thousand_simultaneous_connections_are_all_answered(server: Serv
         try:
             request = f"GET /hold?ms=1 HTTP/1.1\r\nHost: x\r\nX-User: u{number % 50}\r\nConnection: close\r\n\r\n"
             writer.write(request.encode())
-            answer = await asyncio.wait_for(reader.read(), 30)
+            answer = await asyncio.wait_for(reader.read(), 60)
             return int(answer.split(b" ", 2)[1])
         finally:
             writer.close()

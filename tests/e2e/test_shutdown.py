@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import time
 from pathlib import Path
 
 import httpx
@@ -26,7 +25,7 @@ def anyio_backend() -> str:
     [
         ("uvicorn", ("--loop", "uvloop")),
         ("uvicorn", ("--loop", "asyncio")),
-        ("hypercorn", ("--workers", "0")),
+        ("hypercorn", ("--graceful-timeout", "20", "--workers", "0")),
         ("hypercorn", ("--graceful-timeout", "20")),  # its worker gets no signal, but an event of its parent
         ("hypercorn", ("--graceful-timeout", "20", "--worker-class", "trio")),
     ],
@@ -40,7 +39,7 @@ async def test_a_server_that_stops_rejects_waiting_requests_and_finishes_running
     environment = {"APF_TEST_CONFIG": str(config)}
     with serve("tests.e2e.playground:app", *options, kind=kind, environment=environment, ready="/tell") as server:
         async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
-            running = [asyncio.create_task(client.get("/hold", params={"ms": "1500"})) for _ in range(2)]
+            running = [asyncio.create_task(client.get("/hold", params={"ms": "4000"})) for _ in range(2)]
             await become(client, "executing", 2)
             waiting = [asyncio.create_task(client.get("/hold")) for _ in range(4)]
             await become(client, "inqueue", 4)
@@ -48,15 +47,13 @@ async def test_a_server_that_stops_rejects_waiting_requests_and_finishes_running
             writer.write(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nbegun")
             await report(client, 'apf_receiving_requests{priority_level="crowd"} 1')
             server.process.send_signal(signal.SIGTERM)
-            began = time.monotonic()
             answers = await asyncio.gather(*waiting)
             uploading = await reader.readline()
-            took = time.monotonic() - began
+            assert not any(one.done() for one in running)
             writer.close()
 
             assert {answer.status_code for answer in answers} == {503}
             assert {answer.headers["connection"] for answer in answers} == {"close"}
             assert uploading.split()[1] == b"503", "the request whose body is still arriving"
-            assert took < 0.6, "before the running requests have finished"
             assert {answer.status_code for answer in await asyncio.gather(*running)} == {200}
         assert server.process.wait(60) in {0, -signal.SIGTERM}

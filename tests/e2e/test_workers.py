@@ -49,7 +49,7 @@ def workers_of(pid: int) -> set[int]:
 async def become(url: str, pattern: re.Pattern[str], least: float, most: float) -> None:
     """Wait until all workers report from ``least`` to ``most``: they publish their values twice a second."""
     values: set[float] = set()
-    for _ in range(60):
+    for _ in range(300):
         values = await numbers(url, pattern)
         if values and least <= min(values) and max(values) <= most:
             return
@@ -65,9 +65,9 @@ async def test_all_workers_tell_the_sum_and_one_that_was_killed_leaves_its_count
         await become(server.url, DISPATCHED, 40, 40)
         await become(server.url, SEATS, 6, 6)
 
-        holding = [asyncio.create_task(ask(server.url, "/hold?ms=20000")) for _ in range(6)]
+        holding = [asyncio.create_task(ask(server.url, "/hold?ms=50000")) for _ in range(6)]
         running = {0.0}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(40):
             while (
                 max(running) < 1
             ):  # some wait at workers whose seats are taken, so the number of running ones is random
@@ -77,7 +77,7 @@ async def test_all_workers_tell_the_sum_and_one_that_was_killed_leaves_its_count
         for victim in before:
             os.kill(victim, signal.SIGKILL)
         await asyncio.gather(*holding, return_exceptions=True)
-        for _ in range(100):
+        for _ in range(600):
             if len(workers_of(server.pid) - before) == 3:
                 break
             await asyncio.sleep(0.1)

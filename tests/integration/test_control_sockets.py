@@ -23,8 +23,8 @@ from starlette.types import Message, Receive, Scope, Send
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.control_connections import serve_connections
 from apf_middleware.config import Configuration
-from tests.support.handler_app import wait_until
 from tests.support.protected_app import configuration, settle
+from tests.support.until import until
 from tests.support.virtual_loop import VirtualLoop
 
 pytestmark = pytest.mark.anyio
@@ -78,7 +78,7 @@ def guarded(directory: Path, app: str = "shop") -> APFMiddleware:
 def said(path: Path, *words: bytes, end: bool = False) -> bytes:
     """Return the response, read until the other side closes."""
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(10)
+        client.settimeout(60)
         client.connect(str(path))
         for word in words:
             client.sendall(word)
@@ -193,7 +193,7 @@ async def test_idle_connections_do_not_block_the_owner(directory: Path) -> None:
             for number in range(100):
                 client = opened.enter_context(socket.socket(socket.AF_UNIX))
                 clients.append(client)
-                client.settimeout(10)
+                client.settimeout(60)
                 await run_sync(client.connect, str(path))
                 client.sendall(halves[number % 3])
                 if number % 10 == 0:
@@ -233,7 +233,7 @@ async def test_a_connection_in_use_is_not_closed_for_a_new_one(
         async with anyio.create_task_group() as tasks:
             for number in (1, 2):
                 tasks.start_soon(ask, path)
-                await wait_until(lambda number=number: started == number, 60)  # type: ignore[misc]  # mypy infers none
+                await until(lambda number=number: started == number)  # type: ignore[misc]  # mypy infers none
             assert (await run_sync(asked, path, "/flows"))[0] == 503, "the server is busy, and says so"
             assert (started, statuses) == (2, [])
             goes_on.set()
@@ -316,7 +316,7 @@ async def test_an_app_is_told_when_its_peer_has_gone(
     async with living(middleware):
         async with listener(directory, admin):
             assert admin.messages == ["http.request"]
-        await wait_until(lambda: admin.messages == ["http.request", "http.disconnect"], 60)
+        await until(lambda: admin.messages == ["http.request", "http.disconnect"])
 
 
 async def test_requests_that_come_early_are_not_kept_without_limit(
@@ -357,7 +357,7 @@ async def test_an_app_that_waits_for_the_end_learns_of_the_complete_answer(
     async with living(middleware):
         path = directory / f"shop.{os.getpid()}.sock"
         assert (await run_sync(said, path, LAST_STREAM)).count(b"HTTP/1.1 204") == 1
-        await wait_until(lambda: len(messages) == 4, 60)
+        await until(lambda: len(messages) == 4)
     # Calls of an app on trio go to another thread, so two that are made at once may return in either order.
     assert sorted(messages) == ["complete", "http.disconnect", "http.disconnect", "http.request"]
 
@@ -417,7 +417,7 @@ async def test_the_end_of_the_server_ends_a_stream(
     async with AsyncExitStack() as opened:
         async with living(middleware):
             client = await opened.enter_async_context(listener(directory, admin))
-        client.settimeout(10)
+        client.settimeout(60)
         with suppress(ConnectionResetError):
             assert (await run_sync(client.recv, 2**16)).startswith(b"HTTP/1.1 200")
             assert await run_sync(client.recv, 2**16) == b""
@@ -471,7 +471,7 @@ async def test_a_broken_control_socket_is_logged_and_the_server_goes_on(
 
     monkeypatch.setattr("apf_middleware.asgi.control_socket.serve_connections", broken)
     async with living(guarded(directory)):
-        await wait_until(lambda: contents(directory) == [], 60)
+        await until(lambda: contents(directory) == [])
     assert "LookupError: boom" in caplog.text
 
 

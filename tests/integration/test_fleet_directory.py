@@ -82,7 +82,7 @@ async def test_an_allocator_that_cannot_be_reached_is_replaced(directory: Path, 
     async with running(member):
         admission = member.arrive("a")
         await until(lambda: admission.is_seated, member)
-    assert files.latest_epoch() == 2
+    assert files.latest_epoch() >= 2
     lock.release()
 
 

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from apf_middleware.asgi.shadow_control import read_trial
 from apf_middleware.config import load
 from apf_middleware.exceptions import QueueConflictError, QueueNotFoundError
 from apf_middleware.gates import Gates
+from tests.support.until import until
 
 pytestmark = pytest.mark.anyio
 
@@ -67,12 +68,6 @@ async def running(*services: Service) -> AsyncIterator[None]:
             await tasks.start(one.fleet.serve)
         yield
         tasks.cancel_scope.cancel()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(30):
-        while not condition():  # noqa: ASYNC110 - several servers
-            await anyio.sleep(0.005)
 
 
 def has_answer(one: Service) -> bool:
@@ -231,9 +226,7 @@ async def test_a_change_that_is_not_possible_elsewhere_is_logged_there(
 async def test_the_dump_shows_all_members_whichever_is_asked(directory: Path) -> None:
     one, two, three = service(directory), service(directory), service(directory, 30)
     async with running(one, two, three):
-        await until(
-            lambda: all(s.fleet and (r := s.fleet.participant.reading()) and r.members for s in (one, two, three))
-        )
+        await until(lambda: all(map(has_answer, (one, two, three))))
         found = [json.loads(await dump_fleet(server, Formatter(0), {}, as_json=True)) for server in (one, two, three)]
         assert [answer["seats"] for answer in found] == [8, 8, 30], "each server's own configuration"
         for answer in found:

@@ -15,6 +15,7 @@ from apf_middleware.config.bodies import BodySettings
 from apf_middleware.runtime import IncomingBodies
 from apf_middleware.runtime.waiting import Start
 from tests.support.protected_app import ProtectedApp
+from tests.support.until import until
 
 pytestmark = pytest.mark.anyio
 
@@ -386,13 +387,6 @@ async def test_the_app_receives_a_disconnect_instead_of_an_empty_body(serve: typ
             body = await watched(server, Client(), tasks, bodies_of())
             receive, _ = body.hand_over(server.receive, server.send)
             assert await receive() == said[bool(said[0]["body"]) - 1]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until the condition holds: on asyncio, receiving starts only after some milliseconds."""
-    with anyio.fail_after(60):
-        while not condition():  # noqa: ASYNC110 - of many kinds
-            await anyio.sleep(0.001)
 
 
 async def test_an_upload_that_arrives_while_a_seat_comes_free_is_not_lost() -> None:

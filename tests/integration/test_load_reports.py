@@ -49,7 +49,10 @@ def move_clock(app: APFMiddleware, seconds: float) -> None:
 def stopped(tasks: TaskGroup, config: Configuration) -> ProtectedApp:
     """Return an app whose clock only the test moves, so that rates don't depend on how busy the machine is."""
     protected = ProtectedApp(tasks, config)
+    service = protected.middleware.service
     move_clock(protected.middleware, 0)
+    service.load_reports = None  # a new one counts from now
+    service._build_parts(service.configuration)
     return protected
 
 

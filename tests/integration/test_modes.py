@@ -21,9 +21,9 @@ from apf_middleware.mode import Mode
 from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
 from tests.support.gated_app import DB, GatedApp
 from tests.support.gated_app import configuration as gated
-from tests.support.handler_app import wait_until
 from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, settle
 from tests.support.reloadable_app import ReloadableApp, level, written
+from tests.support.until import until
 from tests.support.upload_app import UploadApp
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ async def test_observed_requests_run_at_once_and_are_counted_as_if_they_were_lim
         for exchange in exchanges:
             assert (await exchange.end()).status == 200
             assert exchange.headers["x-apf-priority-level"] == "crowd"
-        await wait_until(protected.is_idle)
+        await until(protected.is_idle)
         assert counted(service) == {"rejected queue-full": 2, "executed": 6, "passed observe": 8}
 
 
@@ -177,7 +177,7 @@ async def test_what_waits_runs_at_once_and_nobody_is_rejected(mode: Mode) -> Non
         protected.finish()
         assert (await holder.end()).status == (await last.end()).status == 200
         assert service.mode == "on"
-        await wait_until(protected.is_idle)
+        await until(protected.is_idle)
         assert not any(name.startswith("rejected") for name in counted(service))
 
 
@@ -208,7 +208,7 @@ async def test_virtual_requests_hold_gates_for_as_long_as_they_would() -> None:
         protected.finish("/db/hold")
         for exchange in held:
             assert (await exchange.end()).status == 200
-        await wait_until(protected.is_idle)
+        await until(protected.is_idle)
 
 
 async def test_virtual_streams_give_their_seats_back_when_their_response_begins() -> None:
@@ -321,7 +321,7 @@ async def test_observed_requests_have_their_deadlines() -> None:
         late = protected.open("/late")
         late.scope["headers"].append((b"grpc-timeout", b"30m"))
         assert (await late.body().start().end()).status == 200
-        await wait_until(lambda: not protected.waiting)
+        await until(lambda: not protected.waiting)
         counters = protected.middleware.service.controller.levels["crowd"].schema_counters["everybody"]
         assert counters.rejected[Reason.DEADLINE] == 1
         protected.finish()

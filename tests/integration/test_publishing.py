@@ -8,6 +8,7 @@ import pytest
 from apf_middleware.asgi import service as module
 from apf_middleware.metrics import scrape
 from tests.support.protected_app import ProtectedApp
+from tests.support.until import until
 
 pytestmark = pytest.mark.anyio
 
@@ -29,10 +30,8 @@ def published(directory: Path, name: str) -> float | None:
     return sum(found) if found else None
 
 
-async def until(directory: Path, name: str, wanted: float) -> None:
-    with anyio.fail_after(60):
-        while published(directory, name) != wanted:  # noqa: ASYNC110 - it is in a file
-            await anyio.sleep(0.005)
+async def until_published(directory: Path, name: str, wanted: float) -> None:
+    await until(lambda: published(directory, name) == wanted)
 
 
 async def test_the_last_request_is_reported_without_another_one(directory: Path) -> None:
@@ -41,7 +40,7 @@ async def test_the_last_request_is_reported_without_another_one(directory: Path)
         for number in range(3):
             await protected.request(f"/{number}").end()
 
-        await until(directory, "dispatched_requests_total", 3)
+        await until_published(directory, "dispatched_requests_total", 3)
         protected.middleware.service.end()
 
 
@@ -49,11 +48,11 @@ async def test_the_end_of_a_long_request_is_reported(directory: Path) -> None:
     async with anyio.create_task_group() as tasks:
         protected = ProtectedApp(tasks)
         holder = await protected.holder()
-        await until(directory, "current_executing_requests", 1)
+        await until_published(directory, "current_executing_requests", 1)
         protected.finish()
         await holder.end()
 
-        await until(directory, "current_executing_requests", 0)
+        await until_published(directory, "current_executing_requests", 0)
         protected.middleware.service.end()
 
 
@@ -78,7 +77,7 @@ async def test_a_controller_without_waiting_requests_sets_no_alarm(
         protected = ProtectedApp(tasks)
         service = protected.middleware.service
         await protected.request("/1").end()
-        await until(directory, "dispatched_requests_total", 1)
+        await until_published(directory, "dispatched_requests_total", 1)
         monkeypatch.setattr(service.scrape, "publish", lambda: pytest.fail("there is nothing new"))
         await anyio.sleep(3 * SOON_NS / 10**9)
         service.end()

@@ -21,6 +21,7 @@ from apf_middleware.config import Configuration
 from apf_middleware.config.admin import AdminSettings
 from tests.support.asgi_exchange import Exchange, http_scope
 from tests.support.protected_app import ProtectedApp, configuration, settle, with_admin
+from tests.support.until import until
 
 pytestmark = pytest.mark.anyio
 
@@ -69,12 +70,6 @@ async def begin(app: ProtectedApp, may_read: anyio.Event | None = None, **order:
     found.body(json.dumps({"seconds": 600, "names": "plain", **order}).encode()).start()
     await until(lambda: bool(found.content))
     return found
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(60):
-        while not condition():  # noqa: ASYNC110 - there is no event
-            await anyio.sleep(0.01)
 
 
 def lines(recording: Exchange) -> list[dict[str, Any]]:

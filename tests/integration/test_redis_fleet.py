@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
 LEASE_S = 1.0
+CLUSTER_LEASE_S = 5.0  # a client asks a cluster several questions before its first command may be late
 STATE = "apf:{shop}:state"
 NAME = "FLEET_STORE"
 
@@ -105,7 +106,7 @@ async def test_two_members_divide_the_seats_by_their_demand(server: Redis) -> No
         for admission in [admission for admission in first if admission.is_seated][: SEATS // 2]:
             one.controller.release(admission)
         await until(lambda: one.in_use == two.in_use == SEATS // 2, one, two)
-        assert sorted((one.epoch, two.epoch)) == [0, 1]
+        await until(lambda: (one.epoch == 0) != (two.epoch == 0), one, two)  # the former may not know that it is none
 
 
 async def test_a_fleet_that_begins_again_waits_for_no_lease(server: Redis, client: Client) -> None:
@@ -119,7 +120,7 @@ async def test_a_fleet_that_begins_again_waits_for_no_lease(server: Redis, clien
     two = Member(server)
     async with running(two):
         await until(lambda: two.seats >= 1, two)
-        assert two.epoch == 2
+        assert two.epoch >= 2  # on a busy machine, it may have begun several
         assert not two.distrusts
 
 
@@ -141,11 +142,15 @@ async def test_a_member_that_leaves_with_requests_keeps_its_seats_for_a_lease(se
     async with running(one, two):
         first = [one.arrive("a") for _ in range(2)]
         await until(lambda: one.in_use == 2, one, two)
+        assert one.fleet.participant.member is not None
+        lease_until = one.fleet.participant.member.membership.limit.lease_until
         one.scope.cancel()
-        began = asyncio.get_running_loop().time()
         second = [two.arrive("b") for _ in range(SEATS)]
-        while asyncio.get_running_loop().time() < began + LEASE_S * 0.9:
-            assert two.in_use <= SEATS - 2
+        is_held = True
+        while is_held:
+            in_use = two.in_use
+            is_held = two.controller.now() < lease_until
+            assert in_use <= SEATS - 2 or not is_held
             await asyncio.sleep(0.005)
         await until(lambda: not waits(second), two)
         assert [admission.is_seated for admission in first] == [True, True]
@@ -172,9 +177,9 @@ async def test_no_grant_of_an_allocator_is_stored_after_another_epoch_has_begun(
     async with running(one):
         await until(lambda: one.seats >= 1, one)
         await client.hset(STATE, "epoch", 7)
-        await until(lambda: one.epoch == 8, one)
+        await until(lambda: one.epoch >= 8, one)
         assert one.fleet.participant.member is not None
-        assert one.fleet.participant.member.membership.epoch == 8
+        assert one.fleet.participant.member.membership.epoch >= 8
 
 
 async def test_a_redis_without_its_data_is_not_trusted_for_a_lease(server: Redis, client: Client) -> None:
@@ -272,10 +277,10 @@ async def test_reports_without_answers_replace_no_regular_one(server: Redis, mon
         server.pause()
         try:
             regular.waits.clear()
-            for _ in range(5):
-                regular.send_at_once()
-                await asyncio.sleep(0.2)
-            assert regular.waits
+            with anyio.fail_after(60):
+                while not regular.waits:
+                    regular.send_at_once()
+                    await asyncio.sleep(0.2)
         finally:
             server.resume()
 
@@ -438,7 +443,7 @@ async def test_members_meet_in_a_cluster_whichever_node_they_know() -> None:
     require_program(databases.redis_program(), "redis-server")
     with databases.redis_cluster() as nodes:
         members = [
-            FleetProcess(f"store: 'redis+cluster://127.0.0.1:{node.port}', interval: 50ms, lease: {LEASE_S}s")
+            FleetProcess(f"store: 'redis+cluster://127.0.0.1:{node.port}', interval: 50ms, lease: {CLUSTER_LEASE_S}s")
             for node in nodes
         ]
         async with running(*members):
@@ -451,7 +456,7 @@ async def test_members_of_a_cluster_that_is_gone_have_their_fallback_seats(caplo
     """Redis-py has other errors for a cluster none of whose nodes can be reached."""
     require_program(databases.redis_program(), "redis-server")
     with databases.redis_cluster() as nodes:
-        fleet = f"interval: 50ms, lease: {LEASE_S}s, fallback: {{members: 2, share: 0.5}}"
+        fleet = f"interval: 50ms, lease: {CLUSTER_LEASE_S}s, fallback: {{members: 2, share: 0.5}}"
         member = FleetProcess(f"store: 'redis+cluster://127.0.0.1:{nodes[0].port}', {fleet}")
         async with running(member):
             await until(lambda: member.seats >= SEATS // 2, member)

@@ -241,18 +241,23 @@ async def test_an_undeclared_stream_beyond_the_limit_keeps_its_seat() -> None:
 async def test_a_permit_is_released_on_every_path() -> None:
     """After another rejection, a disconnect or cancellation in the queue, a cancelled handler, and an error."""
     async with anyio.create_task_group() as tasks:
-        streaming = StreamingApp(tasks, configuration("{maxOpen: 9}", seats=1, queues=1, wait="300ms"))
+        streaming = StreamingApp(tasks, configuration("{maxOpen: 9}", seats=1, queues=1, wait="1h"))
         holder = await streaming.request("/holder")
-        timed_out = await streaming.request(f"/1?{EVENTS}", accept=EVENTS)
         gone = await streaming.request(f"/2?{EVENTS}", accept=EVENTS)
         cancelled = await streaming.request(f"/3?{EVENTS}", accept=EVENTS)
-        socket = await streaming.socket()
-        assert streaming.streams.open == 4
+        left = await streaming.socket()
+        assert streaming.streams.open == 3
         cancelled.cancel_scope.cancel()
         await cancelled.end()
-        assert streaming.streams.open == 3
+        assert streaming.streams.open == 2
         gone.disconnect()
         await gone.end()
+        assert streaming.streams.open == 1
+        left.deliver({"type": "websocket.disconnect", "code": 1001})
+        await left.end()
+        streaming.controller.levels["crowd"].wait_limit_ns = 10**6
+        timed_out = await streaming.request(f"/1?{EVENTS}", accept=EVENTS)
+        socket = await streaming.socket()
         await timed_out.end()
         await socket.end()
         assert problem(timed_out)["reason"] == "time-out"
@@ -275,8 +280,6 @@ async def test_a_rejected_request_leaves_the_queue_before_its_response() -> None
         streaming = StreamingApp(tasks, configuration("{maxOpen: 1}", seats=1))
         holder = await streaming.request("/holder")
         slow = Reader(streaming.middleware, tasks, "/slow")
-        await settle()
-        assert streaming.streams.open == 1
         with anyio.fail_after(60):
             await slow.sending.wait()
         assert not slow.ended.is_set()
@@ -335,7 +338,7 @@ async def _download(scope: Scope, _receive: Receive, send: Send) -> None:
 @pytest.mark.parametrize("is_on", [True, False])
 async def test_a_client_that_does_not_read_loses_its_seat(is_on: bool) -> None:  # noqa: FBT001
     async with anyio.create_task_group() as tasks:
-        config = configuration("{releaseWhenBlocked: 20ms}" if is_on else "{}", seats=1)
+        config = configuration("{releaseWhenBlocked: 20ms}", seats=1, wait="1h") if is_on else configuration(seats=1)
         middleware = APFMiddleware(_download, config)
         reader = Reader(middleware, tasks)
         await settle()

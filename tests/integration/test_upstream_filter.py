@@ -34,12 +34,21 @@ def number_of(service: Service, what: str) -> int:
 
 
 class Timeout:
-    """Time-out middleware: answers 504 in place of an app that takes too long, and refuses what it sends afterwards."""
+    """Time-out middleware: answers 504 in place of an app that takes too long, and refuses what it sends afterwards.
 
-    def __init__(self, app: ASGIApp, seconds: float = 0.03) -> None:
+    How long that is, the test says.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._seconds = seconds
+        self._limits: list[anyio.CancelScope] = []
         self.late: list[Message] = []
+
+    async def expire(self) -> None:
+        """As if the time of all requests were over, when none of them can go on."""
+        await settle()
+        for limit in self._limits:
+            limit.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
@@ -52,7 +61,8 @@ class Timeout:
             begun = True
             await send(message)
 
-        with anyio.move_on_after(self._seconds) as limit:
+        with anyio.CancelScope() as limit:
+            self._limits.append(limit)
             await self._app(scope, receive, guarded)
         if limit.cancelled_caught:
             if begun:
@@ -64,9 +74,7 @@ class Timeout:
 class Guarded:
     """Handlers by path, behind a level with one seat and a time-out."""
 
-    def __init__(
-        self, tasks: anyio.abc.TaskGroup, level: dict[str, Any], *, seconds: float = 0.03, **handlers: Handler
-    ) -> None:
+    def __init__(self, tasks: anyio.abc.TaskGroup, level: dict[str, Any], **handlers: Handler) -> None:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             name = scope["path"].strip("/")
             self.started.append(name)
@@ -75,7 +83,7 @@ class Guarded:
         self.tasks = tasks
         self.started: list[str] = []
         self.middleware = APFMiddleware(app, configuration(server=UIDS, **level))
-        self.app = Timeout(self.middleware, seconds)
+        self.app = Timeout(self.middleware)
 
     def request(self, path: str) -> Exchange:
         return Exchange(self.app, http_scope(f"/{path}"), self.tasks).body().start()
@@ -216,7 +224,9 @@ async def test_after_a_handler_has_failed_the_next_request_is_served(level: dict
 async def test_a_revoked_handler_releases_its_seat(level: dict[str, Any]) -> None:
     async with anyio.create_task_group() as tasks:
         guarded = Guarded(tasks, level, hang=hang)
-        assert (await guarded.request("hang").end()).status == 504
+        hanging = guarded.request("hang")
+        await guarded.app.expire()
+        assert (await hanging.end()).status == 504
 
         await guarded.check_that_the_seat_is_free()
 
@@ -238,7 +248,9 @@ async def test_calls_after_a_revocation_have_no_effect(level: dict[str, Any], en
 
     async with anyio.create_task_group() as tasks:
         guarded = Guarded(tasks, level, cling=cling)
-        late = await guarded.request("cling").end()
+        late = guarded.request("cling")
+        await guarded.app.expire()
+        await late.end()
 
         assert isinstance(late.error, LookupError if ends == "fails" else ConnectionError)
         assert len(guarded.app.late) == (ends == "writes")
@@ -254,7 +266,9 @@ async def test_an_error_after_the_response_began_is_raised_to_the_server(level: 
 
     async with anyio.create_task_group() as tasks:
         guarded = Guarded(tasks, level, begin=begin)
-        cut = await guarded.request("begin").end()
+        cut = guarded.request("begin")
+        await guarded.app.expire()
+        await cut.end()
 
         assert isinstance(cut.error, ConnectionResetError)
         assert len(cut.headers["x-kubernetes-pf-flowschema-uid"]) == 36
@@ -264,10 +278,11 @@ async def test_an_error_after_the_response_began_is_raised_to_the_server(level: 
 @both_kinds_of_level
 async def test_after_a_deadline_a_waiting_request_never_runs(level: dict[str, Any]) -> None:
     async with anyio.create_task_group() as tasks:
-        guarded = Guarded(tasks, {**level, "wait": "10ms"}, seconds=1, first=hang, second=hang)
+        guarded = Guarded(tasks, {**level, "wait": "10ms"}, first=hang, second=hang)
         first = guarded.request("first")
         await settle()
         second = await guarded.request("second").end()
+        await guarded.app.expire()
         await first.end()
 
         assert first.status == 504

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 
-import anyio
 from anyio.abc import TaskGroup
 from starlette.types import Receive, Scope, Send
 
@@ -10,7 +9,7 @@ from apf_middleware import Gates
 from tests.support.asgi_exchange import Exchange
 from tests.support.gated_app import GatedApp, configuration
 
-__all__ = ["HandlerApp", "wait_until"]
+__all__ = ["HandlerApp"]
 
 Handler = Callable[[str], Awaitable[object]]
 
@@ -49,10 +48,3 @@ class HandlerApp(GatedApp):
     @property
     def rescues(self) -> int:
         return max(status.rescues for status in self.gates.list())
-
-
-async def wait_until(found: Callable[[], object], seconds: float = 5.0) -> None:
-    """As soon as it is so."""
-    with anyio.fail_after(seconds):
-        while not found():  # noqa: ASYNC110 - what is looked at doesn't tell
-            await anyio.sleep(0.001)

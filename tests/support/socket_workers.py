@@ -31,7 +31,7 @@ def socket_worker(
                 connection, _ = listener.accept()
                 with connection, suppress(OSError):  # some only look whether the worker listens
                     if reply is None:
-                        over.wait(5)
+                        over.wait(60)
                     else:
                         received.extend(connection.recv(65536))
                         while b"}" not in received and received.startswith(b"POST") and not refuses_early:

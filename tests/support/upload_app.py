@@ -63,6 +63,7 @@ class UploadApp:
     def open(
         self, path: str, user: str = "alice", method: str = "POST", headers: Mapping[str, str] = CHUNKED
     ) -> Exchange:
+        self.bodies.held.limit_ns = 10**18  # a test says when it is over, however busy the machine is
         scope = http_scope(path, method, {"X-User": user, **headers})
         return Exchange(self.middleware, scope, self.tasks).start()
 

@@ -12,7 +12,8 @@ import pytest
 from apf_middleware import Gates
 from apf_middleware.adapters.asyncpg import pool_gate
 from tests.support.databases import Postgres
-from tests.support.handler_app import HandlerApp, wait_until
+from tests.support.handler_app import HandlerApp
+from tests.support.until import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -58,7 +59,7 @@ async def test_connections_in_use_elsewhere_count_and_are_polled_until_returned(
         protected = HandlerApp(tasks, gates, lambda _: pool.fetchval("SELECT 1"))
         outsider = await pool.acquire()
         waiter = protected.request("/db/waiter")
-        await wait_until(lambda: gate.counters.evaluations["parked"] > 2)
+        await until(lambda: gate.counters.evaluations["parked"] > 2)
         assert protected.started == []
 
         await pool.release(outsider)
@@ -68,7 +69,10 @@ async def test_connections_in_use_elsewhere_count_and_are_polled_until_returned(
         assert protected.rescues == 0
 
 
-async def test_connections_in_use_elsewhere_are_not_granted(postgres: Postgres) -> None:
+async def test_connections_in_use_elsewhere_are_not_granted(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("apf_middleware.adapters.asyncpg._PROMISED_FOR_NS", 60 * 10**9)  # on a busy machine
     async with pool_of(postgres, 4) as pool, anyio.create_task_group() as tasks:
         gates = Gates(flush=60)
         pool_gate(gates, "db", pool)
@@ -112,19 +116,20 @@ async def test_an_admitted_request_that_takes_no_connection_stops_counting_after
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Others have three of five; those who come in take none, so that nothing tells what became of the promise."""
-    monkeypatch.setattr("apf_middleware.adapters.asyncpg._PROMISED_FOR_NS", 10**9)
+    monkeypatch.setattr("apf_middleware.adapters.asyncpg._PROMISED_FOR_NS", 60 * 10**9)
     pool, door = SlowPool(5), anyio.Event()
     pool.used = 3
     async with anyio.create_task_group() as tasks:
         gates = Gates(flush=60)
-        pool_gate(gates, "db", pool)
+        gate = pool_gate(gates, "db", pool)
         protected = HandlerApp(tasks, gates, lambda _: door.wait())
         waiters = protected.request_many(3)
-        await wait_until(lambda: len(protected.started) == 2)
+        await until(lambda: len(protected.started) == 2)
         await asyncio.sleep(0.02)
         assert len(protected.started) == 2
 
-        await wait_until(lambda: len(protected.started) == 3)
+        gate._promised_until = 0  # the while is over
+        await until(lambda: len(protected.started) == 3)
         door.set()
         for waiter in waiters:
             await waiter.end()

@@ -1,7 +1,6 @@
 """Circuit breakers of both libraries: open ones park or reject requests, half-open ones admit some, closed ones all."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -18,8 +17,9 @@ from apf_middleware.adapters.breakers import Circuit
 from apf_middleware.adapters.purgatory import purgatory_gate
 from apf_middleware.adapters.pybreaker import pybreaker_gate
 from apf_middleware.gates import GateRequest, Park, Probe
-from tests.support.handler_app import HandlerApp, wait_until
+from tests.support.handler_app import HandlerApp
 from tests.support.protected_app import problem
+from tests.support.until import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -109,8 +109,7 @@ async def test_a_half_open_breaker_admits_one_probe_and_a_closed_one_all_request
         await open_up(guarded, 2)
         protected = HandlerApp(tasks, gates, lambda _: guarded.call(dependency.use))
         waiters = protected.request_many(20, users=3)
-        await wait_until(lambda: protected.parked == 20)
-        await wait_until(lambda: dependency.came == 1)
+        await until(lambda: dependency.came == 1 and protected.parked == 19)
         await asyncio.sleep(0.03)
         assert (dependency.came, protected.parked) == (1, 19)
 
@@ -131,7 +130,7 @@ async def test_the_number_of_simultaneous_probes_is_configurable() -> None:
         await open_up(guarded, 2)
         protected = HandlerApp(tasks, gates, lambda _: guarded.call(dependency.use))
         waiters = protected.request_many(10)
-        await wait_until(lambda: dependency.came == 3)
+        await until(lambda: dependency.came == 3)
         await asyncio.sleep(0.02)
         assert dependency.came == 3
 
@@ -142,36 +141,36 @@ async def test_the_number_of_simultaneous_probes_is_configurable() -> None:
 
 async def test_a_failed_probe_opens_the_breaker_again(library: Library) -> None:
     async with anyio.create_task_group() as tasks:
-        gates, dependency = Gates(flush=60), Dependency()
+        gates, dependency, states = Gates(flush=60), Dependency(), []
         dependency.door.set()
         guarded = library(gates, 1, 0.3, 1)
         await open_up(guarded, 1)
 
         async def quietly(_path: str) -> None:
-            with contextlib.suppress(ConnectionError, pybreaker.CircuitBreakerError):
+            try:
                 await guarded.call(dependency.use)
+            except (ConnectionError, pybreaker.CircuitBreakerError):
+                states.append(guarded.circuit.state)
+                dependency.is_down = False
 
         protected = HandlerApp(tasks, gates, quietly)
-        waiters = protected.request_many(5)
-        await wait_until(lambda: dependency.came == 1 and protected.parked == 4)
-        assert guarded.circuit.state != "closed"  # on a slow machine its time may have passed already
-        dependency.is_down = False
-        for waiter in waiters:
+        for waiter in protected.request_many(5):
             await waiter.end()
+        assert states
+        assert "closed" not in states  # on a slow machine a breaker may be half open again already
         assert (dependency.came, protected.rescues) == (5, 0)
 
 
 async def test_a_request_that_cannot_wait_is_rejected_with_retry_after(library: Library) -> None:
     async with anyio.create_task_group() as tasks:
         gates = Gates()
-        guarded = library(gates, 1, 30, 1)
+        guarded = library(gates, 1, 300, 1)
         await open_up(guarded, 1)
-        protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="20s")
-        with anyio.fail_after(10):
-            refused = await protected.request("/db/1").end()
+        protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="200s")
+        refused = await protected.request("/db/1").end()
 
         assert (refused.status, problem(refused)["reason"], problem(refused)["gate"]) == (503, "gate", "db")
-        assert 29 <= int(refused.headers["retry-after"]) <= 40
+        assert 240 <= int(refused.headers["retry-after"]) <= 400
         assert protected.started == []
 
 
@@ -182,7 +181,7 @@ async def test_closing_a_breaker_by_hand_admits_all_parked_requests() -> None:
         guarded.breaker.open()
         protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="60s")
         waiters = protected.request_many(3)
-        await wait_until(lambda: protected.parked == 3)
+        await until(lambda: protected.parked == 3)
         await anyio.to_thread.run_sync(guarded.breaker.close)
         with anyio.fail_after(60):
             for waiter in waiters:

@@ -12,7 +12,8 @@ from apf_middleware import Gates
 from apf_middleware.adapters.httpx import HostGate, host_gate
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest
-from tests.support.handler_app import HandlerApp, wait_until
+from tests.support.handler_app import HandlerApp
+from tests.support.until import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -34,7 +35,7 @@ class Downstream:
         host = head.lower().partition("host: ")[2].partition(":")[0]
         self.now[host] = self.now.get(host, 0) + 1
         self.most[host] = max(self.most.get(host, 0), self.now[host])
-        await wait_until(lambda: self.most[host] >= self.await_most.get(host, 0))
+        await until(lambda: self.most[host] >= self.await_most.get(host, 0))
         await asyncio.sleep(0.005)
         self.now[host] -= 1
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nhere")
@@ -92,7 +93,7 @@ async def test_requests_outside_of_the_gate_count_until_their_response_is_closed
             protected = HandlerApp(tasks, gates, lambda _: client.get(f"http://localhost:{server.port}/"))
             async with client.stream("GET", f"http://localhost:{server.port}/"):
                 waiter = protected.request("/db/localhost/1")
-                await wait_until(lambda: protected.parked == 1)
+                await until(lambda: protected.parked == 1)
                 await asyncio.sleep(0.02)
                 assert protected.started == []
             await waiter.end()
@@ -146,7 +147,7 @@ async def test_a_host_without_a_limit_is_not_counted() -> None:
         door = anyio.Event()
         protected = HandlerApp(tasks, gates, lambda _: door.wait())
         waiters = [protected.request(f"/db/elsewhere/{number}") for number in range(5)]
-        await wait_until(lambda: len(protected.started) == 5)
+        await until(lambda: len(protected.started) == 5)
         door.set()
         for waiter in waiters:
             await waiter.end()

@@ -18,8 +18,9 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import CustomGate, GateRequest, Park, Reject
 from tests.support import databases
 from tests.support.databases import Redis as RedisServer
-from tests.support.handler_app import HandlerApp, wait_until
+from tests.support.handler_app import HandlerApp
 from tests.support.protected_app import problem
+from tests.support.until import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -163,7 +164,7 @@ async def test_times_are_kept_to_the_microsecond(redis: Redis) -> None:
 
 
 async def test_the_clock_of_the_server_does_not_matter(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    (_, one), (_, other) = rate(redis, 0.1, 3), rate(redis, 0.1, 3)
+    (_, one), (_, other) = rate(redis, 0.001, 3), rate(redis, 0.001, 3)
     assert await passed(one, 3) == 3
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + 3600)
@@ -171,7 +172,7 @@ async def test_the_clock_of_the_server_does_not_matter(redis: Redis, monkeypatch
     answer = await other.try_acquire(REQUEST, "alice", 1)
 
     assert isinstance(answer, Park)
-    assert answer.retry_in == pytest.approx(10, abs=1)
+    assert answer.retry_in == pytest.approx(1000, abs=60)
 
 
 async def test_a_redis_clock_set_back_does_not_extend_waits(redis: Redis) -> None:
@@ -194,22 +195,22 @@ async def test_requests_wait_for_their_tokens_and_are_served_in_time(redis: Redi
         protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
         began = time.monotonic()
         for waiter in protected.request_many(8):
-            await waiter.end()
+            assert (await waiter.end()).status == 200
 
-        assert 0.11 <= time.monotonic() - began < 3
+        assert time.monotonic() - began >= 0.11
         assert protected.is_idle()
 
 
 async def test_a_request_that_would_wait_too_long_for_a_token_is_rejected_with_retry_after(redis: Redis) -> None:
     async with anyio.create_task_group() as tasks:
-        gates, _one = rate(redis, 0.1, 1)
-        protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="1s")
+        gates, _one = rate(redis, 0.01, 1)
+        protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait="60s")
         first = await protected.request("/db/1", user="u0").end()
         refused = await protected.request("/db/2", user="u0").end()
 
         assert first.status == 200
         assert (refused.status, problem(refused)["reason"], problem(refused)["gate"]) == (429, "gate", "db")
-        assert 9 <= int(refused.headers["retry-after"]) <= 14
+        assert 60 <= int(refused.headers["retry-after"]) <= 134
 
 
 async def test_a_token_is_returned_when_another_gate_refuses(redis: Redis) -> None:
@@ -219,7 +220,7 @@ async def test_a_token_is_returned_when_another_gate_refuses(redis: Redis) -> No
         protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), gate="[db, full]", wait="1s")
         refused = await protected.request("/db/1").end()
         assert refused.status == 503
-        await wait_until(lambda: not len(one._releases))
+        await until(lambda: not len(one._releases))
 
         assert await passed(one, 3, "all") == 2
 
@@ -236,32 +237,37 @@ async def test_a_token_is_spent_when_its_request_is_served(redis: Redis) -> None
 # Quotas
 
 
+async def end_window(redis: Redis) -> None:
+    """As if the window of a quota were over."""
+    await redis.hset("apf:db:alice", "ends", int(time.time() * 1e6) - 1)
+
+
 async def test_a_quota_is_shared_and_begins_anew_when_its_window_is_over(redis: Redis) -> None:
-    (_, one), (_, other) = quota(redis, 10, 1), quota(redis, 10, 1)
+    (_, one), (_, other) = quota(redis, 10, 60), quota(redis, 10, 60)
     assert sum(await asyncio.gather(passed(one, 8), passed(other, 8))) == 10
     answer = await one.try_acquire(REQUEST, "alice", 1)
     assert isinstance(answer, Park)
     assert answer.retry_in is not None
-    assert 0 < answer.retry_in <= 1
+    assert 0 < answer.retry_in <= 60
 
-    await asyncio.sleep(answer.retry_in)
+    await end_window(redis)
 
     assert await passed(other, 12) == 10
-    assert 0 < await redis.pttl("apf:db:alice") <= 1010
+    assert 0 < await redis.pttl("apf:db:alice") <= 60_010
     assert await one.try_acquire(REQUEST, "alice", 11) == Reject()
 
 
 async def test_returned_quota_counts_in_its_own_window_only(redis: Redis) -> None:
-    _, one = quota(redis, 2, 1)
+    _, one = quota(redis, 2, 60)
     lease = await one.try_acquire(REQUEST, "alice", 2)
     one.undo(lease)
-    await wait_until(lambda: not len(one._releases))
+    await until(lambda: not len(one._releases))
     assert await passed(one, 3) == 2
 
-    await asyncio.sleep(1.01)
+    await end_window(redis)
     assert await passed(one, 1) == 1
     one.undo(lease)  # of the window before
-    await wait_until(lambda: not len(one._releases))
+    await until(lambda: not len(one._releases))
     assert await passed(one, 3) == 1
 
 
@@ -275,7 +281,7 @@ async def test_a_capacity_is_shared_between_servers(redis: Redis) -> None:
         nonlocal now, most
         now += 1
         most = max(most, now)
-        await wait_until(lambda: most >= 3)
+        await until(lambda: most >= 3)
         await asyncio.sleep(0.003)
         now -= 1
 
@@ -289,7 +295,7 @@ async def test_a_capacity_is_shared_between_servers(redis: Redis) -> None:
         assert most == 3
         assert all(protected.is_idle() for protected in scenes)
         releases = [gate_of(protected.gates)._releases for protected in scenes]
-        await wait_until(lambda: not any(map(len, releases)))
+        await until(lambda: not any(map(len, releases)))
         assert await redis.zcard("apf:db:") == 0
 
 
@@ -299,7 +305,7 @@ async def test_many_places_of_one_request_are_returned(redis: Redis) -> None:
         lease = await gate.try_acquire(REQUEST, "", 9_000)
         assert not isinstance(lease, Park)
         gate.release(lease)
-        await wait_until(lambda: not len(gate._releases))
+        await until(lambda: not len(gate._releases))
 
 
 async def test_the_next_request_is_admitted_when_redis_knows_of_the_release(redis: Redis) -> None:
@@ -309,7 +315,7 @@ async def test_the_next_request_is_admitted_when_redis_knows_of_the_release(redi
         door = anyio.Event()
         protected = HandlerApp(tasks, gates, lambda _: door.wait())
         waiters = protected.request_many(6)
-        await wait_until(lambda: len(protected.started) == 1 and protected.parked == 5)
+        await until(lambda: len(protected.started) == 1 and protected.parked == 5)
         await asyncio.sleep(0.02)
         door.set()
         with anyio.fail_after(20):
@@ -339,7 +345,7 @@ async def test_an_outdated_refusal_is_asked_again(redis: Redis, monkeypatch: pyt
         await refused.wait()
         door.set()
         await first.end()
-        await wait_until(lambda: not len(one._releases))
+        await until(lambda: not len(one._releases))
         arrives.set()
         await second.end()
 
@@ -348,12 +354,15 @@ async def test_an_outdated_refusal_is_asked_again(redis: Redis, monkeypatch: pyt
 
 
 async def test_permits_of_a_dead_server_expire(redis: Redis) -> None:
-    (_, dead), (_, other) = capacity(redis, 3, 1), capacity(redis, 3, 1)
+    (_, dead), (_, other) = capacity(redis, 3, 60), capacity(redis, 3, 60)
     assert await passed(dead, 1, cost=2) == 1
     assert await passed(other, 3) == 1
     assert await other.try_acquire(REQUEST, "alice", 4) == Reject()
 
-    await asyncio.sleep(1.01)
+    places: Any = await redis.zrange("apf:db:alice", 0, -1, withscores=True)
+    for place, ends in places:
+        assert 0 < ends / 1e6 - time.time() <= 60
+        await redis.zadd("apf:db:alice", {place: (time.time() - 1) * 1e6})  # as if that time were over
 
     assert await passed(other, 4) == 3
 
@@ -377,7 +386,7 @@ async def test_when_redis_is_down_the_policy_decides(on_error: Any, status: int,
         async with anyio.create_task_group() as tasks:
             gates = made()
             redis_capacity(gates, "db", client, limit=1, hold=5, sharing=Sharing(timeout=0.25), on_error=on_error)
-            wait = "300ms" if on_error == "backoff" else "20s"  # only with a backoff does the request wait so long
+            wait = "2s" if on_error == "backoff" else "20s"  # only with a backoff does the request wait so long
             protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait=wait)
             while (await protected.request("/db/1").end()).status != 200:
                 pass  # a busy machine may have made the first question last too long
@@ -385,8 +394,7 @@ async def test_when_redis_is_down_the_policy_decides(on_error: Any, status: int,
                 server.stop()
             else:
                 server.pause()
-            with anyio.fail_after(20):
-                answer = await protected.request("/db/2").end()
+            answer = await protected.request("/db/2").end()
 
             assert answer.status == status
             assert gates.scheduler.gates["db"].counters.evaluations["error"] >= 1
@@ -406,7 +414,7 @@ async def test_requests_continue_when_redis_is_back() -> None:
             protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
             server.pause()
             waiter = protected.request("/db/1")
-            await wait_until(lambda: gates.scheduler.gates["db"].counters.evaluations["error"] >= 2)
+            await until(lambda: gates.scheduler.gates["db"].counters.evaluations["error"] >= 2)
             assert protected.started == []
             server.resume()
             await waiter.end()

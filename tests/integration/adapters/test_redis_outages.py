@@ -18,7 +18,8 @@ from apf_middleware.adapters.redis_connections import NotSentError
 from apf_middleware.gates import CustomGate, GateRequest, Park
 from tests.support import databases
 from tests.support.databases import Redis as RedisServer
-from tests.support.handler_app import HandlerApp, wait_until
+from tests.support.handler_app import HandlerApp
+from tests.support.until import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -58,7 +59,7 @@ async def acquired(gate: Any, count: int = 1) -> list[Any]:  # noqa: ANN401
     while len(leases) < count:
         with contextlib.suppress(*TIMEOUTS):
             leases.append(await gate.try_acquire(REQUEST, "", 1))
-    await wait_until(lambda: not len(gate._releases))
+    await until(lambda: not len(gate._releases))
     return leases
 
 
@@ -75,7 +76,7 @@ async def test_permits_are_released_when_redis_answers_again(server: RedisServer
         await asyncio.sleep(0.5)
         assert len(gate._releases) == 3
         server.resume()
-        await wait_until(lambda: not len(gate._releases))
+        await until(lambda: not len(gate._releases))
 
         assert await taken(redis) == 0
 
@@ -87,7 +88,7 @@ async def test_an_acquire_whose_reply_was_lost_takes_no_permit(server: RedisServ
         found = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(8)), return_exceptions=True)
         assert all(isinstance(one, TIMEOUTS) and not isinstance(one, NotSentError) for one in found)
         server.resume()
-        await wait_until(lambda: not len(gate._releases))
+        await until(lambda: not len(gate._releases))
         await asyncio.sleep(0.1)
 
         assert await taken(redis) == 2
@@ -104,7 +105,7 @@ async def test_an_acquire_that_is_cancelled_takes_no_permit(server: RedisServer,
         await asyncio.wait(asking)
         assert all(one.cancelled() for one in asking)
         server.resume()
-        await wait_until(lambda: not len(gate._releases))
+        await until(lambda: not len(gate._releases))
         await asyncio.sleep(0.1)
 
         assert await taken(redis) == 1
@@ -139,7 +140,7 @@ async def test_many_simultaneous_releases_use_few_connections(redis: Redis) -> N
         assert not any(isinstance(lease, Park) for lease in leases)
         for lease in leases:
             gate.release(lease)
-        await wait_until(lambda: not len(gate._releases), 20)
+        await until(lambda: not len(gate._releases))
 
         assert await taken(redis) == 0
         assert len(await redis.client_list()) <= 2 * 3 + 1
@@ -153,7 +154,7 @@ async def test_the_connections_of_the_app_are_not_used(server: RedisServer) -> N
         await asyncio.sleep(0.05)
         [lease] = await acquired(gate)
         gate.release(lease)
-        await wait_until(lambda: not len(gate._releases))
+        await until(lambda: not len(gate._releases))
         await waiting
 
         assert await taken(client) == 0
@@ -186,7 +187,7 @@ async def test_another_event_loop_gets_connections_of_its_own(redis: Redis) -> N
             leases = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(4)))
             for lease in leases[:2]:
                 gate.release(lease)
-            await wait_until(lambda: not len(gate._releases))
+            await until(lambda: not len(gate._releases))
             if closes:
                 await gate.aclose()
 
@@ -215,4 +216,4 @@ async def test_without_redis_a_permit_expires_in_time(server: RedisServer, redis
         gate.release(lease)
         await asyncio.sleep(0.1)
         assert len(gate._releases) == 1
-        await wait_until(lambda: not len(gate._releases))
+        await until(lambda: not len(gate._releases))

@@ -18,7 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from apf_middleware import Gates
 from apf_middleware.adapters.sqlalchemy import engine_gate
 from apf_middleware.exceptions import InvalidValueError
-from tests.support.handler_app import HandlerApp, wait_until
+from tests.support.handler_app import HandlerApp
+from tests.support.until import until
 
 if TYPE_CHECKING:
     from tests.support.databases import Postgres
@@ -95,7 +96,7 @@ async def test_no_more_requests_are_admitted_than_the_pool_has_connections(url_o
         gate = engine_gate(gates, "db", engine)
         protected = HandlerApp(tasks, gates, partial(use.awaits, engine))
         waiters = protected.request_many(30, users=3)
-        await wait_until(lambda: use.most == 3)
+        await until(lambda: use.most == 3)
         for waiter in waiters:
             await waiter.end()
 
@@ -150,11 +151,11 @@ async def test_a_parked_request_goes_on_when_the_event_precedes_the_returned_con
             outsider = engine.connect()
             protected = HandlerApp(tasks, gates, partial(Use().in_thread, engine))
             waiter = protected.request("/db/waiter")
-            await wait_until(lambda: protected.parked == 1)
+            await until(lambda: protected.parked == 1)
             parked = gate.counters.evaluations["parked"]
             thread = threading.Thread(target=outsider.close)
             thread.start()
-            await wait_until(lambda: gate.counters.evaluations["parked"] > parked + 2)  # it has looked, and looks again
+            await until(lambda: gate.counters.evaluations["parked"] > parked + 2)  # it has looked, and looks again
 
             assert protected.started == []
             too_early.set()
@@ -173,7 +174,7 @@ async def test_connections_in_use_elsewhere_count_and_their_return_is_an_event(u
         protected = HandlerApp(tasks, gates, partial(Use().awaits, engine))
         outsider = await engine.connect()
         waiter = protected.request("/db/waiter")
-        await wait_until(lambda: protected.parked == 1)
+        await until(lambda: protected.parked == 1)
         await asyncio.sleep(0.01)
         assert protected.started == []
 
@@ -226,16 +227,16 @@ async def test_a_parked_request_goes_on_when_a_connection_used_elsewhere_returns
         protected = HandlerApp(tasks, gates, stay)
         one, two = await engine.connect(), await engine.connect()
         exchanges = [protected.request("/db/1"), protected.request("/db/2")]
-        await wait_until(lambda: protected.parked == 2)
+        await until(lambda: protected.parked == 2)
         await one.close()
-        await wait_until(lambda: protected.started == ["/db/1"] and protected.parked == 1)
+        await until(lambda: protected.started == ["/db/1"] and protected.parked == 1)
         await asyncio.sleep(0.01)
         assert protected.started == ["/db/1"]
 
         await two.close()
-        await wait_until(lambda: protected.started == ["/db/1", "/db/2"])
+        await until(lambda: protected.started == ["/db/1", "/db/2"])
         exchanges.append(protected.request("/db/3"))
-        await wait_until(lambda: protected.parked == 1)
+        await until(lambda: protected.parked == 1)
         for path, door in doors.items():
             door.set()
             await exchanges[int(path[-1]) - 1].end()
@@ -254,7 +255,7 @@ async def test_the_new_pool_of_a_disposed_engine_is_counted(tmp_path: Path) -> N
         outsiders = [await engine.connect() for _ in range(3)]
         assert gate.used("") == 3
         waiter = protected.request("/db/waiter")
-        await wait_until(lambda: protected.parked == 1)
+        await until(lambda: protected.parked == 1)
         for outsider in outsiders:
             await outsider.close()
         await waiter.end()

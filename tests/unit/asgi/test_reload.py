@@ -18,6 +18,7 @@ from apf_middleware.asgi.reload import Reloader, Watcher, needs_restart, server_
 from apf_middleware.config import ConfigurationError, Reading, load, load_text, read
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
 from apf_middleware.gates import Gates
+from tests.support.until import until
 
 pytestmark = pytest.mark.anyio
 
@@ -60,9 +61,7 @@ class Life:
 
 
 async def until_seats(middleware: APFMiddleware, seats: int) -> None:
-    with anyio.fail_after(60):
-        while middleware.service.configuration.server.seats != seats:  # noqa: ASYNC110 - it comes from elsewhere
-            await anyio.sleep(0.01)
+    await until(lambda: middleware.service.configuration.server.seats == seats)
 
 
 async def live_through(middleware: APFMiddleware, *steps: tuple[Path, int, bool]) -> None:

@@ -1,7 +1,6 @@
 """The shadow of a server: its start and end, by operators, by the configuration and by other members of a fleet."""
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -13,6 +12,7 @@ from apf_middleware.config import ConfigurationError
 from apf_middleware.exceptions import InvalidValueError
 from tests.support.protected_app import ProtectedApp, configuration
 from tests.support.reloadable_app import ReloadableApp
+from tests.support.until import until
 
 pytestmark = pytest.mark.anyio
 
@@ -23,15 +23,6 @@ NEW = SERVER.format(seats=20, more="")
 @pytest.fixture(autouse=True)
 def all_events(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    """Wait for a task in the background, which uses a thread."""
-    for _ in range(10_000):
-        if is_so():
-            return
-        await anyio.sleep(0.001)
-    raise AssertionError("it should be so by now")
 
 
 def test_errors_of_a_text_have_their_places() -> None:

@@ -1,7 +1,7 @@
 """Each object expires at its own deadline, although one timer serves all of them."""
 
 from collections.abc import Callable
-from time import process_time
+from time import thread_time
 
 import pytest
 
@@ -127,10 +127,10 @@ def test_the_next_deadline_is_found_at_once_however_many_have_ended(clock: Clock
             clock.begin(str(item), 0)
         for item in range(ended):
             clock.deadlines.end(str(item))
-        began = process_time()
+        began = thread_time()
         for _ in range(100):
             clock.deadlines._look()
-        taken = process_time() - began
+        taken = thread_time() - began
         clock.deadlines.end(str(ended))
         return taken
 
