@@ -16,6 +16,7 @@ from typing import Final
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.sharing.grant import LevelGrant, SeatGrant
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fleet.board import Board
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.messages import Grant, LevelUsage, Report
@@ -84,12 +85,10 @@ class Membership:
         samples: DurationSamples | None = None,
         turns: int = 0,
         maxes: Mapping[str, int] | None = None,
+        leaving: Mapping[str, SeatDemand] | None = None,
     ) -> Report:
-        """Return the next report, which is sent ``now``; ``maxes`` are the seats in use of those that are divided."""
-        self._number += 1
-        self._sent.append((self._number, now))
-        while self._sent[0][1] + self._lease_ns <= now:
-            self._sent.popleft()
+        """Return a report sent ``now``, with the seats in use of divided ``maxes``, and the ``leaving`` levels."""
+        self._number_next(now)
         grant = self.grant if self.grant is not None and self.grant.epoch == self.epoch else None
         is_used = grant is not None and grant.configuration == configuration.digest
         if configuration.budget is not None:
@@ -113,7 +112,15 @@ class Membership:
             samples,
             turns,
             {name: max(part, (maxes or {}).get(name, 0)) for name, part in self.maxes(now).items()},
+            leaving or {},
         )
+
+    def _number_next(self, now: int) -> None:
+        """Count a report that is sent ``now``, and forget when those were sent that are older than a lease."""
+        self._number += 1
+        self._sent.append((self._number, now))
+        while self._sent[0][1] + self._lease_ns <= now:
+            self._sent.popleft()
 
     def _follow(self, floor: int, *, is_set_aside: bool) -> None:
         """Have the ``floor`` of the configuration in force; a higher one only if the allocator has set it aside."""

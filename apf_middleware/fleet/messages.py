@@ -102,7 +102,7 @@ class Report(Value):
     the member's `Board`, whose ``notices`` are sent if the allocator's digest is another one. A member that ``asks``
     gets the ``rows`` of all members with its next grant. If the total adapts, the report has ``samples``. ``turns``
     counts the requests that were the widest of the next ones and don't wait any more. ``maxes`` are the most seats that
-    the member uses, or may use, of each level whose max is divided.
+    the member uses, or may use, of each level whose max is divided. ``leaving`` are the claims of levels that drain.
     """
 
     member: str
@@ -121,6 +121,7 @@ class Report(Value):
     samples: DurationSamples | None = None
     turns: int = 0
     maxes: Mapping[str, int] = field(default_factory=dict)
+    leaving: Mapping[str, SeatDemand] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +236,8 @@ def _written_report(report: Report) -> dict[str, Any]:
         written["w"] = report.turns
     if report.maxes:
         written["x"] = dict(report.maxes)
+    if report.leaving:
+        written["f"] = _written_claims(report.leaving)
     if report.asks:
         written["asks"] = True
     if report.budget is not None:
@@ -250,9 +253,12 @@ def _written_flows(table: FlowTable) -> list[tuple[int, ...]]:
 
 
 def _written_budget(budget: Budget) -> list[Any]:
-    claims = {name: [one.weight, one.least, one.most, one.parent] for name, one in budget.claims.items()}
     bounds = [] if budget.bounds is None else [budget.bounds.least, budget.bounds.most]
-    return [budget.seats, claims, dict(budget.priorities), bounds, budget.floor]
+    return [budget.seats, _written_claims(budget.claims), dict(budget.priorities), bounds, budget.floor]
+
+
+def _written_claims(claims: Mapping[str, SeatDemand]) -> dict[str, list[Any]]:
+    return {name: [one.weight, one.least, one.most, one.parent] for name, one in claims.items()}
 
 
 def _written_board(digest: str, notices: Mapping[str, Notice]) -> dict[str, Any]:
@@ -322,6 +328,7 @@ def _read_report(found: Mapping[str, Any]) -> Report:
         _read_samples(found["s"]) if "s" in found else None,
         _count(found.get("w", 0)),
         _read_maxes(found),
+        _read_claims(found.get("f", {})),
     )
 
 
@@ -342,20 +349,24 @@ def _read_budget(found: Any) -> Budget:  # noqa: ANN401 - what JSON contains
     seats, claims, priorities, bounds, floor = found
     return Budget(
         _count(seats),
-        {
-            _text(name): SeatDemand(
-                _count(weight),
-                0,
-                _count(least),
-                None if most is None else _count(most),
-                None if parent is None else _text(parent),
-            )
-            for name, (weight, least, most, parent) in claims.items()
-        },
+        _read_claims(claims),
         {_text(name): require_integer("priority in a message", one) for name, one in priorities.items()},
         SeatRange(*map(_count, bounds)) if bounds else None,
         _count(floor),
     )
+
+
+def _read_claims(found: Any) -> dict[str, SeatDemand]:  # noqa: ANN401 - what JSON contains
+    return {
+        _text(name): SeatDemand(
+            _count(weight),
+            0,
+            _count(least),
+            None if most is None else _count(most),
+            None if parent is None else _text(parent),
+        )
+        for name, (weight, least, most, parent) in found.items()
+    }
 
 
 def _read_notices(found: Any) -> dict[str, Notice]:  # noqa: ANN401 - what JSON contains

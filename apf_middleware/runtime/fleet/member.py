@@ -161,6 +161,7 @@ class FleetMember:
             samples=samples,
             turns=self._usage.turns,
             maxes=self._maxes.report(),
+            leaving=self._usage.leaving(),
         )
         if self.membership.floor != floor:
             self._target.restrict(self.membership.limit, self._factors)
