@@ -48,7 +48,20 @@ class Membership:
     ones. The ``board`` is what operators have told this member, or others.
     """
 
-    __slots__ = ("_lease_ns", "_number", "_sent", "answered_at", "board", "epoch", "floor", "grant", "limit", "member")
+    __slots__ = (
+        "_held",
+        "_held_until",
+        "_lease_ns",
+        "_number",
+        "_sent",
+        "answered_at",
+        "board",
+        "epoch",
+        "floor",
+        "grant",
+        "limit",
+        "member",
+    )
 
     def __init__(self, member: str, *, lease_ns: int, floor: int = 0) -> None:
         self.member: str = member
@@ -60,6 +73,8 @@ class Membership:
         self.limit: SeatGrant = SeatGrant(floor, fallback=floor)
         self.answered_at: int | None = None
         self._number = 0
+        self._held: Mapping[str, int] = {}
+        self._held_until = 0  # the number of a report
         self._sent: deque[tuple[int, int]] = deque()
 
     def seats(self, now: int) -> int:
@@ -140,8 +155,16 @@ class Membership:
             return False
         levels = {name: LevelGrant(part.weight, part.least) for name, part in grant.levels.items()}
         self.grant, self.answered_at = grant, now
-        self.limit = SeatGrant(grant.seats, sent_at + self._lease_ns, self.floor, levels, grant.most, grant.maxes)
+        if grant.report >= self._held_until:
+            self._held = {}
+        maxes = {**self._held, **grant.maxes}
+        self.limit = SeatGrant(grant.seats, sent_at + self._lease_ns, self.floor, levels, grant.most, maxes)
         return True
+
+    def hold_maxes(self, maxes: Mapping[str, int]) -> None:
+        """Use at most these seats of maxes that are new here, until a grant answers a report that is sent later."""
+        self._held, self._held_until = {**self._held, **maxes}, self._number + 1
+        self.lower_maxes(maxes)
 
     def lower(self, now: int, seats: int) -> bool:
         """Use at most ``seats`` until the next grant; return whether that is less than before.

@@ -59,6 +59,19 @@ def test_a_level_that_only_members_with_an_older_configuration_have_keeps_its_ma
     assert set(fleet.waiting("old")) == {2, 3}, "there the level goes on"
 
 
+def test_the_max_of_a_new_level_holds_from_the_beginning() -> None:
+    fleet = busy_fleet()
+    configured = configuration(16, web=WEB, new=OLD.replace("2", "1"))
+    fleet.reload(configured, 0)
+    fleet.reload(configured)
+    for member in range(4):
+        fleet.ask(member, "new", 5)
+    fleet.run(50 * MS)
+    assert fleet.used["new"] == 1, "members learn their parts without waiting for the next interval"
+    fleet.run(2 * SECOND)
+    assert fleet.most["new"] == 1
+
+
 def test_requests_beyond_a_new_max_run_on_but_no_others_begin() -> None:
     fleet = ReloadingFleet(4, configuration(16, web=WEB, batch=WEB))
     for member in range(4):
