@@ -193,6 +193,8 @@ class Allocator:
         usages = {name: account.report.levels for name, account in live.items()}
         shared = replace(budget, seats=max(0, budget.seats - self._set_aside)) if self._set_aside else budget
         self.shares = divide_budget(shared, usages, self._levels)
+        if self.debt > budget.seats:  # a max that the seats don't exceed may be exceeded until they are given back
+            budget = replace(budget, seats=self.debt)
         self._maxes.divide(now, budget, live, self.shares, is_learning=self.is_learning(now))
         granted = self._grantable(now, self._targets(now))
         grants = {}

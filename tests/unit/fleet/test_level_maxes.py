@@ -99,6 +99,19 @@ def test_a_level_that_drains_keeps_its_max_until_no_member_has_it() -> None:
     assert fleet.exchange(a=old, b=old) == {"a": {}, "b": {}}
 
 
+def test_a_max_is_divided_until_members_have_given_back_the_seats_that_exceed_it() -> None:
+    fleet, hungry = Fleet(BATCH), {"batch": 9}
+    fleet.exchange(a=hungry, b=hungry)
+    fleet.budget = fleet.allocator.budget = Budget(2, BATCH)
+    fleet.allocator._budgets.clear()
+    for name in "ab":
+        fleet.report(name, hungry)
+    for name, grant in fleet.allocator.divide(fleet.now, "ab").items():
+        assert grant.maxes == {"batch": 1}, "until they have confirmed, they may use more than two seats"
+        fleet.members[name].receive(fleet.now, grant)
+    assert fleet.exchange(a=hungry, b=hungry) == {"a": {}, "b": {}}
+
+
 def test_a_new_max_counts_what_members_may_use_until_they_have_a_part() -> None:
     fleet = Fleet({"web": SeatDemand(1, 0), "batch": SeatDemand(1, 0)})
     fleet.exchange(a={"batch": 9}, b={"batch": 9})
