@@ -29,6 +29,7 @@ from dataclasses import replace
 from typing import Final
 
 from apf_middleware.fairqueuing.sharing.balance import SEAT
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fleet.accounts import MemberAccount
 from apf_middleware.fleet.board import Board
 from apf_middleware.fleet.budget import Budget
@@ -188,12 +189,13 @@ class Allocator:
         live = self.accounts
         self._choose_configuration()
         self._adapt(now)
-        budget = self.budget
-        if set_aside := self._set_aside:
-            budget = replace(budget, seats=max(0, budget.seats - set_aside))
+        budget = self.budget.including(self._former_levels())
         usages = {name: account.report.levels for name, account in live.items()}
-        self.shares = divide_budget(budget, usages, self._levels)
-        self._maxes.divide(now, self.budget, live, self.shares, is_learning=self.is_learning(now))
+        shared = replace(budget, seats=max(0, budget.seats - self._set_aside)) if self._set_aside else budget
+        self.shares = divide_budget(shared, usages, self._levels)
+        if self.debt > budget.seats:  # a max that the seats don't exceed may be exceeded until they are given back
+            budget = replace(budget, seats=self.debt)
+        self._maxes.divide(now, budget, live, self.shares, is_learning=self.is_learning(now))
         granted = self._grantable(now, self._targets(now))
         grants = {}
         for name, account in live.items():
@@ -216,6 +218,24 @@ class Allocator:
             self.configuration = max(known, key=lambda name: (since[name], name))
             self.budget = self._budgets[self.configuration]
             self._budgets = {name: self._budgets[name] for name in known}
+
+    def _former_levels(self) -> dict[str, SeatDemand]:
+        """Return the claims of levels that members may have although the newest configuration doesn't name them.
+
+        They are promised no more than they demand, but one seat at least.
+        """
+        found: dict[str, SeatDemand] = {}
+        for name, budget in self._budgets.items():
+            if name != self.configuration:
+                found |= {level: budget.claims[level] for level in budget.leaves}
+        reports = [account.report for account in self.accounts.values()]
+        for report in reports:
+            found |= report.leaving
+        for name in found.keys() - self.budget.claims.keys():
+            demand = sum(report.levels[name].demand for report in reports if name in report.levels)
+            wanted = replace(found[name], demand=demand, least=0)
+            found[name] = replace(wanted, least=min(wanted.upper, max(1, found[name].least)))
+        return found
 
     def _adapt(self, now: int) -> None:
         """Let the total of seats follow what the members have reported, if it adapts."""

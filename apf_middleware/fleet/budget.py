@@ -1,7 +1,7 @@
 """The seats of a fleet, and what its levels claim of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import require_integer
@@ -44,20 +44,50 @@ class Budget(Value):
         require_integer("floor", self.floor, least=0)
 
     @property
+    def parents(self) -> set[str | None]:
+        """The names of the parents, and None if a level has none."""
+        return {claim.parent for claim in self.claims.values()}
+
+    @property
     def leaves(self) -> list[str]:
         """The names of the levels that aren't parents of others."""
-        parents = {claim.parent for claim in self.claims.values()}
+        parents = self.parents
         return [name for name in self.claims if name not in parents]
 
     @property
     def maxes(self) -> dict[str, int]:
         """The maxes of levels and parents that are smaller than the number of seats; mins count if they are larger."""
-        promised: dict[str | None, int] = {}
-        for claim in self.claims.values():
-            promised[claim.parent] = promised.get(claim.parent, 0) + claim.least
+        promised = _promised(self.claims)
         found = {
             name: max(claim.most, promised.get(name, 0))
             for name, claim in self.claims.items()
             if claim.most is not None
         }
         return {name: most for name, most in found.items() if most < self.seats}
+
+    def including(self, former: Mapping[str, SeatDemand]) -> "Budget":
+        """Return the budget with those ``former`` levels whose names it lacks, because they still have requests.
+
+        Their parents are those of this budget. The mins of all children of a parent are reduced if they would exceed
+        its max otherwise.
+        """
+        parents, most, claims = self.parents, self.maxes, dict(self.claims)
+        for name, claim in former.items():
+            if name not in claims:
+                claims[name] = claim if claim.parent in parents else replace(claim, parent=None)
+        if len(claims) == len(self.claims):
+            return self
+        promised = _promised(claims)
+        for name, claim in claims.items():
+            room, needed = most.get(claim.parent or "", self.seats), promised[claim.parent]
+            if needed > room and claim.parent is not None:
+                claims[name] = replace(claim, least=claim.least * room // needed)
+        return replace(self, claims=claims)
+
+
+def _promised(claims: Mapping[str, SeatDemand]) -> dict[str | None, int]:
+    """Return the sum of the mins of each parent's children, and of the levels without a parent."""
+    found: dict[str | None, int] = {}
+    for claim in claims.values():
+        found[claim.parent] = found.get(claim.parent, 0) + claim.least
+    return found

@@ -16,6 +16,7 @@ from typing import Final
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.sharing.grant import LevelGrant, SeatGrant
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fleet.board import Board
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.messages import Grant, LevelUsage, Report
@@ -47,7 +48,20 @@ class Membership:
     ones. The ``board`` is what operators have told this member, or others.
     """
 
-    __slots__ = ("_lease_ns", "_number", "_sent", "answered_at", "board", "epoch", "floor", "grant", "limit", "member")
+    __slots__ = (
+        "_held",
+        "_held_until",
+        "_lease_ns",
+        "_number",
+        "_sent",
+        "answered_at",
+        "board",
+        "epoch",
+        "floor",
+        "grant",
+        "limit",
+        "member",
+    )
 
     def __init__(self, member: str, *, lease_ns: int, floor: int = 0) -> None:
         self.member: str = member
@@ -59,6 +73,8 @@ class Membership:
         self.limit: SeatGrant = SeatGrant(floor, fallback=floor)
         self.answered_at: int | None = None
         self._number = 0
+        self._held: Mapping[str, int] = {}
+        self._held_until = 0  # the number of a report
         self._sent: deque[tuple[int, int]] = deque()
 
     def seats(self, now: int) -> int:
@@ -83,12 +99,10 @@ class Membership:
         asks: bool = False,
         samples: DurationSamples | None = None,
         maxes: Mapping[str, int] | None = None,
+        leaving: Mapping[str, SeatDemand] | None = None,
     ) -> Report:
-        """Return the next report, which is sent ``now``; ``maxes`` are the seats in use of those that are divided."""
-        self._number += 1
-        self._sent.append((self._number, now))
-        while self._sent[0][1] + self._lease_ns <= now:
-            self._sent.popleft()
+        """Return a report sent ``now``, with the seats in use of divided ``maxes``, and the ``leaving`` levels."""
+        self._number_next(now)
         grant = self.grant if self.grant is not None and self.grant.epoch == self.epoch else None
         is_used = grant is not None and grant.configuration == configuration.digest
         if configuration.budget is not None:
@@ -111,7 +125,15 @@ class Membership:
             asks,
             samples,
             {name: max(part, (maxes or {}).get(name, 0)) for name, part in self.maxes(now).items()},
+            leaving or {},
         )
+
+    def _number_next(self, now: int) -> None:
+        """Count a report that is sent ``now``, and forget when those were sent that are older than a lease."""
+        self._number += 1
+        self._sent.append((self._number, now))
+        while self._sent[0][1] + self._lease_ns <= now:
+            self._sent.popleft()
 
     def _follow(self, floor: int, *, is_set_aside: bool) -> None:
         """Have the ``floor`` of the configuration in force; a higher one only if the allocator has set it aside."""
@@ -131,8 +153,16 @@ class Membership:
             return False
         levels = {name: LevelGrant(part.weight, part.least) for name, part in grant.levels.items()}
         self.grant, self.answered_at = grant, now
-        self.limit = SeatGrant(grant.seats, sent_at + self._lease_ns, self.floor, levels, grant.most, grant.maxes)
+        if grant.report >= self._held_until:
+            self._held = {}
+        maxes = {**self._held, **grant.maxes}
+        self.limit = SeatGrant(grant.seats, sent_at + self._lease_ns, self.floor, levels, grant.most, maxes)
         return True
+
+    def hold_maxes(self, maxes: Mapping[str, int]) -> None:
+        """Use at most these seats of maxes that are new here, until a grant answers a report that is sent later."""
+        self._held, self._held_until = {**self._held, **maxes}, self._number + 1
+        self.lower_maxes(maxes)
 
     def lower(self, now: int, seats: int) -> bool:
         """Use at most ``seats`` until the next grant; return whether that is less than before.

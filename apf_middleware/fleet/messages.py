@@ -100,8 +100,9 @@ class Report(Value):
     ``seats`` is its limit now. ``configuration`` identifies the configuration in force, which the member has had for
     ``age_ns``; ``budget`` is what it says about seats, unless the allocator uses it already. ``board`` is the digest of
     the member's `Board`, whose ``notices`` are sent if the allocator's digest is another one. A member that ``asks``
-    gets the ``rows`` of all members with its next grant. If the total adapts, the report has ``samples``.
-    ``maxes`` are the most seats that the member uses, or may use, of each level whose max is divided.
+    gets the ``rows`` of all members with its next grant. If the total adapts, the report has ``samples``. ``maxes`` are
+    the most seats that the member uses, or may use, of each level whose max is divided. ``leaving`` are the claims of
+    levels that drain.
     """
 
     member: str
@@ -119,6 +120,7 @@ class Report(Value):
     asks: bool = False
     samples: DurationSamples | None = None
     maxes: Mapping[str, int] = field(default_factory=dict)
+    leaving: Mapping[str, SeatDemand] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +233,8 @@ def _written_report(report: Report) -> dict[str, Any]:
     written = {"v": VERSION, "m": report.member, "n": numbers, "c": report.configuration, "l": levels}
     if report.maxes:
         written["x"] = dict(report.maxes)
+    if report.leaving:
+        written["f"] = _written_claims(report.leaving)
     if report.asks:
         written["asks"] = True
     if report.budget is not None:
@@ -246,9 +250,12 @@ def _written_flows(table: FlowTable) -> list[tuple[int, ...]]:
 
 
 def _written_budget(budget: Budget) -> list[Any]:
-    claims = {name: [one.weight, one.least, one.most, one.parent] for name, one in budget.claims.items()}
     bounds = [] if budget.bounds is None else [budget.bounds.least, budget.bounds.most]
-    return [budget.seats, claims, dict(budget.priorities), bounds, budget.floor]
+    return [budget.seats, _written_claims(budget.claims), dict(budget.priorities), bounds, budget.floor]
+
+
+def _written_claims(claims: Mapping[str, SeatDemand]) -> dict[str, list[Any]]:
+    return {name: [one.weight, one.least, one.most, one.parent] for name, one in claims.items()}
 
 
 def _written_board(digest: str, notices: Mapping[str, Notice]) -> dict[str, Any]:
@@ -317,6 +324,7 @@ def _read_report(found: Mapping[str, Any]) -> Report:
         _flag(found.get("asks", False)),
         _read_samples(found["s"]) if "s" in found else None,
         _read_maxes(found),
+        _read_claims(found.get("f", {})),
     )
 
 
@@ -337,20 +345,24 @@ def _read_budget(found: Any) -> Budget:  # noqa: ANN401 - what JSON contains
     seats, claims, priorities, bounds, floor = found
     return Budget(
         _count(seats),
-        {
-            _text(name): SeatDemand(
-                _count(weight),
-                0,
-                _count(least),
-                None if most is None else _count(most),
-                None if parent is None else _text(parent),
-            )
-            for name, (weight, least, most, parent) in claims.items()
-        },
+        _read_claims(claims),
         {_text(name): require_integer("priority in a message", one) for name, one in priorities.items()},
         SeatRange(*map(_count, bounds)) if bounds else None,
         _count(floor),
     )
+
+
+def _read_claims(found: Any) -> dict[str, SeatDemand]:  # noqa: ANN401 - what JSON contains
+    return {
+        _text(name): SeatDemand(
+            _count(weight),
+            0,
+            _count(least),
+            None if most is None else _count(most),
+            None if parent is None else _text(parent),
+        )
+        for name, (weight, least, most, parent) in found.items()
+    }
 
 
 def _read_notices(found: Any) -> dict[str, Notice]:  # noqa: ANN401 - what JSON contains

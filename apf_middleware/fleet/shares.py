@@ -146,27 +146,34 @@ def divide_budget(budget: Budget, usages: Usages, levels: LevelAmounts | None = 
 
 def _divide_among_levels(budget: Budget, demands: Mapping[str, int]) -> dict[str, int]:
     """Return the seats of each level, in units of 2**-20 seats."""
-    claims = {name: replace(claim, demand=demands.get(name, 0)) for name, claim in budget.claims.items()}
+    total = budget.seats * SEAT
+    claims = {name: _in_units(claim, demands.get(name, 0)) for name, claim in budget.claims.items()}
     if len({budget.priorities.get(name, 0) for name in demands}) > 1:
-        claims = _in_order_of_priority(budget, claims)
-    found = deserved_by_name(budget.seats, claims)
-    return {name: int(found[name] * SEAT) for name in demands}
+        claims = _in_order_of_priority(total, budget, claims)
+    found = deserved_by_name(total, claims)
+    return {name: int(found[name]) for name in demands}
 
 
-def _in_order_of_priority(budget: Budget, claims: Mapping[str, SeatDemand]) -> dict[str, SeatDemand]:
+def _in_units(claim: SeatDemand, demand: int) -> SeatDemand:
+    """Return the claim with this demand, in units of 2**-20 seats: a level's part may be less than a seat."""
+    most = None if claim.most is None else claim.most * SEAT
+    return replace(claim, demand=demand * SEAT, least=claim.least * SEAT, most=most)
+
+
+def _in_order_of_priority(total: int, budget: Budget, claims: Mapping[str, SeatDemand]) -> dict[str, SeatDemand]:
     """Return the claims with demands that are limited so that the highest priorities get what the others leave."""
-    busy = {name: replace(claim, demand=budget.seats) for name, claim in claims.items()}
-    entitled = deserved_by_name(budget.seats, busy)
+    busy = {name: replace(claim, demand=total) for name, claim in claims.items()}
+    entitled = deserved_by_name(total, busy)
     found = {name: replace(claim, demand=min(claim.demand, int(entitled[name]))) for name, claim in claims.items()}
     leaves = budget.leaves
     for priority in sorted({budget.priorities.get(name, 0) for name in leaves}, reverse=True):
         # what the levels have already is their min in this step, in which those of one priority raise their demands
-        reached = deserved_by_name(budget.seats, found)
+        reached = deserved_by_name(total, found)
         raised = {name: _with_least(one, int(reached[name])) for name, one in found.items()}
         for name in leaves:
             if budget.priorities.get(name, 0) == priority:
                 raised[name] = replace(raised[name], demand=claims[name].demand)
-        reached = deserved_by_name(budget.seats, raised)
+        reached = deserved_by_name(total, raised)
         for name in leaves:
             if budget.priorities.get(name, 0) == priority:
                 found[name] = replace(found[name], demand=max(found[name].demand, int(reached[name])))

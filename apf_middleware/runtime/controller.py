@@ -67,6 +67,10 @@ class SeatsHolder(Protocol):
         """Note that seats have been given back."""
         ...
 
+    def note_reconfigured(self) -> None:
+        """Note that another configuration is in force."""
+        ...
+
 
 class SeatFinder(Protocol):
     """What learns the total of seats: in this process (`AdaptiveRunner`), or for a fleet (`DurationSampler`)."""
@@ -528,6 +532,8 @@ class Controller:
         self._set_alarm()
         if gates is not None:
             self._adopt_gates(gates, old_gates)
+        if self.member is not None:
+            self.member.note_reconfigured()
 
     def _share(self, now: int, configuration: Configuration, seats: int) -> None:
         """Share so many ``seats`` among the levels of ``configuration``, and wake the requests that get some."""

@@ -198,7 +198,7 @@ MUTANTS: Final[tuple[Row, ...]] = (
     ),
     (
         shares_are_those_of_the_twin,
-        Mutant("mins don't count", SHARES, "demand=demands.get(name, 0))", "demand=demands.get(name, 0), least=0)"),
+        Mutant("mins don't count", SHARES, "least=claim.least * SEAT", "least=0"),
     ),
     (
         shares_are_those_of_the_twin,

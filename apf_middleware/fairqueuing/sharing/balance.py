@@ -270,8 +270,8 @@ def _is_free(part: int, claim: Claim) -> bool:
 def _claim(level: "SharedLevel") -> Claim:
     queueset = level.queueset
     wanted = min(level.most, max(level.cap, level.least), queueset.seats_in_use + queueset.seats_waiting)
-    # draining levels get their nominal seats before the others (see `lending`)
-    least = max(level.least, min(wanted, level.limits.nominal)) if level.is_draining else level.least
+    # draining levels get seats before the others (see `lending`)
+    least = max(level.least, min(wanted, level.before_others)) if level.is_draining else level.least
     return level.weight, least * SEAT, max(least, wanted) * SEAT
 
 

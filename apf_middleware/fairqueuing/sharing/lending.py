@@ -29,7 +29,8 @@ their mins. When such a request ends, its seats become free.
 
 **Draining levels** are levels that a reload has removed and that still have requests. A draining level keeps its min,
 max and weight for as long as requests wait there. Whenever the scheduler divides the seats (`LevelScheduler.divide`),
-draining levels get their nominal seats before the other levels get theirs. So a reload that renames or removes a level
+draining levels get their nominal seats before the other levels get theirs. (A fleet's grant says what its member's
+draining levels deserve beside the others.) So a reload that renames or removes a level
 changes nothing for the requests of that level, with two exceptions: if the sum of all mins reaches the number of seats,
 the min of a draining level is one seat, unless it is within the min of its parent; and when all waiting requests of the
 level wait for gates, it loses the part of its min that it doesn't use. While a draining level needs a part of its min,
@@ -510,9 +511,11 @@ class Lending(Sharing):
         """Set the weights of levels and parents: those of the ``grant``, or else those of the configuration."""
         granted = {} if grant is None else grant.levels
         sums: dict[str, int] = {}
-        for name, level in self.levels.items():
-            level.weight = self._hierarchy.weight(name, level.limits)
-            part = granted.get(name)
+        for level in self._levels:
+            part = granted.get(level.name)
+            level.before_others = level.limits.nominal if part is None else 0
+            if not level.is_draining:
+                level.weight = self._hierarchy.weight(level.name, level.limits)
             if part is not None and level.weight:
                 level.weight = max(part.weight, 1)
             if level.parent is not None:

@@ -62,7 +62,8 @@ class SharedLevel:
     ``counted`` is the count of the level at this moment (see `ledger`). ``turn`` is the serial number of its last
     dispatch while other levels waited. ``weight`` is its proportion when several levels want the same seats;
     ``entitled``, ``deserved`` and ``lag`` are computed from it (see `balance`). While another level drains, only the
-    ``kept`` part of the min is promised: the min that the level had before.
+    ``kept`` part of the min is promised: the min that the level had before. While this one drains, it deserves so many
+    seats ``before_others``.
 
     While a level ``is_held`` no request is seated, and while it ``is_closing`` none may arrive. If a level ``is_over``,
     it has been deleted: it is held when it begins to drain, and never revived. A level that ``is_common`` is neither
@@ -89,6 +90,7 @@ class SharedLevel:
         "alone_count",
         "alone_ns",
         "alone_width",
+        "before_others",
         "borrows_as",
         "cap",
         "ceiling",
@@ -129,6 +131,7 @@ class SharedLevel:
     shares: "LevelShares | None"
 
     alone_count: int
+    before_others: int
     alone_ns: int
     cap: int
     ceiling: int
@@ -172,7 +175,7 @@ class SharedLevel:
         self.set_cap(NO_CAP)
         self.turn = self.deserved = self.entitled = self.lag = self.used_before = 0  # see `balance`
         self.record: LevelRecord | None = None  # set where limits are adjusted
-        self.least = self.most = self.ceiling = self.counted = self.kept = 0
+        self.least = self.most = self.ceiling = self.counted = self.kept = self.before_others = 0
         # Traces of upstream must replay bit by bit, so with ``strict_upstream`` the queue set gets every request.
         self._may_rest = may_rest and not queueset.strict_upstream
         self.alone_width: int = 0  # the width up to which a request may be seated alone: 1 while the level is idle

@@ -1,6 +1,6 @@
 """A member's parts of the levels' maxes, and when others should learn how much of them it uses."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from apf_middleware.fairqueuing import SharedLevel, Sharing
 
@@ -20,7 +20,7 @@ class _Part:
 
     @property
     def in_use(self) -> int:
-        return sum(level.queueset.seats_in_use + (level.alone is not None) for level in self.levels)
+        return _in_use(self.levels)
 
     @property
     def is_idle(self) -> bool:
@@ -58,6 +58,11 @@ class GrantedMaxes:
             for name, part in parts.items()
         )
 
+    def in_use(self, names: Iterable[str]) -> dict[str, int]:
+        """Return the seats in use at these levels and parents."""
+        families = self._families()
+        return {name: _in_use(families.get(name, ())) for name in names}
+
     def _families(self) -> dict[str, list[SharedLevel]]:
         """Return the limited levels of each name, and those with a parent of this name."""
         found: dict[str, list[SharedLevel]] = {}
@@ -91,3 +96,7 @@ class GrantedMaxes:
 
     def __repr__(self) -> str:
         return f"<GrantedMaxes { {name: part.seats for name, part in self._parts.items()} }>"
+
+
+def _in_use(levels: Iterable[SharedLevel]) -> int:
+    return sum(level.queueset.seats_in_use + (level.alone is not None) for level in levels)

@@ -131,6 +131,19 @@ class FleetMember:
             self._is_urgent = True
         self.wake()
 
+    def note_reconfigured(self) -> None:
+        """Note that another configuration is in force.
+
+        Until the allocator has divided the maxes that are new in it, no request begins at their levels: each member
+        could use the whole of them.
+        """
+        membership, budget = self.membership, self._configured().budget
+        if budget is not None and membership.grant is not None and self._now() < membership.limit.lease_until:
+            new = budget.maxes.keys() - membership.limit.maxes.keys()
+            membership.hold_maxes(self._maxes.in_use(new))
+            self._target.restrict(membership.limit, self._factors)
+        self.wake()
+
     # What the store exchanges
 
     def report(self) -> Report:
@@ -160,6 +173,7 @@ class FleetMember:
             asks=self._asks,
             samples=samples,
             maxes=self._maxes.report(),
+            leaving=self._usage.leaving(),
         )
         if self.membership.floor != floor:
             self._target.restrict(self.membership.limit, self._factors)

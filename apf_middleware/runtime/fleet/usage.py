@@ -16,6 +16,7 @@ import heapq
 from collections.abc import Iterable
 
 from apf_middleware.fairqueuing import SharedLevel, Sharing
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
 from apf_middleware.fleet.messages import MOST_FLOWS, FlowTable, LevelUsage
 from apf_middleware.runtime.admission import Admission
@@ -45,6 +46,21 @@ class UsageReader:
     def waiting(self) -> bool:
         """Return whether requests wait for seats."""
         return any(level.queueset.waiting for level in self._limited())
+
+    def leaving(self) -> dict[str, SeatDemand]:
+        """Return the claims of the levels that drain, which may be in no configuration any more."""
+        sharing = self._sharing
+        return {
+            level.name: SeatDemand(
+                level.limits.nominal if level.shares is None else level.shares.shares,
+                0,
+                level.limits.min,
+                most=level.limits.max if level.limits.max < sharing.seats else None,
+                parent=None if level.parent is None else level.parent.name,
+            )
+            for level in sharing.draining
+            if not level.exempt
+        }
 
     def _limited(self) -> Iterable[SharedLevel]:
         levels = [*self._sharing.levels.values(), *self._sharing.draining]

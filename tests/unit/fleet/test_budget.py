@@ -3,6 +3,7 @@
 import pytest
 
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fleet.budget import Budget
 
 
@@ -10,3 +11,18 @@ def test_a_budget_has_no_negative_number_of_seats() -> None:
     assert Budget(0).claims == {}
     with pytest.raises(InvalidValueError, match="seats"):
         Budget(-1)
+
+
+def test_levels_of_a_former_configuration_keep_their_claims_and_the_parents_that_there_are() -> None:
+    budget = Budget(9, {"a": SeatDemand(1, 0, 1, None, "p"), "p": SeatDemand(1, 0, 0, 4)})
+    former = {"a": SeatDemand(7, 0), "b": SeatDemand(2, 0, 1, 3, "p"), "c": SeatDemand(2, 0, 1, 3, "a")}
+    found = budget.including(former)
+    assert found.claims == {**budget.claims, "b": former["b"], "c": SeatDemand(2, 0, 1, 3)}
+    assert budget.including({"a": former["a"]}) is budget
+
+
+def test_former_children_raise_no_max() -> None:
+    budget = Budget(9, {"a": SeatDemand(1, 0, 3, None, "p"), "p": SeatDemand(1, 0, 0, 3), "d": SeatDemand(1, 0, 6)})
+    found = budget.including({"b": SeatDemand(2, 0, 3, 3, "p")})
+    assert found.maxes["p"] == 3
+    assert (found.claims["a"].least, found.claims["b"].least, found.claims["d"].least) == (1, 1, 6)

@@ -31,6 +31,7 @@ class Fleet:
         self.allocator = Allocator(self.budget, epoch=1, now=0, lease_ns=1000, margin_ns=0, turn_ns=50, expected=())
         self.members: dict[str, Membership] = {}
         self.grants: dict[str, Grant] = {}
+        self.leaving: Mapping[str, SeatDemand] = {}
 
     def report(self, name: str, wanted: Mapping[str, int], widest: int = 0, maxes: Mapping[str, int] = {}) -> None:
         if name not in self.members:
@@ -40,7 +41,7 @@ class Fleet:
             level: LevelUsage(0, 0, widest, FlowTable.of({sum(name.encode()): one})) for level, one in wanted.items()
         }
         configuration = MemberConfiguration("c", 0, self.budget)
-        report = self.members[name].report(self.now, 0, usages, configuration, maxes=maxes)
+        report = self.members[name].report(self.now, 0, usages, configuration, maxes=maxes, leaving=self.leaving)
         self.allocator.receive(self.now, report)
 
     def exchange(self, widest: int = 0, **wanted: Mapping[str, int]) -> dict[str, Mapping[str, int]]:
@@ -84,6 +85,31 @@ def test_a_max_that_a_reload_removes_isn_t_divided_any_more() -> None:
     fleet.allocator._budgets.clear()  # as if all members had a new configuration
     assert fleet.exchange(a={"batch": 9}, b={"batch": 9}) == {"a": {}, "b": {}}
     assert not any(account.maxes for account in fleet.allocator.accounts.values())
+
+
+def test_a_level_that_drains_keeps_its_max_until_no_member_has_it() -> None:
+    fleet, old = Fleet(BATCH), {"web": 20, "batch": 9}
+    fleet.exchange(a=old, b=old)
+    fleet.budget = fleet.allocator.budget = Budget(12, {"web": SeatDemand(1, 0, 12)})
+    fleet.allocator._budgets.clear()
+    fleet.leaving = {"batch": BATCH["batch"]}
+    assert fleet.exchange(a=old, b=old) == {"a": {"batch": 1}, "b": {"batch": 1}}
+    assert fleet.allocator.shares.levels["batch"] > 0, "a seat is promised to it, whatever the mins of others are"
+    fleet.leaving = {}
+    assert fleet.exchange(a=old, b=old) == {"a": {}, "b": {}}
+
+
+def test_a_max_is_divided_until_members_have_given_back_the_seats_that_exceed_it() -> None:
+    fleet, hungry = Fleet(BATCH), {"batch": 9}
+    fleet.exchange(a=hungry, b=hungry)
+    fleet.budget = fleet.allocator.budget = Budget(2, BATCH)
+    fleet.allocator._budgets.clear()
+    for name in "ab":
+        fleet.report(name, hungry)
+    for name, grant in fleet.allocator.divide(fleet.now, "ab").items():
+        assert grant.maxes == {"batch": 1}, "until they have confirmed, they may use more than two seats"
+        fleet.members[name].receive(fleet.now, grant)
+    assert fleet.exchange(a=hungry, b=hungry) == {"a": {}, "b": {}}
 
 
 def test_a_new_max_counts_what_members_may_use_until_they_have_a_part() -> None:

@@ -163,3 +163,23 @@ def test_parts_of_maxes_are_those_of_the_lease() -> None:
     assert one.report(3, 2, {}, maxes={"web": 2}).maxes == {"web": 2, "batch": 1}
     assert one.maxes(LEASE) == {}
     assert one.report(LEASE, 1, {}, maxes={"web": 1}).maxes == {}
+
+
+def test_maxes_that_are_new_here_are_held_until_a_report_of_later_is_answered() -> None:
+    one = membership()
+    one.report(0, 0, {})
+    one.receive(1, Grant(1, 1, 1, 8, maxes={"web": 3}))
+    one.report(2, 0, {})
+    one.hold_maxes({"new": 1})
+    assert one.maxes(3) == {"web": 3, "new": 1}
+    one.hold_maxes({"other": 0})
+    one.receive(4, Grant(1, 2, 2, 8, maxes={"web": 2}))
+    assert one.maxes(4) == {"web": 2, "new": 1, "other": 0}
+    assert one.report(5, 0, {}).maxes == {"web": 2, "new": 1, "other": 0}
+    one.receive(6, Grant(1, 3, 2, 8, maxes={"new": 2}))
+    assert one.maxes(6) == {"new": 2, "other": 0}, "another allocator may have divided it already"
+    one.receive(7, Grant(1, 4, 3, 8))
+    assert one.maxes(7) == {}
+    one.report(8, 0, {})
+    one.receive(9, Grant(1, 5, 4, 8))
+    assert one.maxes(9) == {}

@@ -62,6 +62,7 @@ BUDGET = Budget(
         Grant(1, 1, 1, 0, rows=(MemberRow("a", 4, 3, 9, 10**9, "c"), MemberRow("b", 0, 0, 0, 0, "")), allocator="a"),
         Report("m", 1, 0, 0, 0, 0, asks=True),
         Report("m", 1, 0, 0, 0, 0, maxes={"web": 3, "batch": 0}),
+        Report("m", 1, 0, 0, 0, 0, leaving={"old": SeatDemand(3, 0, 1, 2, "p"), "web": SeatDemand(1, 0)}),
         Grant(1, 1, 1, 0, most=8),
         Grant(1, 1, 1, 0, maxes={"web": 3, "batch": 0}, scarce=("batch",)),
         Report("m", 1, 0, 0, 0, 0, samples=DurationSamples(3, (7, 2**64 - 1), (10**9, 5), (0, 20), (0, 3))),

@@ -105,6 +105,13 @@ def test_the_highest_priority_gets_what_the_others_leave() -> None:
     assert {name: amount // SEAT for name, amount in shares.levels.items()} == {"low": 10, "high": 19, "idle": 1}
 
 
+def test_the_lowest_priority_has_its_part_though_that_is_less_than_a_seat() -> None:
+    usages = {"one": {"low": usage({1: 50}), "high": usage({2: 50})}}
+    shares = divide_budget(Budget(2, {"low": SeatDemand(1, 0), "high": SeatDemand(3, 0)}, {"high": 2}), usages)
+
+    assert shares.levels == {"low": SEAT // 2, "high": 3 * SEAT // 2}
+
+
 def test_a_min_that_no_request_wants_stays_where_its_requests_arrive() -> None:
     usages: Usages = {
         "one": {"web": usage({1: 50}), "rare": usage({}, arrivals=3)},

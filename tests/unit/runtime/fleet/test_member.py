@@ -7,6 +7,7 @@ import pytest
 
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Ticket, Work
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.flow_labels import FlowLabels
 from apf_middleware.fleet.membership import UNKNOWN_CONFIGURATION, MemberConfiguration, Membership
@@ -375,3 +376,40 @@ def test_levels_of_the_fleet_have_the_names_that_this_member_knows() -> None:
         assert (level.level, level.seats_in_use, level.demand, level.arrivals) == ("web", 3, 9, 120)
         assert [(one.flow, one.demand, one.weight) for one in level.flows] == [("alice", 5, 2), (None, 1, 1)]
         assert level.flows[1].label == f"{99:016x}"
+
+
+def reloaded(world: World) -> None:
+    """Let the member read a configuration with a max for its level."""
+    world.configuration = MemberConfiguration("new", 0, Budget(8, {"web": SeatDemand(1, 0, 0, 2)}))
+    world.member.note_reconfigured()
+
+
+def test_no_request_begins_beyond_a_new_max_until_it_is_divided() -> None:
+    world = World()
+    world.grant(6)
+    for _ in range(3):
+        world.arrive()
+    reloaded(world)
+    assert world.woken == 1
+    assert not world.arrive().is_seated
+    assert world.member.report().maxes == {"web": 3}
+    world.grant(6, maxes={"web": 4})
+    assert world.lending.levels["web"].queueset.seats_in_use == 4
+
+
+def test_a_max_that_is_divided_already_is_kept_through_a_reload() -> None:
+    world = World()
+    world.grant(6, maxes={"web": 2})
+    reloaded(world)
+    assert [world.arrive().is_seated for _ in range(3)] == [True, True, False]
+
+
+def test_without_a_lease_a_new_max_is_that_of_the_fallback_seats() -> None:
+    world = World(floor=2)
+    reloaded(world)
+    assert [world.arrive().is_seated for _ in range(2)] == [True, True]
+    world = World(floor=2)
+    world.grant(6)
+    world.time = SECOND
+    reloaded(world)
+    assert [world.arrive().is_seated for _ in range(2)] == [True, True]

@@ -4,6 +4,9 @@ from apf_middleware.classification import Classification
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, SharedLevel, Ticket, Work
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
+from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
+from apf_middleware.fairqueuing.sharing.limits import LevelShares
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fairqueuing.ticket import TicketState
 from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from apf_middleware.fleet.messages import MOST_FLOWS, FlowTable, LevelUsage
@@ -224,3 +227,16 @@ def test_arrivals_are_averaged_over_seconds() -> None:
     assert reader.read(3 * SECOND)["web"].arrivals == 8
     later = [reader.read(second * SECOND) for second in range(4, 20)]
     assert later[-1]["web"].arrivals <= 3
+
+
+def test_levels_that_drain_are_told_with_their_claims() -> None:
+    web = QueueSetSettings(4, 8, 1, 1000)
+    wanted = {"web": (web, LevelLimits(3, 1, 3)), "batch": (web, LevelLimits(1, 0, 4))}
+    hierarchy = Hierarchy({"p": LevelLimits(4, 0, 4)}, {"web": "p"}, shares={"web": LevelShares(50)})
+    sharing = Lending(4, wanted, hierarchy=hierarchy)
+    reader = UsageReader(sharing, 0)
+    assert reader.leaving() == {}
+    for level in list(sharing.levels.values()):
+        arrive(sharing, level, 1)
+    sharing.reconfigure(1, 4, {}, Hierarchy({"p": LevelLimits(4, 0, 4)}))
+    assert reader.leaving() == {"web": SeatDemand(50, 0, 1, 3, "p"), "batch": SeatDemand(1, 0)}
