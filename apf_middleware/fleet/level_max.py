@@ -81,17 +81,21 @@ class LevelMax:
         if is_calm and all(debts[name].seats >= one.wanted.seats for name, one in demands.items()):
             return {name: debt.seats for name, debt in debts.items()}
         self._divided_at = now
-        shares = {name: one.share for name, one in demands.items()}
-        rest = self.most * SEAT - sum(shares.values())
-        if len(shares) > 1:
-            rest -= rest // KEPT
-        arrivals = {name: 1 + one.arrivals for name, one in demands.items()}
-        total = sum(arrivals.values())
-        shares = {name: share + max(0, rest) * arrivals[name] // total for name, share in shares.items()}
         wanted = {}
         if self._rotation.is_wide or any(one.wanted.widest > 1 for one in demands.values()):
             wanted = {name: one.wanted for name, one in demands.items()}
-        return self._rotation.divide(now, shares, self.most, wanted)
+        return self._rotation.divide(now, self._shares(demands), self.most, wanted)
+
+    def _shares(self, demands: Mapping[str, MaxDemand]) -> dict[str, int]:
+        """Return the members' shares of the max in units of 2**-20 seats, with what the fair ones leave of it."""
+        most, fair = self.most * SEAT, sum(one.share for one in demands.values())
+        if fair > most:  # members have got what doesn't fit in others' parts of the parent's max
+            return {name: one.share * most // fair for name, one in demands.items()}
+        rest = most - fair
+        if len(demands) > 1:
+            rest -= rest // KEPT
+        total = sum(1 + one.arrivals for one in demands.values())
+        return {name: one.share + rest * (1 + one.arrivals) // total for name, one in demands.items()}
 
     def __repr__(self) -> str:
         return f"<LevelMax of {self.most} seats for {len(self.targets)} members>"

@@ -2,8 +2,10 @@
 
 Ten members with a share of 2.5 seats each can't have it at once, and forty members that share ten seats can't even have
 one seat each. Each member gets the whole seats of its share; the remaining ones go to the members with the largest
-*lag*, the integral of the share less the seats over time. A member that has such a seat keeps it until another's lag is
-larger by one `turn`, so that seats don't move at each exchange.
+*lag*: the integral over time of its part of these members' seats, in proportion to its share, less its seats. A member
+that has such a seat keeps it until another's lag is larger by one `turn`, so that seats don't move at each exchange.
+Lags last while a share is whole, or nothing: a member of a level may lose its share again and again to where a parent's
+max has a seat.
 
 **Wide requests.** A request that is wider than its member's seats would wait for ever, and meanwhile its member would
 save up seats that others could use. So members where such a request is next have only the seats that they use, and take
@@ -124,22 +126,22 @@ class Rotation:
     def _advance(self, now: int, shares: Mapping[str, int]) -> None:
         elapsed, self._now = now - self._now, now
         turns = self._turns
-        bound = _MOST_TURNS * SEAT * self._turn_ns * max(1, self._widest)
         for member in [one for one in turns if one not in shares]:
             del turns[member]
-        shared = used = 1
-        if self._widest:  # the parts of all members in what they use together
-            shared, used = sum(one.share for one in turns.values()) or 1, SEAT * sum(one.used for one in turns.values())
+        self._count_lags(elapsed)
         for member, share in shares.items():
-            turn = turns.get(member)
-            if turn is None:
-                turn = turns[member] = _Turn()
-            elif share % SEAT or self._widest:
-                part = turn.share * used // shared
-                turn.lag = max(-bound, min(bound, turn.lag + (part - turn.used * SEAT) * elapsed))
-            else:
-                turn.lag = 0  # it has its whole share
-            turn.share = share
+            if member not in turns:
+                turns[member] = _Turn()
+            turns[member].share = share
+
+    def _count_lags(self, elapsed: int) -> None:
+        """Let each member's lag grow by its part of what all of them use, less what it uses, for this time."""
+        bound = _MOST_TURNS * SEAT * self._turn_ns * max(1, self._widest)
+        rotating = [one for one in self._turns.values() if self._widest or one.share % SEAT]
+        shared, used = sum(one.share for one in rotating) or 1, SEAT * sum(one.used for one in rotating)
+        for turn in rotating:
+            lag = turn.lag + (turn.share * used // shared - turn.used * SEAT) * elapsed
+            turn.lag = max(-bound, min(bound, lag))
 
     # Wide requests
 

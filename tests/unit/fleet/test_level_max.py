@@ -48,6 +48,14 @@ def test_members_take_turns_with_a_max_that_is_scarce() -> None:
     assert all(abs(seats - 20) <= 2 for seats in had.values())
 
 
+def test_shares_that_come_to_more_than_the_max_count_in_proportion() -> None:
+    """A member's share is more than the max while others lack seats of the parent's max."""
+    members, had = Members(1, *"ab"), 0
+    for _ in range(100):
+        had += members.divide({"a": wants(9, 1.2), "b": wants(9, 0.3)})["b"]
+    assert 18 <= had <= 22
+
+
 def test_what_the_shares_leave_goes_where_requests_arrive_except_for_a_quarter() -> None:
     members = Members(10, *"ab")
     assert members.divide({"a": wants(2, arrivals=99), "b": wants(0)}) == {"a": 8, "b": 0}

@@ -197,13 +197,23 @@ def test_a_running_request_that_stops_the_next_wide_one_counts_with_its_seats() 
     assert served["b"] >= 0.35 * sum(served.values())
 
 
-def test_a_member_with_its_whole_share_has_no_lag() -> None:
-    rotation, halves = Rotation(TURN), dict.fromkeys("ab", SEAT // 2)
-    assert rotation.divide(0, halves, 1) == {"a": 1, "b": 0}
-    assert rotation.divide(TURN * 4 // 10, halves, 1) == {"a": 1, "b": 0}
-    assert rotation.divide(TURN * 5 // 10, dict.fromkeys("ab", SEAT), 2) == {"a": 1, "b": 1}
-    assert rotation.divide(TURN, dict.fromkeys("ab", SEAT), 2) == {"a": 1, "b": 1}
-    assert rotation.divide(2 * TURN, halves, 1) == {"a": 1, "b": 0}, "what was before doesn't count"
+def test_lags_stay_near_zero_when_more_seats_are_given_than_the_shares_come_to() -> None:
+    """Otherwise a member that comes later would have a seat until it has caught up with the others."""
+    rotation, thirds = Rotation(TURN), dict.fromkeys("abc", SEAT * 2 // 5)
+    for number in range(100):
+        assert sum(rotation.divide(number * TURN, thirds, 9).values()) == 2
+    halves = dict.fromkeys("abcd", SEAT // 2)
+    seats = [rotation.divide((100 + number) * TURN, halves, 9)["d"] for number in range(8)]
+    assert 2 <= sum(seats) <= 5
+
+
+def test_a_small_share_that_a_member_loses_at_times_adds_up() -> None:
+    rotation, seats = Rotation(TURN), 0
+    for number in range(400):
+        has_share = number // 10 % 2
+        shares = {"small": SEAT // 10, "large": SEAT * 9 // 10} if has_share else {"small": 0, "large": SEAT}
+        seats += rotation.divide(number * TURN // 10, shares, 1)["small"]
+    assert 10 <= seats <= 30, "a tenth of half the time"
 
 
 def test_a_wide_request_whose_turn_has_come_keeps_its_seats() -> None:
