@@ -207,10 +207,15 @@ class Rotation:
             seats[member] += given
             free -= given
 
-    def _order(self, member: str, widths: Collection[str]) -> tuple[bool, int, bool, int, str]:
-        """Return the key by which members are served: those with a turn first, and then by lag."""
-        turn = self._turns[member]
-        return not turn.has_turn, -turn.lag, member not in widths, turn.waits_since, member
+    def _order(self, member: str, widths: Collection[str]) -> tuple[bool, int, bool, str]:
+        """Return the key by which members are served: those with a turn first, and then by lag.
+
+        The claim of a wide request also grows by a seat for as long as it waits, whatever its member uses for others.
+        If members keep each other from using anything, because a parent has a max, too, this ends it.
+        """
+        turn, is_wide = self._turns[member], member in widths
+        waited = self._now - turn.waits_since if is_wide else 0
+        return not turn.has_turn, -turn.lag - waited * SEAT, not is_wide, member
 
     def __repr__(self) -> str:
         return f"<Rotation of {len(self._turns)} members>"

@@ -182,6 +182,17 @@ def test_a_long_wait_is_not_made_up_for_without_end() -> None:
     assert 2 in parts[:60]
 
 
+def test_a_wide_request_has_its_turn_although_nobody_uses_any_seat() -> None:
+    """Members may keep each other from using what they have, while all lags stay as they are."""
+    rotation, shares = Rotation(TURN), {"a": 2 * SEAT, "b": SEAT}
+    for number in range(4):
+        rotation.divide(number * TURN, shares, 3, {"a": MemberDemand(9, 3, 3, 0, 3), "b": MemberDemand(9, 0)})
+    idle = {"a": MemberDemand(9, 0, 3, 1, 0), "b": MemberDemand(9, 0)}
+    seats = [rotation.divide((4 + number) * TURN, shares, 3, idle)["a"] for number in range(40)]
+    assert seats[0] < 3, "it is ahead"
+    assert seats[-1] == 3
+
+
 def test_a_running_request_that_stops_the_next_wide_one_counts_with_its_seats() -> None:
     """While it runs, no wide request is next, and its member has its share; but the other one has too few seats."""
     rotation, shares, seats, served = Rotation(TURN), dict.fromkeys("ab", 2 * SEAT), {"a": 4, "b": 0}, {"a": 0, "b": 0}
