@@ -4,8 +4,8 @@ Ten members with a share of 2.5 seats each can't have it at once, and forty memb
 one seat each. Each member gets the whole seats of its share; the remaining ones go to the members with the largest
 *lag*: the integral over time of its part of these members' seats, in proportion to its share, less its seats. A member
 that has such a seat keeps it until another's lag is larger by one `turn`, so that seats don't move at each exchange.
-Lags last while a share is whole, or nothing: a member of a level may lose its share again and again to where a parent's
-max has a seat.
+A lag lasts while a share is whole, or nothing: for a level whose parent has a max, too, shares move again and again to
+members that have a seat of the parent's max.
 
 **Wide requests.** A request that is wider than its member's seats would wait for ever, and meanwhile its member would
 save up seats that others could use. So members where such a request is next have only the seats that they use, and take
@@ -85,7 +85,7 @@ class Rotation:
         """Return the seats of each member, no more than ``total``, for shares in units of 2**-20 seats.
 
         No member has less than ``floor``. The ``demands`` are needed if a request is wide, and while this rotation
-        `is_wide`. None may be wider than ``total`` less the others' floors.
+        `is_wide`. No request of theirs may be wider than ``total`` less the others' floors.
         """
         self._advance(now, shares)
         seats = self._divide_fractions(shares, total)

@@ -107,7 +107,7 @@ class AdaptiveRunner:
         for runtime in self._levels:
             shared = runtime.shared
             if not shared.exempt:
-                levels.append((shared.queueset.seats_in_use + (shared.alone is not None), shared.limits.min))
+                levels.append((shared.in_use, shared.limits.min))
                 waiting += shared.queueset.waiting
         return SeatUse.of(self.total.limit, levels), waiting
 

@@ -103,8 +103,7 @@ class EventLoopMonitor:
             runtime = levels.get(name)
             if runtime is not None:
                 shared = runtime.shared
-                used = shared.queueset.seats_in_use + (shared.alone is not None)
-                level.note(used, shared.queueset.waiting, runtime.dispatched)
+                level.note(shared.in_use, shared.queueset.waiting, runtime.dispatched)
         before = dict(control.caps)
         if control.decide(now, gap_ns, lag_ns):
             self._apply()

@@ -185,6 +185,11 @@ class SharedLevel:
         self._work = self._last_work = self._last_entropy = 0
 
     @property
+    def in_use(self) -> int:
+        """The seats that requests use, also one that was seated alone."""
+        return self.queueset.seats_in_use + (self.alone is not None)
+
+    @property
     def current(self) -> int:
         """The limit in force now."""
         limit = self.queueset.concurrency if self._limit_of is None else self._limit_of(self)

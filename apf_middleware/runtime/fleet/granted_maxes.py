@@ -99,4 +99,4 @@ class GrantedMaxes:
 
 
 def _in_use(levels: Iterable[SharedLevel]) -> int:
-    return sum(level.queueset.seats_in_use + (level.alone is not None) for level in levels)
+    return sum(level.in_use for level in levels)

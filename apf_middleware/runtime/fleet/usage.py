@@ -41,7 +41,7 @@ class UsageReader:
 
     def in_use(self) -> int:
         """Return the seats in use at limited levels."""
-        return sum(map(_in_use, self._limited()))
+        return sum(level.in_use for level in self._limited())
 
     def waiting(self) -> bool:
         """Return whether requests wait for seats."""
@@ -102,10 +102,6 @@ class UsageReader:
             self._rates[name] = (3 * self._rates.get(name, 0) + new + 3) // 4
 
 
-def _in_use(level: SharedLevel) -> int:
-    return level.queueset.seats_in_use + (level.alone is not None)
-
-
 def _next(level: SharedLevel) -> Ticket | None:
     """Return the next request; None if none waits, or if the max of the level stops it."""
     if not level.waits:
@@ -147,7 +143,7 @@ def _usage(level: SharedLevel, arrivals: int, turns: int) -> LevelUsage:
         seats = heaviest
     flows, following = FlowTable.of(seats, weights), _next(level)
     widest = 0 if following is None else following.width
-    return LevelUsage(_in_use(level), arrivals, widest, flows, rest_flows, rest_seats, turns)
+    return LevelUsage(level.in_use, arrivals, widest, flows, rest_flows, rest_seats, turns)
 
 
 def _add_demands(demands: dict[int, float], queue: Queue, width: float) -> None:
