@@ -468,6 +468,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
         lambda reading: reading.configuration_loads,
         "outcome",
     ),
+    _gate("gate_held", "1 while an operator keeps the gate closed.", lambda gate: int(gate.is_held), mode="livemax"),
     _gate("parked_requests", "Requests that a gate keeps waiting now.", lambda gate: gate.parked),
     _gate(
         "gate_wait_seconds",

@@ -86,7 +86,10 @@ class SchemaReading(NamedTuple):
 
 
 class GateReading(NamedTuple):
-    """One gate: the number of requests that it holds now, and its counters; ``waits`` are in nanoseconds."""
+    """One gate: the number of requests that it keeps waiting now, and its counters; ``waits`` are in nanoseconds.
+
+    It ``is_held`` while an operator keeps it closed.
+    """
 
     name: str
     parked: int
@@ -95,6 +98,7 @@ class GateReading(NamedTuple):
     rescues: int
     rejected: int
     waits: Histogram
+    is_held: bool
 
 
 class ElasticReading(NamedTuple):

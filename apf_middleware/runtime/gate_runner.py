@@ -119,6 +119,7 @@ class GateRunner:
                 rescues=gate.counters.rescues,
                 rejected=gate.counters.rejected,
                 waits=gate.counters.waits,
+                is_held=gate.is_closed,
             )
             for gate in self.gates.scheduler.gates.values()
         )

@@ -119,7 +119,8 @@ def test_the_dashboard_asks_for_all_metrics_but_a_few() -> None:
     other_measurements = {"adaptive_elasticity"}  # the decisions show what follows from it
     covered_by_others = {"read_vs_write_current_requests", "request_concurrency_in_use", "request_concurrency_limit"}
     covered_by_others |= {"mode"}  # servers that don't limit show the requests that they let pass
-    unseen = strict_mode | kubernetes_estimates | deadlines | criticality | other_measurements
+    operators = {"gate_held"}  # what they do themselves is for the alert
+    unseen = strict_mode | kubernetes_estimates | deadlines | criticality | other_measurements | operators
     assert SUFFIXES - shown == unseen | covered_by_others
 
 

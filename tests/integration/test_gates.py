@@ -391,6 +391,7 @@ async def test_operators_close_and_open_a_gate() -> None:
         await settle()
         assert protected.started == []
         assert protected.gates.list()[0].state == "held"
+        assert _held(protected) == {"db": True}
         protected.gates.close("db", for_=0.05)
         with anyio.fail_after(60):
             await waiter.end()
@@ -401,7 +402,15 @@ async def test_operators_close_and_open_a_gate() -> None:
         assert "/db/second" not in protected.started
         protected.gates.open("db")
         await second.end()
+        assert _held(protected) == {"db": False}
         assert protected.is_idle()
+
+
+def _held(protected: GatedApp) -> dict[str, bool]:
+    """Return what the metrics say of the gates that operators keep closed."""
+    runner = protected.controller.gate_runner
+    assert runner is not None
+    return {gate.name: gate.is_held for gate in runner.reading()}
 
 
 async def test_a_hopeless_wait_for_a_closed_gate_ends_at_once() -> None:

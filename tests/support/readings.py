@@ -141,7 +141,7 @@ FULL = reading(
     request_kinds={("executing", "readOnly"): {3: SECOND}, ("waiting", "mutating"): {50: SECOND}},
     has_legacy_names=True,
     shadow=SHADOW,
-    gates=(GateReading("db", 1, {"passed": 2, "parked": 1}, 3, 1, 1, GATE_WAITS),),
+    gates=(GateReading("db", 1, {"passed": 2, "parked": 1}, 3, 1, 1, GATE_WAITS, is_held=False),),
     adaptive=AdaptiveReading(5, 400, "grew", {"grew": 3, "held-no-gain": 7}, 0.125, 20.0 * MS),
     fleet=FleetReading(
         seats=40,

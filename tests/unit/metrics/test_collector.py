@@ -58,7 +58,7 @@ OWN = {
     "request_concurrency_in_use",
 }
 OWN |= {"parked_requests", "gate_wait_seconds", "gate_evaluations_total", "gate_events_total"}
-OWN |= {"gate_rescues_total", "gate_rejected_requests_total"}
+OWN |= {"gate_held", "gate_rescues_total", "gate_rejected_requests_total"}
 OWN |= {
     "fleet_epochs_total",
     "fleet_exchange_age_seconds",
