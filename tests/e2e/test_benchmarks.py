@@ -60,12 +60,13 @@ def test_the_cost_of_a_shadow_is_measured() -> None:
 @pytest.mark.skipif(is_compiled, reason="calls of compiled functions can't be counted")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_shadow_calls_no_more_functions_than_the_middleware_itself(mode: str, tmp_path: Path) -> None:
-    """Their number doesn't depend on how busy the machine is, as even processor time does."""
+    """Their number hardly depends on how busy the machine is, as even processor time does."""
     configuration = load(write_config("contended", tmp_path)) if mode == "contended" else load_text(CONFIGS[mode])
     bare, off, classify_only, shadow = (calls_of(ShadowedApp(row, mode, configuration)) for row in ROWS)
     own = off - bare
+    noise = own / 5 if mode == "contended" else 0  # how many requests wait depends on time
 
-    assert 0 < classify_only - off < own / 2
+    assert -noise < classify_only - off < own / 2
     assert 0 < shadow - off < own * (1.2 if mode == "alone" else 1)
 
 
