@@ -103,6 +103,8 @@ def measure_fault(fault: Fault, store: str = "host") -> FaultReport:
         seconds = _BEFORE_S + (_STOPPED_S if fault.stops else 0) + _AFTER_S
         with pinned(load_core):
             load = _start_load(servers, seconds)
+        while not backend.every.finished and load.poll() is None:  # on a busy machine, its start takes seconds
+            time.sleep(_TICK_S)
         seen: list[Observation] = []
         _observe(backend, seen, _WARM_UP_S + _BEFORE_S)
         began = time.monotonic()

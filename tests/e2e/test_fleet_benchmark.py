@@ -221,4 +221,5 @@ def test_a_killed_worker_s_seats_are_used_by_the_others(monkeypatch: pytest.Monk
 
     assert found.most_in_flight <= 10
     assert found.back_after_ms is not None
+    assert found.goodput_before > 0, "the load had begun"
     assert found.lost > 0, "requests to its port fail"
