@@ -93,5 +93,10 @@ class MemberAccount:
             self.maxes[name].grant(self.sequence, part)
         return self.sequence
 
+    def take(self, sequence: int, seats: int) -> None:
+        """Note that a standing grant of ``seats`` has been sent; no other grant of this ``sequence`` has."""
+        self.sequence = max(self.sequence, sequence)
+        self.debt.grant(sequence, seats)
+
     def __repr__(self) -> str:
         return f"<MemberAccount {self.report.member!r}: {self.debt.seats} seats, {self.debt.owed} owed>"

@@ -37,15 +37,17 @@ from apf_middleware.fleet.debt import grantable
 from apf_middleware.fleet.level_max import CALM_TURNS
 from apf_middleware.fleet.level_maxes import LevelMaxes
 from apf_middleware.fleet.level_sums import sum_levels
-from apf_middleware.fleet.messages import Grant, LevelPart, LevelUsage, MemberRow, Report
+from apf_middleware.fleet.messages import Grant, LevelPart, LevelUsage, MemberRow, Report, Taken
 from apf_middleware.fleet.rotation import MemberDemand, Rotation
 from apf_middleware.fleet.shares import FleetShares, LevelAmounts, MemberShare, divide_budget
+from apf_middleware.fleet.standing import Holding, StandingGrant
 from apf_middleware.fleet.total import FleetTotal
 
 __all__ = ["Allocator"]
 
 _WEIGHT: Final = 1024  # the weight of a level for each seat of its share
 _ANSWERS: Final = 2  # at most this number of answers in each turn change nothing but the lease and the flows' factors
+_MOST_GIVERS: Final = 64  # in larger fleets one seat matters less than the time of the store
 
 
 class Allocator:
@@ -93,6 +95,8 @@ class Allocator:
         self._turn_ns = turn_ns
         self._most_members = most_members
         self._rotation = Rotation(turn_ns, now)
+        self._targeted: Mapping[str, int] = {}
+        self._standing: StandingGrant | None = None
         self._maxes = LevelMaxes(turn_ns)
         self._levels = LevelAmounts()
         self._divided_at = self._now = now
@@ -196,7 +200,8 @@ class Allocator:
         if self.debt > budget.seats:  # a max that the seats don't exceed may be exceeded until they are given back
             budget = replace(budget, seats=self.debt)
         self._maxes.divide(now, budget, live, self.shares, is_learning=self.is_learning(now))
-        granted = self._grantable(now, self._targets(now))
+        self._targeted = self._targets(now)
+        granted = self._grantable(now, self._targeted)
         grants = {}
         for name, account in live.items():
             has_news = name in asking or account.report.board != self.board.digest
@@ -206,6 +211,64 @@ class Allocator:
                 grants[name] = self._grant(account, granted[name], maxes)
                 account.quiet_until = now + self._turn_ns // _ANSWERS
         return grants
+
+    def stand(self, now: int) -> StandingGrant | None:
+        """Return a grant to be left in the store with those of the division before, instead of an earlier one.
+
+        It is for the member that would get the next seat that another gives back.
+        """
+        self._standing = None
+        heir = self._heir(now)
+        if heir is None:
+            return None
+        floor = self.budget.floor
+        givers = {
+            name: Holding.under(account.sequence, self.configuration, account.debt.owed - 1)
+            for name, account in self.accounts.items()
+            if name != heir and account.debt.owed > max(floor, account.debt.floor)
+        }
+        if givers:
+            account = self.accounts[heir]
+            grant = self._message(account, account.sequence + 1, account.debt.seats + 1, {})
+            self._standing = StandingGrant(heir, grant, givers)
+        return self._standing
+
+    def _heir(self, now: int) -> str | None:
+        """Return the member that would get the next seat; None if that can't be known before it is free."""
+        live = self.accounts
+        is_plain = self.shares.is_contended and not self._maxes.are_divided and not self._rotation.is_wide
+        if not is_plain or len(live) > _MOST_GIVERS or self.debt > self.budget.seats or self.is_learning(now):
+            return None
+        missing = {name: self._targeted[name] - account.debt.seats for name, account in live.items()}
+        wanting = [
+            name
+            for name, account in live.items()
+            if account.debt.seats < self._most and (missing[name] > 0 or _demand(account.report) > account.debt.seats)
+        ]
+        return max(wanting, key=lambda name: (missing[name], self._rotation.lag(name), name), default=None)
+
+    def take(self, now: int, taken: Taken) -> bool:
+        """Note that a standing grant has come into force; return False if it is not the last one, or known already."""
+        standing = self._standing
+        if standing is None or (standing.member, standing.grant.sequence) != (taken.member, taken.sequence):
+            return False
+        self._standing = None
+        self._pass_time(now)
+        account = self.accounts.get(taken.member)
+        if account is not None:  # otherwise its lease has ended
+            self._owed -= account.debt.owed
+            account.take(taken.sequence, standing.grant.seats)
+            self._owed += account.debt.owed
+        return True
+
+    def recall(self, now: int, members: Collection[str]) -> None:
+        """Note that the store has refused the last grants for ``members``, because the standing grant is in force."""
+        if self._standing is not None:
+            self.take(now, Taken(self._standing.member, self._standing.grant.sequence))
+        for name in members:
+            account = self.accounts.get(name)
+            if account is not None:
+                account.quiet_until = now
 
     def _choose_configuration(self) -> None:
         """Use the budget of the newest configuration, as far as members have sent budgets."""
@@ -282,10 +345,13 @@ class Allocator:
         return grantable(targets, {name: account.debt for name, account in self.accounts.items()}, free)
 
     def _grant(self, account: MemberAccount, seats: int, maxes: Mapping[str, int]) -> Grant:
-        name = account.report.member
         self._owed -= account.debt.owed
         sequence = account.grant(seats, maxes)
         self._owed += account.debt.owed
+        return self._message(account, sequence, seats, maxes)
+
+    def _message(self, account: MemberAccount, sequence: int, seats: int, maxes: Mapping[str, int]) -> Grant:
+        name = account.report.member
         share = self.shares.members[name]
         least = _least_seats(share, seats, account.report.levels)
         self._maxes.leave_room(name, account.report.levels, least)

@@ -35,6 +35,11 @@ class LevelMaxes:
         self._within: dict[str, list[str]] = {}  # the maxes of each level, that of its parent first
 
     @property
+    def are_divided(self) -> bool:
+        """Whether there are any."""
+        return bool(self._maxes)
+
+    @property
     def scarce(self) -> tuple[str, ...]:
         """The maxes of which more is demanded than there is."""
         return tuple(name for name, one in self._maxes.items() if one.is_scarce)

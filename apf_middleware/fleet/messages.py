@@ -204,13 +204,27 @@ class Leave(Value):
     member: str
 
 
-def write(message: Report | Grant | Leave) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Taken(Value):
+    """The standing grant of this ``sequence`` for ``member`` has come into force (see `standing`)."""
+
+    member: str
+    sequence: int
+
+
+Message = Report | Grant | Leave | Taken
+"""What members and allocators send."""
+
+
+def write(message: Message) -> bytes:
     """Return the message as bytes."""
     data: dict[str, Any]
     if isinstance(message, Report):
         data = _written_report(message)
     elif isinstance(message, Grant):
         data = _written_grant(message)
+    elif isinstance(message, Taken):
+        data = {"v": VERSION, "taken": [message.member, message.sequence]}
     else:
         data = {"v": VERSION, "end": message.member}
     return _ENCODER.encode(data).encode()
@@ -290,7 +304,7 @@ def _written_grant(grant: Grant) -> dict[str, Any]:
     return written | _written_board(grant.board, grant.notices)
 
 
-def read_message(data: bytes) -> Report | Grant | Leave:
+def read_message(data: bytes) -> Message:
     """Return the message in ``data``; raise InvalidValueError if it isn't one of this version."""
     try:
         found = _DECODER.decode(data.decode())
@@ -298,6 +312,9 @@ def read_message(data: bytes) -> Report | Grant | Leave:
             raise InvalidValueError("version of a message", found["v"], f"it must be {VERSION}", "Upgrade all members")
         if "end" in found:
             return Leave(_text(found["end"]))
+        if "taken" in found:
+            member, sequence = found["taken"]
+            return Taken(_text(member), _count(sequence))
         return _read_report(found) if "m" in found else _read_grant(found)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InvalidValueError):

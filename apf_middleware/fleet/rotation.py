@@ -74,6 +74,10 @@ class Rotation:
         """Whether wide requests wait, or did a short time ago, so that demands are needed."""
         return self._widest > 0
 
+    def lag(self, member: str) -> int:
+        """Return the lag of a member."""
+        return self._turns[member].lag
+
     def divide(
         self,
         now: int,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import anyio
 
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fleet.messages import Leave, Report, read_message, write
+from apf_middleware.fleet.messages import Leave, Report, Taken, read_message
 from apf_middleware.runtime.fleet.pace import Pace
 from apf_middleware.runtime.fleet.participant import Participant
-from apf_middleware.runtime.fleet.redis_link import AT_ONCE, STORE_ERRORS, Claim, RedisLink
+from apf_middleware.runtime.fleet.redis_link import AT_ONCE, STORE_ERRORS, Claim, Division, RedisLink
 from apf_middleware.runtime.log import log_event
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class RedisAllocator:
         self._interval_s = participant.timing.interval_ns / _SECOND
         self._pace = Pace(participant.now)
         self._asking: set[str] = set()
+        self._refused: set[str] | None = None  # grants, because the standing grant had come into force
         self._known: set[str] = set(claim.expected or ())
 
     async def serve(self) -> None:
@@ -69,28 +70,36 @@ class RedisAllocator:
         elif isinstance(message, Leave):
             self.allocator.leave(self._now(), message.member)
             self._known.discard(message.member)
+        elif isinstance(message, Taken) and self.allocator.take(self._now(), message):
+            self._link.note_taken()
 
     async def _divide(self) -> list[bytes] | None:
         """Divide the seats, store the grants, and return the next reports; None if a later epoch has begun."""
         allocator, now, link = self.allocator, self._now(), self._link
         self._participant.count_members(allocator)
         asking, self._asking = self._asking, set()
+        if self._refused is not None:
+            allocator.recall(now, self._refused)
+            asking |= self._refused
         with self._pace:
             grants = allocator.divide(now, asking)
+            standing = allocator.stand(now)
         live = allocator.accounts.keys()
         is_sure = not allocator.is_learning(now)
         forgotten = self._known - live if is_sure else set()
         self._known |= live
-        written = {name: write(one) for name, one in grants.items()}
-        if rest_s := self._pace.rest_s:
-            reports = None
-            if await link.grant(allocator.epoch, written, forgotten, is_sure=is_sure):
-                await anyio.sleep(rest_s)
-                reports = await link.take_reports(self._interval_s)
-        else:
-            reports = await link.exchange(allocator.epoch, written, forgotten, self._interval_s, is_sure=is_sure)
-        self._known.difference_update(forgotten)
-        return reports
+        division = Division(allocator.epoch, grants, standing, forgotten, is_sure)
+        rest_s = self._pace.rest_s
+        answer = await link.exchange(division, None if rest_s else self._interval_s)
+        self._refused = set(grants) if answer.is_refused else None
+        if answer.is_outdated:
+            return None
+        if not answer.is_refused:
+            self._known.difference_update(forgotten)
+        if not rest_s:
+            return answer.reports
+        await anyio.sleep(rest_s)
+        return await link.take_reports(self._interval_s)
 
     async def _end(self) -> None:
         """Let another member begin the next epoch at once."""

@@ -100,7 +100,7 @@ class RedisFleet:
         """Send a report; begin an epoch if there is no allocator."""
         membership = member.membership
         known = membership.epoch
-        found = await link.send(known, write(member.report()))
+        found = await link.send(known, member.report())
         if self._is_served(membership, found):
             membership.join(found.epoch)
             self._count = found.count
@@ -124,7 +124,7 @@ class RedisFleet:
         member, link = self.participant.member, self._link
         if member is None or link is None:
             return False
-        return link.send_now(member.membership.epoch, lambda: write(member.report()), self._take_state)
+        return link.send_now(member.membership.epoch, member.report, self._take_state)
 
     def _take_state(self, found: AllocatorState | None) -> None:
         """Note the answer to a report; if there is no allocator for it, the next exchange looks for another."""

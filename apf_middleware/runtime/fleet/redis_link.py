@@ -6,9 +6,10 @@ Commands that wait for messages have connections of their own. After an error th
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from redis.asyncio import Connection, Redis
@@ -18,15 +19,17 @@ from redis.backoff import NoBackoff
 from redis.exceptions import InvalidResponse, RedisClusterException, RedisError, ResponseError
 
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fleet.messages import Grant, Report, Taken, write
+from apf_middleware.fleet.standing import Holding, StandingGrant
 from apf_middleware.runtime.fleet.redis_pipe import RedisPipe, Take
-from apf_middleware.runtime.fleet.redis_scripts import CLAIM, GRANT, LEAVE, OUTDATED, RESIGN, SEND
+from apf_middleware.runtime.fleet.redis_scripts import CLAIM, GRANT, LEAVE, OUTDATED, RESIGN, SEND, TAKEN
 from apf_middleware.runtime.fleet.redis_wire import packed
 from apf_middleware.runtime.fleet.timing import FleetTiming
 
 if TYPE_CHECKING:
     from apf_middleware.runtime.fleet.redis_address import RedisAddress
 
-__all__ = ["AT_ONCE", "STORE_ERRORS", "AllocatorState", "Claim", "RedisLink"]
+__all__ = ["AT_ONCE", "STORE_ERRORS", "AllocatorState", "Answer", "Claim", "Division", "RedisLink"]
 
 AT_ONCE: Final = 1_000
 """The number of reports that are taken by one command, and of grants that are stored by one script."""
@@ -71,6 +74,34 @@ class Claim:
     expected: Collection[str] | None
 
 
+@dataclass(frozen=True, slots=True)
+class Division:
+    """What an allocator stores after a division: the ``grants`` by member, and the ``standing`` one.
+
+    The members that are ``forgotten`` have no leases any more. The allocator ``is_sure`` if it knows all members that
+    may have grants.
+    """
+
+    epoch: int
+    grants: Mapping[str, Grant] = field(default_factory=dict)
+    standing: StandingGrant | None = None
+    forgotten: Collection[str] = ()
+    is_sure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a division: the ``reports`` that wait for the next one.
+
+    Nothing has been stored if it ``is_outdated``, for a later epoch has begun, or ``is_refused``, for the standing
+    grant has come into force.
+    """
+
+    reports: list[bytes] = field(default_factory=list)
+    is_outdated: bool = False
+    is_refused: bool = False
+
+
 class RedisLink:
     """The connections to Redis at ``address``, for the member of this name, or for an allocator in its process.
 
@@ -86,6 +117,8 @@ class RedisLink:
         self._lease_ms = timing.lease_ns // _MS
         self._client = self._connect(address, self._timeout_s)
         self._pipes: dict[str, RedisPipe] = {}
+        self._round = ""
+        self._rounds = 0
         self._state, self._reports = prefix + "state", prefix + "reports"
         scripts = SEND, CLAIM, GRANT, LEAVE, RESIGN
         self._loads = [packed("SCRIPT", "LOAD", script) for script in scripts]
@@ -122,12 +155,12 @@ class RedisLink:
 
     # As a member
 
-    async def send(self, epoch: int, report: bytes) -> AllocatorState:
+    async def send(self, epoch: int, report: Report) -> AllocatorState:
         """Send a report to the allocator of this ``epoch``, if it is the latest one and alive."""
         (found,) = await self._run(self._sending(epoch, report))
         return _read_state(found)
 
-    def send_now(self, epoch: int, report: Callable[[], bytes], take: Callable[[AllocatorState | None], None]) -> bool:
+    def send_now(self, epoch: int, report: Callable[[], Report], take: Callable[[AllocatorState | None], None]) -> bool:
         """Send a report in this turn of the event loop; return False if the connection can't take it.
 
         ``take`` is called with the answer, or with None if there is an error instead.
@@ -151,9 +184,10 @@ class RedisLink:
         pipe = self._pipes.get(_STEPS)
         return 0 if pipe is None else pipe.unanswered
 
-    def _sending(self, epoch: int, report: bytes) -> bytes:
-        keys = self._state, self._reports
-        return _call(self._send, keys, self._member, report, epoch, self._patience_ms, _MOST_REPORTS, _KEPT_MS)
+    def _sending(self, epoch: int, report: Report) -> bytes:
+        keys, holding = (self._state, self._reports), Holding.of(report)
+        limits = self._patience_ms, _MOST_REPORTS, _KEPT_MS
+        return _call(self._send, keys, self._member, write(report), epoch, *limits, *holding)
 
     async def await_grant(self, wait_s: float, take: Callable[[bytes], None]) -> None:
         """Wait up to ``wait_s`` for a new grant, and call ``take`` with the latest one as soon as it has arrived."""
@@ -192,39 +226,52 @@ class RedisLink:
         # both commands are sent together, because seats may be idle until the reports have arrived
         return packed("BLPOP", self._reports, wait_s), packed("LPOP", self._reports, AT_ONCE)
 
-    async def grant(
-        self, epoch: int, grants: Mapping[str, bytes], forgotten: Collection[str] = (), *, is_sure: bool
-    ) -> bool:
-        """Store grants, and renew the allocator's time; return False if a later epoch has begun.
-
-        The members that are ``forgotten`` have no leases any more. The allocator ``is_sure`` if it knows all members
-        that may have grants.
-        """
-        granting = self._granting(epoch, grants, forgotten, is_sure=is_sure)
-        return await _unless_outdated(self._run(*granting, use=_REPORTS)) is not None
-
-    async def exchange(
-        self, epoch: int, grants: Mapping[str, bytes], forgotten: Collection[str], wait_s: float, *, is_sure: bool
-    ) -> list[bytes] | None:
-        """Store grants as `grant` does, and return what `take_reports` does; None if a later epoch has begun.
+    async def exchange(self, division: Division, wait_s: float | None = None) -> Answer:
+        """Store the grants of a division, renew the allocator's time, and take reports as `take_reports` does.
 
         All commands are sent together: reports that have arrived meanwhile need not wait for an answer. If a later
-        epoch has begun, the connection is closed at once: it must not take the reports for another allocator.
+        epoch has begun, the connection is closed at once: it must not take the reports for another allocator. Without
+        ``wait_s`` no reports are taken.
         """
-        granting = self._granting(epoch, grants, forgotten, is_sure=is_sure)
-        running = self._run(*granting, *self._taking(wait_s), use=_REPORTS, wait_s=wait_s)
-        replies = await _unless_outdated(running)
-        return None if replies is None else _read_reports(replies[-2:])
+        commands, wait_s = [*self._granting(division)], wait_s or 0
+        number = len(commands)
+        if wait_s:
+            commands += self._taking(wait_s)
+        try:
+            replies = await self._run(*commands, use=_REPORTS, wait_s=wait_s)
+        except ResponseError as error:
+            if str(error).startswith(OUTDATED):
+                return Answer(is_outdated=True)
+            raise
+        is_refused = any(replies[:number])
+        self._round = TAKEN if is_refused else str(self._rounds)
+        return Answer(_read_reports(replies[number:]) if wait_s else [], is_refused=is_refused)
 
-    def _granting(
-        self, epoch: int, grants: Mapping[str, bytes], forgotten: Collection[str], *, is_sure: bool
-    ) -> Iterator[bytes]:
-        names = list(grants)
+    def _granting(self, division: Division) -> Iterator[bytes]:
+        self._rounds += 1
+        names, known, begun = list(division.grants), self._round, str(self._rounds)
+        about = division.epoch, self._member, self._patience_ms, self._lease_ms, int(division.is_sure)
+        standing, forgotten = self._written(division), [str(len(division.forgotten)), *division.forgotten]
         for start in range(0, max(1, len(names)), AT_ONCE):
             part = names[start : start + AT_ONCE]
             keys = self._state, self._reports, *map(self._inbox, part)
-            known = epoch, self._member, self._patience_ms, self._lease_ms, int(is_sure), len(forgotten)
-            yield _call(self._grant, keys, *known, *forgotten, *(grants[name] for name in part))
+            texts = (write(division.grants[name]) for name in part)
+            yield _call(self._grant, keys, *about, known, begun, standing, *forgotten, *texts)
+            known = begun
+
+    def _written(self, division: Division) -> str:
+        """Return the standing grant as `SEND` reads it; nothing if there is none."""
+        standing = division.standing
+        if standing is None:
+            return ""
+        told = Taken(standing.member, standing.grant.sequence)
+        texts = [write(one).decode() for one in (standing.grant, told)]
+        found = division.epoch, self._inbox(standing.member), texts[0], self._lease_ms, texts[1], standing.givers
+        return json.dumps(found)
+
+    def note_taken(self) -> None:
+        """Note that the allocator knows that the standing grant has come into force."""
+        self._round = TAKEN
 
     async def resign(self, epoch: int) -> None:
         """Let another member begin an epoch at once."""
@@ -290,16 +337,6 @@ def _digest(script: str) -> str:
 def _call(script: str, keys: Sequence[str], *arguments: str | int | bytes) -> bytes:
     """Return the command that runs a script that has been loaded."""
     return packed("EVALSHA", script, len(keys), *keys, *arguments)
-
-
-async def _unless_outdated(running: Awaitable[list[Any]]) -> list[Any] | None:
-    """Return the replies to grants; None if a later epoch has begun."""
-    try:
-        return await running
-    except ResponseError as error:
-        if str(error).startswith(OUTDATED):
-            return None
-        raise
 
 
 def _read_state(found: Any) -> AllocatorState:  # noqa: ANN401 - what Redis answers

@@ -9,16 +9,24 @@ The keys of a fleet are in one hash slot of a cluster:
 - ``reports``: a list of messages to the allocator
 - ``to:MEMBER``: a list with the latest grant of one member
 
+A standing grant (see `apf_middleware.fleet.standing`) is in ``state``, too, as JSON: the epoch, the list and the text
+of the grant, how long to keep it, the message to the allocator, and the holdings of the givers. The field ``round``
+says which grants were stored last, or that the standing one of these has come into force. So the allocator's next ones
+are refused until it knows that.
+
 Time is that of Redis, in milliseconds. It only decides when another member may begin an epoch. Whatever the clock
 does, no seats depend on it: an allocator's grants are stored only as long as its epoch is the latest one.
 """
 
 from typing import Final
 
-__all__ = ["CLAIM", "GRANT", "LEAVE", "OUTDATED", "RESIGN", "SEND"]
+__all__ = ["CLAIM", "GRANT", "LEAVE", "OUTDATED", "RESIGN", "SEND", "TAKEN"]
 
 OUTDATED: Final = "OUTDATED"
 """The first word of the error that answers the grants of an earlier epoch."""
+
+TAKEN: Final = "taken"
+"""The round in which the standing grant has come into force."""
 
 _NOW: Final = """
 local time = redis.call('TIME')
@@ -40,22 +48,36 @@ local function is_alive(patience) return ends > now and ends <= now + patience e
 """
 )
 
-# Register a member, and append its report, if that is for an allocator that lives. KEYS: state, reports. ARGV: member,
-# report, its epoch, patience, the most reports, how long to keep keys. Returns the epoch, whether its allocator is
-# alive, its owner, and the count.
+# Register a member, and append its report, if that is for an allocator that lives; if the report says that a seat has
+# been given back, let the standing grant come into force. KEYS: state, reports. ARGV: member, report, its epoch,
+# patience, the most reports, how long to keep keys, the terms that the member obeys, the seats that it holds. Returns
+# the epoch, whether its allocator is alive, its owner, and the count.
 SEND: Final = (
     _STATE
-    + """
+    + f"""
+local function pass_on()
+  local text = redis.call('HMGET', KEYS[1], 'standing')[1]
+  if not text or text == '' then return end
+  local begun_in, inbox, grant, kept_for, told, givers = unpack(cjson.decode(text))
+  local giver = givers[ARGV[1]]
+  if begun_in ~= epoch or not giver or giver[1] ~= ARGV[7] or tonumber(ARGV[8]) > giver[2] then return end
+  redis.call('HSET', KEYS[1], 'standing', '', 'round', '{TAKEN}')
+  redis.call('DEL', inbox)
+  redis.call('RPUSH', inbox, grant)
+  redis.call('PEXPIRE', inbox, kept_for)
+  redis.call('RPUSH', KEYS[2], told)
+end
 redis.call('HSET', KEYS[1], 'm:' .. ARGV[1], '')
 count = redis.call('HINCRBY', KEYS[1], 'count', 1)
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
 local alive = is_alive(tonumber(ARGV[4]))
 if alive and epoch == tonumber(ARGV[3]) then
   redis.call('RPUSH', KEYS[2], ARGV[2])
+  pass_on()
   redis.call('LTRIM', KEYS[2], -ARGV[5], -1)
   redis.call('PEXPIRE', KEYS[2], ARGV[6])
 end
-return {epoch, alive and 1 or 0, kept[3] or '', count}
+return {{epoch, alive and 1 or 0, kept[3] or '', count}}
 """
 )
 
@@ -72,6 +94,7 @@ local intact = is_sure and epoch > 0 and epoch >= known and count >= tonumber(AR
 if not intact then redis.call('HSET', KEYS[1], 'unsure', 1) end
 epoch = math.max(epoch, known) + 1
 redis.call('HSET', KEYS[1], 'epoch', epoch, 'owner', ARGV[1], 'until', now + ARGV[4], 'count', count + 1)
+redis.call('HSET', KEYS[1], 'standing', '', 'round', '')
 redis.call('DEL', KEYS[2])
 local members = {}
 for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
@@ -83,26 +106,29 @@ return {epoch, 1, intact and 1 or 0, members}
 
 # Store grants, if the epoch is the latest one, and forget members whose leases have ended, if no reports wait.
 # KEYS: state, reports, and a list for each grant. ARGV: epoch, owner, patience, how long to keep a grant, whether all
-# members that may have grants are known now, the number of members to forget, these members, the grants. The answer is
-# an error if the epoch isn't the latest one, so that the connection is closed at once.
+# members that may have grants are known now, the round that the allocator knows, that which begins now, the standing
+# grant, the number of members to forget, these members, the grants. Returns whether the round is another one, so that
+# nothing is stored. The answer is an error if the epoch isn't the latest one, so that the connection is closed at once.
 GRANT: Final = (
     _NOW
     + f"""
-local kept = redis.call('HMGET', KEYS[1], 'epoch', 'owner')
+local kept = redis.call('HMGET', KEYS[1], 'epoch', 'owner', 'round')
 if kept[1] ~= ARGV[1] or kept[2] ~= ARGV[2] then
   return redis.error_reply('{OUTDATED} a later epoch has begun')
 end
-redis.call('HSET', KEYS[1], 'until', now + ARGV[3])
+if (kept[3] or '') ~= ARGV[6] then return 1 end
+redis.call('HSET', KEYS[1], 'until', now + ARGV[3], 'round', ARGV[7], 'standing', ARGV[8])
 if ARGV[5] == '1' then redis.call('HDEL', KEYS[1], 'unsure') end
-local forgotten = tonumber(ARGV[6])
+local forgotten = tonumber(ARGV[9])
 if redis.call('LLEN', KEYS[2]) == 0 then
-  for i = 7, 6 + forgotten do redis.call('HDEL', KEYS[1], 'm:' .. ARGV[i]) end
+  for i = 10, 9 + forgotten do redis.call('HDEL', KEYS[1], 'm:' .. ARGV[i]) end
 end
 for i = 3, #KEYS do
   redis.call('DEL', KEYS[i])
-  redis.call('RPUSH', KEYS[i], ARGV[forgotten + 4 + i])
+  redis.call('RPUSH', KEYS[i], ARGV[forgotten + 7 + i])
   redis.call('PEXPIRE', KEYS[i], ARGV[4])
 end
+return 0
 """
 )
 
