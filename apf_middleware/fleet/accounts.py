@@ -93,6 +93,13 @@ class MemberAccount:
             self.maxes[name].grant(self.sequence, part)
         return self.sequence
 
+    def retract(self, now: int) -> None:
+        """Note that the last grant has not been sent, so that another is needed ``now``."""
+        self.debt.retract(self.sequence)
+        for name in self.granted:
+            self.maxes[name].retract(self.sequence)
+        self.granted, self.quiet_until = {}, now
+
     def take(self, sequence: int, seats: int) -> None:
         """Note that a standing grant of ``seats`` has been sent; no other grant of this ``sequence`` has."""
         self.sequence = max(self.sequence, sequence)

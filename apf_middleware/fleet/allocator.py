@@ -37,7 +37,7 @@ from apf_middleware.fleet.debt import grantable
 from apf_middleware.fleet.level_max import CALM_TURNS
 from apf_middleware.fleet.level_maxes import LevelMaxes
 from apf_middleware.fleet.level_sums import sum_levels
-from apf_middleware.fleet.messages import Grant, LevelPart, LevelUsage, MemberRow, Report, Taken
+from apf_middleware.fleet.messages import Grant, LevelPart, LevelUsage, MemberRow, Report
 from apf_middleware.fleet.rotation import MemberDemand, Rotation
 from apf_middleware.fleet.shares import FleetShares, LevelAmounts, MemberShare, divide_budget
 from apf_middleware.fleet.standing import Holding, StandingGrant
@@ -82,6 +82,7 @@ class Allocator:
         self.shares: FleetShares = FleetShares({}, {}, is_contended=False)
         self.overshoot: int = 0  # in seat-nanoseconds
         self.total: FleetTotal | None = None
+        self.standing: StandingGrant | None = None
         self._claimed = budget.seats  # the number of seats of which the levels' claims are
         self._tolerated = budget.seats  # while requests end that had seats of a larger total
         self._owed = 0  # the debts of all accounts
@@ -96,7 +97,6 @@ class Allocator:
         self._most_members = most_members
         self._rotation = Rotation(turn_ns, now)
         self._targeted: Mapping[str, int] = {}
-        self._standing: StandingGrant | None = None
         self._maxes = LevelMaxes(turn_ns)
         self._levels = LevelAmounts()
         self._divided_at = self._now = now
@@ -215,23 +215,22 @@ class Allocator:
     def stand(self, now: int) -> StandingGrant | None:
         """Return a grant to be left in the store with those of the division before, instead of an earlier one.
 
-        It is for the member that would get the next seat that another gives back.
+        It is for the member that would get the next seat that another gives back. When the store has it, set
+        ``standing`` to it.
         """
-        self._standing = None
         heir = self._heir(now)
         if heir is None:
             return None
-        floor = self.budget.floor
         givers = {
             name: Holding.under(account.sequence, self.configuration, account.debt.owed - 1)
             for name, account in self.accounts.items()
-            if name != heir and account.debt.owed > max(floor, account.debt.floor)
+            if name != heir and account.debt.owed > max(self.budget.floor, account.debt.floor)
         }
-        if givers:
-            account = self.accounts[heir]
-            grant = self._message(account, account.sequence + 1, account.debt.seats + 1, {})
-            self._standing = StandingGrant(heir, grant, givers)
-        return self._standing
+        if not givers:
+            return None
+        account = self.accounts[heir]
+        grant = self._message(account, account.sequence + 1, account.debt.seats + 1, {})
+        return StandingGrant(heir, grant, givers)
 
     def _heir(self, now: int) -> str | None:
         """Return the member that would get the next seat; None if that can't be known before it is free."""
@@ -247,28 +246,26 @@ class Allocator:
         ]
         return max(wanting, key=lambda name: (missing[name], self._rotation.lag(name), name), default=None)
 
-    def take(self, now: int, taken: Taken) -> bool:
-        """Note that a standing grant has come into force; return False if it is not the last one, or known already."""
-        standing = self._standing
-        if standing is None or (standing.member, standing.grant.sequence) != (taken.member, taken.sequence):
-            return False
-        self._standing = None
-        self._pass_time(now)
-        account = self.accounts.get(taken.member)
-        if account is not None:  # otherwise its lease has ended
+    def take(self, now: int) -> None:
+        """Note that the standing grant has come into force."""
+        standing, self.standing = self.standing, None
+        account = None if standing is None else self.accounts.get(standing.member)
+        if standing is not None and account is not None:  # otherwise its lease has ended
+            self._pass_time(now)
             self._owed -= account.debt.owed
-            account.take(taken.sequence, standing.grant.seats)
+            account.take(standing.grant.sequence, standing.grant.seats)
             self._owed += account.debt.owed
-        return True
 
-    def recall(self, now: int, members: Collection[str]) -> None:
-        """Note that the store has refused the last grants for ``members``, because the standing grant is in force."""
-        if self._standing is not None:
-            self.take(now, Taken(self._standing.member, self._standing.grant.sequence))
+    def retract(self, now: int, members: Collection[str]) -> None:
+        """Note that the store has refused the last grants, those of ``members``: the standing grant is in force.
+
+        `take` is to be called next, after the reports that the store has.
+        """
         for name in members:
-            account = self.accounts.get(name)
-            if account is not None:
-                account.quiet_until = now
+            account = self.accounts[name]
+            self._owed -= account.debt.owed
+            account.retract(now)
+            self._owed += account.debt.owed
 
     def _choose_configuration(self) -> None:
         """Use the budget of the newest configuration, as far as members have sent budgets."""

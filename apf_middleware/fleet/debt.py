@@ -17,7 +17,7 @@ class Debt:
     ``owed`` is at least ``floor``.
     """
 
-    __slots__ = ("_confirmed", "_in_use", "_unconfirmed", "floor", "owed", "seats")
+    __slots__ = ("_confirmed", "_in_use", "_is_renewed", "_unconfirmed", "floor", "owed", "seats")
 
     def __init__(self, seats: int, in_use: int, floor: int = 0) -> None:
         self.seats: int = seats
@@ -25,6 +25,7 @@ class Debt:
         self._confirmed = seats
         self._in_use = in_use
         self._unconfirmed: deque[tuple[int, int]] = deque()  # sequence numbers and seats of grants
+        self._is_renewed = False  # by the last grant, which has the same seats as one that isn't confirmed
         self.owed: int = self._most_used()
 
     def _most_used(self) -> int:
@@ -41,12 +42,20 @@ class Debt:
 
     def grant(self, sequence: int, seats: int) -> None:
         """Note that a grant of ``seats`` is sent."""
-        if self._unconfirmed and self._unconfirmed[-1][1] == seats:
+        self._is_renewed = bool(self._unconfirmed) and self._unconfirmed[-1][1] == seats
+        if self._is_renewed:
             self._unconfirmed[-1] = (sequence, seats)  # the same limit again, for a new lease
         else:
             self._unconfirmed.append((sequence, seats))
         self.seats = seats
         self.owed = self._most_used()
+
+    def retract(self, sequence: int) -> None:
+        """Note that the last grant, of this ``sequence``, has not been sent, and never will be."""
+        if self._unconfirmed and self._unconfirmed[-1] == (sequence, self.seats) and not self._is_renewed:
+            self._unconfirmed.pop()
+            self.seats = self._unconfirmed[-1][1] if self._unconfirmed else self._confirmed
+            self.owed = self._most_used()
 
     def __repr__(self) -> str:
         return f"<Debt of {self.owed} seats, {self.seats} granted>"

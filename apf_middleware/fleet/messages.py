@@ -206,10 +206,9 @@ class Leave(Value):
 
 @dataclass(frozen=True, slots=True)
 class Taken(Value):
-    """The standing grant of this ``sequence`` for ``member`` has come into force (see `standing`)."""
+    """The standing grant (see `standing`) of this ``round`` of divisions has come into force."""
 
-    member: str
-    sequence: int
+    round: int
 
 
 Message = Report | Grant | Leave | Taken
@@ -224,7 +223,7 @@ def write(message: Message) -> bytes:
     elif isinstance(message, Grant):
         data = _written_grant(message)
     elif isinstance(message, Taken):
-        data = {"v": VERSION, "taken": [message.member, message.sequence]}
+        data = {"v": VERSION, "taken": message.round}
     else:
         data = {"v": VERSION, "end": message.member}
     return _ENCODER.encode(data).encode()
@@ -313,8 +312,7 @@ def read_message(data: bytes) -> Message:
         if "end" in found:
             return Leave(_text(found["end"]))
         if "taken" in found:
-            member, sequence = found["taken"]
-            return Taken(_text(member), _count(sequence))
+            return Taken(_count(found["taken"]))
         return _read_report(found) if "m" in found else _read_grant(found)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, InvalidValueError):

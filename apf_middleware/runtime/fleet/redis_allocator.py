@@ -40,7 +40,7 @@ class RedisAllocator:
         self._interval_s = participant.timing.interval_ns / _SECOND
         self._pace = Pace(participant.now)
         self._asking: set[str] = set()
-        self._refused: set[str] | None = None  # grants, because the standing grant had come into force
+        self._is_refused = False
         self._known: set[str] = set(claim.expected or ())
 
     async def serve(self) -> None:
@@ -70,17 +70,16 @@ class RedisAllocator:
         elif isinstance(message, Leave):
             self.allocator.leave(self._now(), message.member)
             self._known.discard(message.member)
-        elif isinstance(message, Taken) and self.allocator.take(self._now(), message):
-            self._link.note_taken()
+        elif isinstance(message, Taken) and self._link.note_taken(message):
+            self.allocator.take(self._now())
 
     async def _divide(self) -> list[bytes] | None:
         """Divide the seats, store the grants, and return the next reports; None if a later epoch has begun."""
         allocator, now, link = self.allocator, self._now(), self._link
         self._participant.count_members(allocator)
         asking, self._asking = self._asking, set()
-        if self._refused is not None:
-            allocator.recall(now, self._refused)
-            asking |= self._refused
+        if self._is_refused:
+            allocator.take(now)
         with self._pace:
             grants = allocator.divide(now, asking)
             standing = allocator.stand(now)
@@ -91,10 +90,14 @@ class RedisAllocator:
         division = Division(allocator.epoch, grants, standing, forgotten, is_sure)
         rest_s = self._pace.rest_s
         answer = await link.exchange(division, None if rest_s else self._interval_s)
-        self._refused = set(grants) if answer.is_refused else None
+        self._is_refused = answer.is_refused
         if answer.is_outdated:
             return None
-        if not answer.is_refused:
+        if answer.is_refused:
+            allocator.retract(now, grants.keys())
+            self._asking |= grants.keys()
+        else:
+            allocator.standing = standing
             self._known.difference_update(forgotten)
         if not rest_s:
             return answer.reports

@@ -264,14 +264,16 @@ class RedisLink:
         standing = division.standing
         if standing is None:
             return ""
-        told = Taken(standing.member, standing.grant.sequence)
-        texts = [write(one).decode() for one in (standing.grant, told)]
+        texts = [write(one).decode() for one in (standing.grant, Taken(self._rounds))]
         found = division.epoch, self._inbox(standing.member), texts[0], self._lease_ms, texts[1], standing.givers
         return json.dumps(found)
 
-    def note_taken(self) -> None:
-        """Note that the allocator knows that the standing grant has come into force."""
-        self._round = TAKEN
+    def note_taken(self, taken: Taken) -> bool:
+        """Note that a standing grant has come into force; return False if that is known, or it was an earlier one."""
+        is_news = self._round == str(taken.round)
+        if is_news:
+            self._round = TAKEN
+        return is_news
 
     async def resign(self, epoch: int) -> None:
         """Let another member begin an epoch at once."""
