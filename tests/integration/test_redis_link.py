@@ -1,14 +1,16 @@
 """Each step of the protocol, in a real Redis."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 
 import pytest
 from redis.asyncio import Redis as Client
 from redis.exceptions import RedisError
 
+from apf_middleware.fleet.messages import Grant, Report, Taken, write
+from apf_middleware.fleet.standing import Holding, StandingGrant
 from apf_middleware.runtime.fleet.redis_address import RedisAddress
-from apf_middleware.runtime.fleet.redis_link import AllocatorState, RedisLink
+from apf_middleware.runtime.fleet.redis_link import AllocatorState, Answer, Division, RedisLink
 from apf_middleware.runtime.fleet.timing import FleetTiming
 from tests.support import databases
 from tests.support.databases import Redis
@@ -18,6 +20,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
 TIMING = FleetTiming(10**9, 50 * 10**9)  # an allocator is thought to be alive for ten seconds
 PREFIX = "test:{shop}:"
+REPORT = Report("two", 1, 1, 0, 0, 0)
+SENT = write(REPORT)
 
 
 @pytest.fixture
@@ -65,8 +69,27 @@ async def grant_of(link: RedisLink, wait_s: float) -> bytes | None:
     return found[0] if found else None
 
 
+def grant(number: int) -> Grant:
+    return Grant(1, number, 1, 1)
+
+
+async def store(
+    link: RedisLink,
+    epoch: int,
+    grants: Mapping[str, Grant] | None = None,
+    forgotten: Collection[str] = (),
+    *,
+    is_sure: bool = True,
+    standing: StandingGrant | None = None,
+) -> bool:
+    """Let an allocator store grants; return False if Redis refuses them."""
+    answer = await link.exchange(Division(epoch, grants or {}, standing, forgotten, is_sure))
+    assert answer.reports == []
+    return not (answer.is_outdated or answer.is_refused)
+
+
 async def test_without_an_allocator_a_report_only_registers_its_member(one: RedisLink, client: Client) -> None:
-    assert await one.send(0, b"report") == AllocatorState(0, is_alive=False, owner="", count=1)
+    assert await one.send(0, REPORT) == AllocatorState(0, is_alive=False, owner="", count=1)
     assert await members(client) == {"one"}
     assert await client.keys("*") == [PREFIX.encode() + b"state"]
 
@@ -76,15 +99,15 @@ async def test_one_member_begins_an_epoch(one: RedisLink, two: RedisLink) -> Non
     assert (first.epoch, first.is_mine, first.expected) == (1, True, None), "Redis may have lost its data"
     other = await two.claim(0, 0)
     assert (other.epoch, other.is_mine) == (1, False)
-    assert await two.send(1, b"report") == AllocatorState(1, is_alive=True, owner="one", count=2)
-    assert await one.take_reports(1) == [b"report"]
+    assert await two.send(1, REPORT) == AllocatorState(1, is_alive=True, owner="one", count=2)
+    assert await one.take_reports(1) == [SENT]
 
 
 async def test_the_first_epoch_of_a_fleet_trusts_nobody_although_members_are_known(
     one: RedisLink, two: RedisLink
 ) -> None:
     """Members may have registered just after Redis has lost an earlier epoch."""
-    await one.send(0, b"report")
+    await one.send(0, REPORT)
     claim = await two.claim(0, 0)
     assert (claim.epoch, claim.expected) == (1, None)
 
@@ -93,25 +116,25 @@ async def test_after_a_loss_of_data_nobody_is_trusted_until_an_allocator_is_sure
     one: RedisLink, two: RedisLink
 ) -> None:
     await one.claim(0, 0)
-    await one.grant(1, {}, is_sure=False)
+    await store(one, 1, is_sure=False)
     await one.resign(1)
     claim = await two.claim(1, 1)
     assert (claim.epoch, claim.expected) == (2, None), "members from before the loss may still have leases"
-    await two.grant(2, {}, is_sure=True)
+    await store(two, 2)
     await two.resign(2)
     assert (await one.claim(2, 2)).expected == set()
 
 
 async def test_the_next_allocator_expects_all_members(one: RedisLink, two: RedisLink) -> None:
     await one.claim(0, 0)
-    await one.grant(1, {}, is_sure=True)
-    count = (await two.send(1, b"report")).count
-    await one.send(1, b"report")
+    await store(one, 1)
+    count = (await two.send(1, REPORT)).count
+    await one.send(1, REPORT)
     await one.resign(1)
     claim = await two.claim(1, count)
     assert (claim.epoch, claim.is_mine, claim.expected) == (2, True, {"one", "two"})
     await one.resign(1)
-    assert (await one.send(1, b"late")).is_alive, "only the owner of the latest epoch can resign"
+    assert (await one.send(1, REPORT)).is_alive, "only the owner of the latest epoch can resign"
 
 
 @pytest.mark.parametrize(("epoch", "count"), [(1, 99), (7, 0)])
@@ -120,7 +143,7 @@ async def test_a_redis_that_has_gone_back_in_time_is_not_trusted(
 ) -> None:
     """It counts fewer reports, or knows only an earlier epoch, than a member has seen."""
     await one.claim(0, 0)
-    await two.send(1, b"report")
+    await two.send(1, REPORT)
     await one.resign(1)
     claim = await two.claim(epoch, count)
     assert (claim.epoch, claim.is_mine, claim.expected) == (epoch + 1, True, None)
@@ -141,36 +164,36 @@ async def test_an_owner_that_doesn_t_know_of_its_epoch_begins_another(one: Redis
 
 async def test_reports_for_another_epoch_are_not_kept(one: RedisLink, two: RedisLink, client: Client) -> None:
     await one.claim(0, 0)
-    await two.send(0, b"early")
-    await two.send(1, b"report")
+    await two.send(0, REPORT)
+    await two.send(1, REPORT)
     await one.claim(1, 0)
     assert not await client.exists(PREFIX + "reports"), "the new allocator needs new reports"
 
 
 async def test_only_the_latest_grant_is_kept(one: RedisLink, two: RedisLink) -> None:
     await one.claim(0, 0)
-    assert await one.grant(1, {"two": b"first"}, is_sure=True)
-    assert await one.grant(1, {"two": b"second", "one": b"own"}, is_sure=True)
-    assert await grant_of(two, 1) == b"second"
+    assert await store(one, 1, {"two": grant(1)})
+    assert await store(one, 1, {"two": grant(2), "one": grant(3)})
+    assert await grant_of(two, 1) == write(grant(2))
     assert await grant_of(two, 0.01) is None
-    assert await grant_of(one, 1) == b"own"
+    assert await grant_of(one, 1) == write(grant(3))
 
 
 async def test_no_grant_is_stored_after_another_epoch_has_begun(one: RedisLink, two: RedisLink) -> None:
     await one.claim(0, 0)
     await one.resign(1)
     await two.claim(1, 0)
-    assert not await one.grant(1, {"two": b"late"}, is_sure=True)
-    assert not await one.grant(2, {"two": b"of another's epoch"}, is_sure=True)
+    assert not await store(one, 1, {"two": grant(1)})
+    assert not await store(one, 2, {"two": grant(1)}), "this is the epoch of another"
     assert await grant_of(two, 0.01) is None
 
 
 async def test_an_allocator_is_alive_as_long_as_it_grants(one: RedisLink, two: RedisLink, client: Client) -> None:
     await one.claim(0, 0)
     await client.hset(PREFIX + "state", "until", 0)
-    assert not (await two.send(1, b"report")).is_alive
-    assert await one.grant(1, {}, is_sure=True)
-    assert (await two.send(1, b"report")).is_alive
+    assert not (await two.send(1, REPORT)).is_alive
+    assert await store(one, 1)
+    assert (await two.send(1, REPORT)).is_alive
 
 
 async def test_a_clock_that_is_set_back_doesn_t_keep_a_dead_allocator_alive(
@@ -178,46 +201,46 @@ async def test_a_clock_that_is_set_back_doesn_t_keep_a_dead_allocator_alive(
 ) -> None:
     await one.claim(0, 0)
     await client.hincrby(PREFIX + "state", "until", 3_600_000)
-    assert not (await two.send(1, b"report")).is_alive
+    assert not (await two.send(1, REPORT)).is_alive
     assert (await two.claim(1, 0)).is_mine
 
 
 async def test_more_grants_than_one_script_can_store(one: RedisLink, client: Client) -> None:
     await one.claim(0, 0)
-    grants = {f"m{number}": str(number).encode() for number in range(2500)}
-    assert await one.grant(1, grants, is_sure=True)
-    assert await client.lrange(PREFIX + "to:m2499", 0, -1) == [b"2499"]
+    grants = {f"m{number}": grant(number) for number in range(2500)}
+    assert await store(one, 1, grants)
+    assert await client.lrange(PREFIX + "to:m2499", 0, -1) == [write(grant(2499))]
     assert len(await client.keys(PREFIX + "to:*")) == 2500
 
 
 async def test_members_are_forgotten_unless_reports_wait(one: RedisLink, two: RedisLink, client: Client) -> None:
     await one.claim(0, 0)
-    await two.send(1, b"report")
-    assert await one.grant(1, {}, {"two"}, is_sure=True)
+    await two.send(1, REPORT)
+    assert await store(one, 1, {}, {"two"})
     assert await members(client) == {"two"}, "the report may be from this member"
     await one.take_reports(1)
-    assert await one.grant(1, {"x": b"grant"}, {"two"}, is_sure=True)
+    assert await store(one, 1, {"x": grant(1)}, {"two"})
     assert not await members(client)
-    assert await client.lrange(PREFIX + "to:x", 0, -1) == [b"grant"]
+    assert await client.lrange(PREFIX + "to:x", 0, -1) == [write(grant(1))]
 
 
 async def test_a_member_that_leaves_is_forgotten_and_tells_the_allocator(
     one: RedisLink, two: RedisLink, client: Client
 ) -> None:
     await one.claim(0, 0)
-    await two.send(1, b"report")
-    await one.grant(1, {"two": b"grant"}, is_sure=True)
+    await two.send(1, REPORT)
+    await store(one, 1, {"two": grant(1)})
     await two.leave(b"end")
-    assert await one.take_reports(1) == [b"report", b"end"]
+    assert await one.take_reports(1) == [SENT, b"end"]
     assert not await members(client)
     assert not await client.exists(PREFIX + "to:two")
 
 
 async def test_all_keys_are_in_one_slot_and_end_some_day(one: RedisLink, client: Client) -> None:
-    await one.send(0, b"report")
+    await one.send(0, REPORT)
     await one.claim(0, 0)
-    await one.send(1, b"report")
-    await one.grant(1, {"one": b"grant"}, is_sure=True)
+    await one.send(1, REPORT)
+    await store(one, 1, {"one": grant(1)})
     keys = [key.decode() for key in await client.keys("*") if isinstance(key, bytes)]
     assert len(keys) == 3
     assert {key.partition("}")[0] for key in keys} == {"test:{shop"}
@@ -228,34 +251,109 @@ async def test_all_keys_are_in_one_slot_and_end_some_day(one: RedisLink, client:
 async def test_grants_are_stored_although_no_report_has_arrived(one: RedisLink, two: RedisLink) -> None:
     """They are sent together with the wait for reports."""
     await one.claim(0, 0)
-    waiting = asyncio.ensure_future(one.exchange(1, {"two": b"grant"}, (), 10, is_sure=True))
-    assert await grant_of(two, 5) == b"grant"
+    waiting = asyncio.ensure_future(one.exchange(Division(1, {"two": grant(1)}), 10))
+    assert await grant_of(two, 5) == write(grant(1))
     assert not waiting.done()
-    await two.send(1, b"report")
-    assert await waiting == [b"report"]
+    await two.send(1, REPORT)
+    assert await waiting == Answer([SENT])
 
 
 async def test_an_allocator_takes_no_reports_after_another_epoch_has_begun(one: RedisLink, two: RedisLink) -> None:
     await one.claim(0, 0)
     await two.claim(4, 0)
-    assert await one.exchange(1, {"two": b"late"}, (), 10, is_sure=True) is None
-    await one.send(5, b"report")
-    assert await two.take_reports(5) == [b"report"]
+    assert await one.exchange(Division(1, {"two": grant(1)}), 10) == Answer(is_outdated=True)
+    await one.send(5, REPORT)
+    assert await two.take_reports(5) == [SENT]
 
 
 async def test_a_report_can_be_sent_without_a_wait(one: RedisLink, two: RedisLink, client: Client) -> None:
     answers: list[AllocatorState | None] = []
-    assert not two.send_now(1, lambda: b"report", answers.append), "there is no connection yet"
+    assert not two.send_now(1, lambda: REPORT, answers.append), "there is no connection yet"
     await two.claim(0, 0)
     for _ in range(8):
-        assert two.send_now(1, lambda: b"report", answers.append)
-    assert not two.send_now(1, lambda: b"report", answers.append), "Redis may have stopped"
+        assert two.send_now(1, lambda: REPORT, answers.append)
+    assert not two.send_now(1, lambda: REPORT, answers.append), "Redis may have stopped"
     assert len(await two.take_reports(5)) == 8
-    assert await two.send(1, b"report") == AllocatorState(1, is_alive=True, owner="two", count=10)
+    assert await two.send(1, REPORT) == AllocatorState(1, is_alive=True, owner="two", count=10)
     assert answers == [AllocatorState(1, is_alive=True, owner="two", count=count) for count in range(2, 10)]
     await client.script_flush()
-    assert two.send_now(1, lambda: b"report", answers.append)
+    assert two.send_now(1, lambda: REPORT, answers.append)
     with pytest.raises(RedisError, match=r"NOSCRIPT|closed"):  # the first of two errors closes the connection
-        await two.send(1, b"report")
+        await two.send(1, REPORT)
     assert answers[8:] == [None]
-    assert (await two.send(1, b"report")).count == 11, "it has connected again, with its scripts"
+    assert (await two.send(1, REPORT)).count == 11, "it has connected again, with its scripts"
+
+
+# Standing grants
+
+
+def standing(terms: str = "3/conf", seats: int = 1) -> StandingGrant:
+    """Return a grant for one, as soon as two gives a seat back."""
+    return StandingGrant("one", grant(9), {"two": Holding(terms, seats)})
+
+
+def giving(seats: int = 1, sequence: int = 3, configuration: str = "conf") -> Report:
+    return Report("two", 1, 1, sequence, seats, 0, configuration)
+
+
+async def test_a_seat_that_is_given_back_is_passed_on_at_once(one: RedisLink, two: RedisLink, client: Client) -> None:
+    await one.claim(0, 0)
+    assert await store(one, 1, {"one": grant(8), "two": grant(3)}, standing=standing())
+    await two.send(1, giving())
+    assert await grant_of(one, 1) == write(grant(9)), "it replaces an earlier one"
+    assert 0 < await client.pttl(PREFIX + "to:two") <= 50_000
+    await two.send(1, giving(0))
+    assert await grant_of(one, 0.01) is None, "once"
+    assert await one.take_reports(1) == [write(giving()), write(Taken(1)), write(giving(0))]
+
+
+@pytest.mark.parametrize("report", [giving(2), giving(sequence=2), giving(configuration="new")])
+async def test_a_seat_is_passed_on_only_if_it_has_certainly_been_given_back(
+    one: RedisLink, two: RedisLink, report: Report
+) -> None:
+    await one.claim(0, 0)
+    await store(one, 1, standing=standing())
+    await two.send(1, report)
+    await one.send(1, giving())
+    assert await grant_of(one, 0.01) is None
+    assert await store(one, 1)
+    await two.send(1, giving())
+    assert await grant_of(one, 0.01) is None, "the next division had no standing grant"
+
+
+async def test_no_seat_is_passed_on_in_a_later_epoch(one: RedisLink, two: RedisLink) -> None:
+    await one.claim(0, 0)
+    await store(one, 1, standing=standing())
+    await two.claim(4, 0)
+    await two.send(5, giving())
+    assert await grant_of(one, 0.01) is None
+    assert await store(two, 5), "nor must its allocator know of it"
+
+
+async def test_grants_are_refused_until_the_allocator_knows_of_a_passed_seat(one: RedisLink, two: RedisLink) -> None:
+    await one.claim(0, 0)
+    await store(one, 1, standing=standing())
+    await two.send(1, giving())
+    answer = await one.exchange(Division(1, {"two": grant(4)}), 10)
+    assert answer == Answer([write(giving()), write(Taken(1))], is_refused=True)
+    assert await grant_of(two, 0.01) is None
+    assert not one.note_taken(Taken(1)), "the refusal has told it"
+    assert await store(one, 1, {"two": grant(4)}, standing=standing())
+    await two.send(1, giving())
+    assert one.note_taken(Taken(3))
+    assert not one.note_taken(Taken(3))
+    assert await store(one, 1, {"two": grant(5)})
+    assert await grant_of(two, 1) == write(grant(5))
+
+
+async def test_a_refused_allocator_is_not_thought_to_be_alive_for_longer(
+    one: RedisLink, two: RedisLink, client: Client
+) -> None:
+    await one.claim(0, 0)
+    await store(one, 1, standing=standing())
+    await two.send(1, giving())
+    await client.hset(PREFIX + "state", "until", 0)
+    grants = {f"m{number}": grant(number) for number in range(2500)}
+    assert not await store(one, 1, grants)
+    assert not await client.keys(PREFIX + "to:m*")
+    assert not (await two.send(1, REPORT)).is_alive

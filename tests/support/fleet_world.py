@@ -156,12 +156,12 @@ class SimulatedMember:
 
     def used_of(self, name: str) -> int:
         """Return the seats in use at the level or parent of this ``name``."""
-        return sum(self.levels[request] in self.world.families[name] for request in self.requests)
+        return sum(self.levels[request] in self.world.families.get(name, ()) for request in self.requests)
 
     def most_used_of(self, name: str) -> int:
         """The seats that it uses or may use of a max, without those of requests that have outlived a lease."""
         outlived = sum(self.levels[request] in self.world.families[name] for request in self.outlived)
-        return max(self.used_of(name) - outlived, self.membership.maxes(self.now).get(name, 0))
+        return max(self.used_of(name) - outlived, min(self.seats, self.membership.maxes(self.now).get(name, 0)))
 
     def level_start(self, level: str) -> float:
         return max(self.level_finish.get(level, 0.0), self.level_time)
@@ -343,7 +343,9 @@ class FleetWorld:
         knows_members: bool = False,
         allocators_look: bool = True,
         long: float = 0.0,
+        allocator: "type[SimulatedAllocator] | None" = None,
     ) -> None:
+        self.allocator_type = allocator or SimulatedAllocator
         self.random = random.Random(seed)
         self.now = 0
         self.network = network
@@ -431,7 +433,7 @@ class FleetWorld:
         expected: Iterable[str] | None = None
         if self.epoch == 1 or self.knows_members:
             expected = list(self.members)
-        self.allocators[self.epoch] = SimulatedAllocator(self, expected)
+        self.allocators[self.epoch] = self.allocator_type(self, expected)
         for member in self.members.values():
             self.at(self.random.randint(0, self.longest_join_ns), self.join, member, self.epoch)
 
@@ -442,6 +444,8 @@ class FleetWorld:
             member.membership.join(epoch)
 
     def crash_allocator(self, outage_ns: int) -> None:
+        for allocator in self.allocators.values():
+            allocator.has_ended = True
         self.allocators.clear()
         self.at(outage_ns, self.elect)
 
