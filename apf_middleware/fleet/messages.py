@@ -29,7 +29,9 @@ __all__ = [
     "LevelSum",
     "LevelUsage",
     "MemberRow",
+    "Message",
     "Report",
+    "Taken",
     "read_message",
     "write",
 ]

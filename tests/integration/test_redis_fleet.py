@@ -17,9 +17,10 @@ from redis.exceptions import RedisError
 
 from apf_middleware.config.fleet import FleetSettings
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.fleet.messages import Report, Taken
 from apf_middleware.runtime.fleet.member import FleetMember
 from apf_middleware.runtime.fleet.redis_address import resolve_labels
-from apf_middleware.runtime.fleet.redis_link import RedisLink
+from apf_middleware.runtime.fleet.redis_link import Answer, Division, RedisLink
 from tests.support import databases
 from tests.support.databases import Redis
 from tests.support.examples import seeds
@@ -107,6 +108,68 @@ async def test_two_members_divide_the_seats_by_their_demand(server: Redis) -> No
             one.controller.release(admission)
         await until(lambda: one.in_use == two.in_use == SEATS // 2, one, two)
         await until(lambda: (one.epoch == 0) != (two.epoch == 0), one, two)  # the former may not know that it is none
+
+
+async def test_seats_pass_from_member_to_member_without_the_allocator(
+    server: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = Member(server), Member(server)
+    passed: list[Taken] = []
+    note_taken = RedisLink.note_taken
+
+    def note_and_count(link: RedisLink, taken: Taken) -> bool:
+        passed.append(taken)
+        return note_taken(link, taken)
+
+    monkeypatch.setattr(RedisLink, "note_taken", note_and_count)
+    first = [one.arrive("a") for _ in range(2 * SEATS)]
+
+    async def work() -> None:
+        while True:
+            await anyio.sleep(0.005)
+            seated = next(admission for admission in first if admission.is_seated)
+            one.controller.release(seated)
+            first.remove(seated)
+            first.append(one.arrive("a"))
+
+    async with running(one, two), anyio.create_task_group() as tasks:
+        await until(lambda: one.in_use == SEATS, one, two)
+        tasks.start_soon(work)
+        for _ in range(20):
+            mouse = two.arrive("b")
+            await until(lambda admission=mouse: admission.is_seated, one, two)  # type: ignore[misc]
+            two.controller.release(mouse)
+            await until(lambda: one.in_use == SEATS, one, two)
+        tasks.cancel_scope.cancel()
+    assert len(passed) >= 10
+
+
+async def test_an_allocator_learns_from_a_refusal_that_a_seat_was_passed_on(
+    server: Redis, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message that tells it was lost."""
+    answers: list[Answer] = []
+    exchange = RedisLink.exchange
+
+    async def exchange_and_note(link: RedisLink, division: Division, wait_s: float | None = None) -> Answer:
+        answer = await exchange(link, division, wait_s)
+        answers.append(answer)
+        return answer
+
+    monkeypatch.setattr(RedisLink, "exchange", exchange_and_note)
+    one, two = Member(server), Member(server)
+    async with running(one, two):
+        first = [one.arrive("a") for _ in range(40)]
+        await until(lambda: one.in_use == SEATS, one, two)
+        await client.hset(STATE, mapping={"round": "taken", "standing": ""})
+        for _ in range(20):
+            two.arrive("b")
+        await until(lambda: one.seats == SEATS // 2, one, two)
+        for admission in [admission for admission in first if admission.is_seated][: SEATS // 2]:
+            one.controller.release(admission)
+        await until(lambda: one.in_use == two.in_use == SEATS // 2, one, two)
+    refused = next(place for place, answer in enumerate(answers) if answer.is_refused)
+    assert not answers[refused + 1].is_refused
 
 
 async def test_a_fleet_that_begins_again_waits_for_no_lease(server: Redis, client: Client) -> None:
@@ -231,7 +294,7 @@ class RegularReports:
         self.waits: list[float] = []
         send = RedisLink.send
 
-        def send_and_note(link: RedisLink, epoch: int, report: bytes) -> "Awaitable[AllocatorState]":
+        def send_and_note(link: RedisLink, epoch: int, report: Report) -> "Awaitable[AllocatorState]":
             self.waits.append(self._clock() - self._sent_at_once)
             return send(link, epoch, report)
 
@@ -379,7 +442,8 @@ class Disturber:
         await self.client.set(await self.key(), "nonsense")
 
     async def change(self) -> None:
-        field, value = self.random.choice(["epoch", "until", "owner"]), self.random.choice(["0", "99", "x", "1e300"])
+        field = self.random.choice(["epoch", "until", "owner", "round", "standing"])
+        value = self.random.choice(["0", "99", "x", "1e300", "taken"])
         await self.client.hset(STATE, field, value)
 
     async def stop(self) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from apf_middleware.fleet.messages import Grant, Report
 from apf_middleware.fleet.standing import StandingGrant
-from tests.support.fleet_world import MS, HeldCall, SimulatedAllocator
+from tests.support.fleet_world import MS, SimulatedAllocator
 
 if TYPE_CHECKING:
     from tests.support.fleet_world import FleetWorld
@@ -57,7 +57,6 @@ class PassingAllocator(SimulatedAllocator):
         self.store = PassingStore(world)
         self.known = self.begun = 0
         self.is_refused = False
-        self.held: list[HeldCall] = []
 
     @property
     def now(self) -> int:
@@ -110,23 +109,27 @@ class PassingAllocator(SimulatedAllocator):
         if not self.has_ended:
             is_taken = self.store.take_grants(self.known, self.begun, grants, standing)
             reports, self.store.reports = self.store.reports, []
-            self.world.at(self.delay(), self.go_on, grants, standing if is_taken else None, is_taken, reports)
+            if is_taken:
+                self.world.at(self.delay(), self.go_on, standing, reports)
+            else:
+                self.world.at(self.delay(), self.note_refusal, grants, reports)
 
-    def go_on(
-        self, grants: dict[str, Grant], standing: StandingGrant | None, is_taken: bool, reports: list[Report | int]
-    ) -> None:
+    def go_on(self, standing: StandingGrant | None, reports: list[Report | int]) -> None:
         if self.is_paused:
-            self.world.hold(self, self.go_on, grants, standing, is_taken, reports)
+            self.world.hold(self, self.go_on, standing, reports)
             return
-        self.is_refused = not is_taken
-        if is_taken:
-            self.pure.standing, self.known = standing, self.begun
-        else:
-            self.known = _TAKEN
-            self.pure.retract(self.now, grants.keys())
-            self.asking |= grants.keys()
-        self.is_due = bool(reports) or self.is_refused or bool(self.store.reports)
-        if reports or self.is_refused:
+        self.pure.standing, self.known, self.is_refused = standing, self.begun, False
+        self.is_due = bool(reports or self.store.reports)
+        if reports:
             self.take(reports)
         elif self.is_due:
             self.look()
+
+    def note_refusal(self, grants: dict[str, Grant], reports: list[Report | int]) -> None:
+        if self.is_paused:
+            self.world.hold(self, self.note_refusal, grants, reports)
+            return
+        self.known, self.is_refused = _TAKEN, True
+        self.pure.retract(self.now, grants.keys())
+        self.asking |= grants.keys()
+        self.take(reports)

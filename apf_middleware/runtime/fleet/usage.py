@@ -72,11 +72,13 @@ class UsageReader:
         self._count_turns()
         usages: dict[str, LevelUsage] = {}
         for level in self._limited():
-            usage = _usage(level, self._rates.get(level.name, 0), self._began.get(level.name, 0))
+            arrivals = self._rates.get(level.name, 0)
+            if not (arrivals or level.in_use or level.queueset.waiting):
+                continue
+            usage = _usage(level, arrivals, self._began.get(level.name, 0))
             if level.name in usages:  # a draining level has the name of another
                 usage = _sum(usages[level.name], usage)
-            if usage.arrivals or usage.demand or usage.in_use:
-                usages[level.name] = usage
+            usages[level.name] = usage
         return usages
 
     def _count_turns(self) -> None:

@@ -100,6 +100,7 @@ class SimulatedFleet:
             interval_ns=timing.interval_ns,
             send=self._send_grant,
             live_members=self._live_members,
+            passes_on=not settings.is_of_host,
         )
 
     def _live_members(self) -> Collection[str]:

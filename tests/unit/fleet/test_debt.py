@@ -37,3 +37,31 @@ def test_seats_within_a_debt_are_granted_again_although_none_are_free() -> None:
     debt.grant(1, 2)  # not confirmed yet
     assert grantable({"a": 5}, {"a": debt}, 0) == {"a": 5}
     assert grantable({"a": 8}, {"a": debt}, 1) == {"a": 7}
+
+
+def test_a_grant_that_was_not_sent_counts_for_nothing() -> None:
+    debt = Debt(2, 1)
+    debt.grant(1, 5)
+    debt.grant(2, 9)
+    debt.retract(2)
+    assert (debt.seats, debt.owed) == (5, 5)
+    debt.retract(2)
+    assert (debt.seats, debt.owed) == (5, 5), "this one has been sent"
+    debt.grant(3, 0)
+    debt.retract(3)
+    assert (debt.seats, debt.owed) == (5, 5)
+    debt.confirm(1, 4, 1)
+    debt.grant(4, 7)
+    debt.retract(4)
+    assert (debt.seats, debt.owed) == (4, 4)
+
+
+def test_a_grant_that_was_not_sent_leaves_an_earlier_one_of_the_same_seats() -> None:
+    debt = Debt(2, 1)
+    debt.grant(1, 5)
+    debt.grant(2, 5)
+    debt.retract(2)
+    assert (debt.seats, debt.owed) == (5, 5)
+    debt.grant(3, 3)
+    debt.confirm(3, 3, 1)
+    assert debt.owed == 3

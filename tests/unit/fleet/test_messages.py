@@ -17,7 +17,9 @@ from apf_middleware.fleet.messages import (
     LevelSum,
     LevelUsage,
     MemberRow,
+    Message,
     Report,
+    Taken,
     read_message,
     write,
 )
@@ -71,9 +73,10 @@ BUDGET = Budget(
         Grant(1, 1, 1, 0, total=40, claimed=36, reason="grew"),
         Grant(1, 1, 1, 0, sums={"web": LevelSum(3, 9, 120, FlowTable.of({2**64 - 1: 7})), "idle": LevelSum(0, 0, 0)}),
         Leave("m"),
+        Taken(7),
     ],
 )
-def test_messages_come_back_as_they_were(message: Report | Grant | Leave) -> None:
+def test_messages_come_back_as_they_were(message: Message) -> None:
     assert read_message(write(message)) == message
 
 
@@ -99,6 +102,8 @@ def test_the_demand_of_a_level_is_that_of_all_its_flows() -> None:
         b"{}",
         b'{"v":2}',
         b'{"v":2,"end":7}',
+        b'{"v":2,"taken":-1}',
+        b'{"v":2,"taken":"7"}',
         b'{"v":2,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"d":7}',
         b'{"v":2,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"s":[0,[1],[2],[3],[4]]}',
         b'{"v":2,"m":"x","n":[1,2,3,4,5,6],"c":"","l":{},"s":[0,[1],[2],[3],[-1]]}',
