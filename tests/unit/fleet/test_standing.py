@@ -1,5 +1,7 @@
 """Standing grants: who is next for a seat, who may give one back, and that the debts include them."""
 
+from dataclasses import replace
+
 import pytest
 
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
@@ -81,6 +83,7 @@ def test_a_passed_seat_belongs_to_the_next_member() -> None:
     assert fleet.allocator.debt == 9
     fleet.allocator.take(fleet.now)
     assert fleet.allocator.debt == 10
+    assert fleet.allocator.accounts["a"].sequence == standing.grant.sequence
     assert fleet.members["a"].receive(fleet.now, standing.grant)
     assert fleet.members["a"].seats(fleet.now) == 10
     fleet.allocator.take(fleet.now)
@@ -128,9 +131,25 @@ def test_nobody_is_next_where_a_seat_alone_is_no_use() -> None:
     assert fleet.divide("a") is None
 
 
-def test_nobody_is_next_while_members_may_have_grants_that_the_allocator_doesn_t_know() -> None:
-    assert Fleet(expected=("c",)).settle(a=30, b=1) is None
-    assert Fleet(expected=("a", "b")).settle(a=30, b=1) is not None
+@pytest.mark.parametrize("unknown", ["", "c"])
+def test_nobody_is_next_while_members_may_have_grants_that_the_allocator_doesn_t_know(unknown: str) -> None:
+    """Requests that have outlived a lease may use seats that an unknown member has, too."""
+    fleet = Fleet(expected=("a", "b", *unknown))
+    for name, wanted, used in (("a", 30, 8), ("b", 1, 2)):
+        usage = LevelUsage(used, 0, 1, FlowTable.of({sum(name.encode()): wanted}))
+        fleet.allocator.receive(0, Report(name, 1, 1, 0, used, used, levels={"web": usage}))
+    fleet.allocator.divide(0, ())
+    standing = fleet.allocator.stand(0)
+    assert (standing is None) == bool(unknown)
+
+
+def test_nobody_is_next_while_more_is_used_than_there_is() -> None:
+    fleet = Fleet()
+    assert fleet.settle(a=30, b=1) is not None
+    fleet.allocator.budget = replace(fleet.allocator.budget, seats=8)
+    assert fleet.divide("a") is None
+    fleet.report("a", 30, in_use=6)
+    assert fleet.settle(a=30, b=1) is not None
 
 
 def test_nobody_is_next_in_a_large_fleet() -> None:
@@ -141,11 +160,10 @@ def test_nobody_is_next_in_a_large_fleet() -> None:
 
 def test_a_floor_is_not_given_back() -> None:
     fleet = Fleet(floor=1)
-    standing = fleet.settle(a=30, b=1)
-    assert standing is None, "b has nothing but its floor"
-    standing = fleet.settle(a=30, b=2)
+    standing = fleet.settle(a=30, b=1, c=2)
     assert standing is not None
-    assert standing.givers["b"].seats == 1
+    assert standing.member == "a"
+    assert {name: holding.seats for name, holding in standing.givers.items()} == {"c": 1}
 
 
 def test_a_standing_grant_for_a_member_that_has_gone_counts_for_nobody() -> None:
