@@ -104,6 +104,8 @@ class MemberAccount:
         """Note that a standing grant of ``seats`` has been sent; no other grant of this ``sequence`` has."""
         self.sequence = max(self.sequence, sequence)
         self.debt.grant(sequence, seats)
+        for debt in self.maxes.values():  # which a refused division has opened: what this grant leaves open is free
+            debt.grant(sequence, self.debt.owed)
 
     def __repr__(self) -> str:
         return f"<MemberAccount {self.report.member!r}: {self.debt.seats} seats, {self.debt.owed} owed>"

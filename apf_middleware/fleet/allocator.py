@@ -248,10 +248,10 @@ class Allocator:
 
     def take(self, now: int) -> None:
         """Note that the standing grant has come into force."""
+        self._pass_time(now)
         standing, self.standing = self.standing, None
         account = None if standing is None else self.accounts.get(standing.member)
         if standing is not None and account is not None:  # otherwise its lease has ended
-            self._pass_time(now)
             self._owed -= account.debt.owed
             account.take(standing.grant.sequence, standing.grant.seats)
             self._owed += account.debt.owed

@@ -2,7 +2,7 @@
 
 A member counts a lease from the moment at which it *sent* the report that the grant answers, and the allocator from the
 moment at which it received that report, which is later. So the lease ends for the member first, whatever the network
-does, and the clocks of the two need not agree.
+does, and the clocks of the two need not agree. Until it obeys another grant, a member only ever uses fewer seats.
 
 Without a lease the member may use its *floor*, the same number of seats for each member. The allocator sets it aside
 for as many members as the fleet may have, so a member needs no leave to use it, not even before its first report.

@@ -11,7 +11,8 @@ grant that has come into force before. So while the allocator doesn't know it, n
 still counts as the giver's.
 
 A report shows that a seat has been given back if the member obeys the last grant that it was sent, and uses fewer seats
-than the allocator counts. By the same grant, a member never uses more again.
+than the allocator counts. By the same grant, a member never uses more again (see `membership`). No max is divided by a
+standing grant, so its member may use all seats of it for any level.
 """
 
 from collections.abc import Mapping

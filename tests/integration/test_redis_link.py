@@ -1,6 +1,7 @@
 """Each step of the protocol, in a real Redis."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 
 import pytest
@@ -292,12 +293,18 @@ def standing(terms: str = "3/conf", seats: int = 1) -> StandingGrant:
     return StandingGrant("one", grant(9), {"two": Holding(terms, seats)})
 
 
+async def begin(one: RedisLink, two: RedisLink) -> None:
+    """Begin an epoch of one; two is connected."""
+    await two.send(0, REPORT)
+    await one.claim(0, 0)
+
+
 def giving(seats: int = 1, sequence: int = 3, configuration: str = "conf") -> Report:
     return Report("two", 1, 1, sequence, seats, 0, configuration)
 
 
 async def test_a_seat_that_is_given_back_is_passed_on_at_once(one: RedisLink, two: RedisLink, client: Client) -> None:
-    await one.claim(0, 0)
+    await begin(one, two)
     assert await store(one, 1, {"one": grant(8), "two": grant(3)}, standing=standing())
     await two.send(1, giving())
     assert await grant_of(one, 1) == write(grant(9)), "it replaces an earlier one"
@@ -311,7 +318,7 @@ async def test_a_seat_that_is_given_back_is_passed_on_at_once(one: RedisLink, tw
 async def test_a_seat_is_passed_on_only_if_it_has_certainly_been_given_back(
     one: RedisLink, two: RedisLink, report: Report
 ) -> None:
-    await one.claim(0, 0)
+    await begin(one, two)
     await store(one, 1, standing=standing())
     await two.send(1, report)
     await one.send(1, giving())
@@ -322,7 +329,7 @@ async def test_a_seat_is_passed_on_only_if_it_has_certainly_been_given_back(
 
 
 async def test_no_seat_is_passed_on_in_a_later_epoch(one: RedisLink, two: RedisLink) -> None:
-    await one.claim(0, 0)
+    await begin(one, two)
     await store(one, 1, standing=standing())
     await two.claim(4, 0)
     await two.send(5, giving())
@@ -331,7 +338,7 @@ async def test_no_seat_is_passed_on_in_a_later_epoch(one: RedisLink, two: RedisL
 
 
 async def test_grants_are_refused_until_the_allocator_knows_of_a_passed_seat(one: RedisLink, two: RedisLink) -> None:
-    await one.claim(0, 0)
+    await begin(one, two)
     await store(one, 1, standing=standing())
     await two.send(1, giving())
     answer = await one.exchange(Division(1, {"two": grant(4)}), 10)
@@ -349,7 +356,7 @@ async def test_grants_are_refused_until_the_allocator_knows_of_a_passed_seat(one
 async def test_a_refused_allocator_is_not_thought_to_be_alive_for_longer(
     one: RedisLink, two: RedisLink, client: Client
 ) -> None:
-    await one.claim(0, 0)
+    await begin(one, two)
     await store(one, 1, standing=standing())
     await two.send(1, giving())
     await client.hset(PREFIX + "state", "until", 0)
@@ -357,3 +364,44 @@ async def test_a_refused_allocator_is_not_thought_to_be_alive_for_longer(
     assert not await store(one, 1, grants)
     assert not await client.keys(PREFIX + "to:m*")
     assert not (await two.send(1, REPORT)).is_alive
+
+
+async def test_a_redis_that_has_gone_back_in_time_passes_nothing_on(
+    server: Redis, one: RedisLink, two: RedisLink, client: Client
+) -> None:
+    """A replica that lacks the last writes may have a standing grant that has been replaced."""
+    await begin(one, two)
+    await store(one, 1, standing=standing())
+    former = await client.dump(PREFIX + "state")
+    assert former is not None
+    await store(one, 1)
+    await client.restore(PREFIX + "state", 0, former, replace=True)
+    again = RedisLink(RedisAddress(server.url), PREFIX, "two", TIMING)
+    for _ in range(2):
+        await again.send(1, giving())
+    assert await grant_of(one, 0.01) is None
+    assert await one.exchange(Division(1, {"two": grant(4)}), 10) == Answer(is_outdated=True)
+    assert await grant_of(two, 0.01) is None
+    claim = await again.claim(1, 0)
+    assert claim.epoch == 1, "the former allocator has to resign first"
+    await one.resign(1)
+    assert (await again.claim(1, 0)).is_mine
+    assert (
+        await again.exchange(Division(2, {}, StandingGrant("one", grant(9), {"two": Holding("3/conf", 1)}))) == Answer()
+    )
+    await again.send(2, giving())
+    assert await grant_of(one, 1) == write(grant(9)), "this one was stored after it had connected"
+    await again.aclose()
+
+
+async def test_a_member_that_connects_again_passes_nothing_on_of_before(
+    one: RedisLink, two: RedisLink, client: Client
+) -> None:
+    await begin(one, two)
+    await store(one, 1, standing=standing())
+    await client.client_kill_filter(_type="normal", skipme=True)
+    with contextlib.suppress(RedisError):  # it may not know yet that it has lost its connection
+        await two.send(1, REPORT)
+    for _ in range(2):
+        await two.send(1, giving())
+    assert await grant_of(one, 0.01) is None

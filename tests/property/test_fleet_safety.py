@@ -5,6 +5,7 @@ only requests beyond it are those of members whose leases have ended while they 
 """
 
 import random
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -121,6 +122,25 @@ def test_the_budget_holds_through_everything(seed: int) -> None:
         fleet.disturb()
         fleet.world.run(fleet.world.now + fleet.random.choice((20 * MS, 300 * MS, SECOND)))
     assert fleet.world.begun
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_a_max_holds_while_the_total_moves_around_it(seed: int) -> None:
+    """It is divided while it is less than the total, and not divided otherwise."""
+    dice = random.Random(seed)
+    allocator = dice.choice((None, PassingAllocator))
+    world = FleetWorld(12, seed, Network((0.1, 3.0)), claims={"web": SeatDemand(1, 0, 0, 9)}, allocator=allocator)
+    for number in range(4):
+        world.add(f"m{number}", {number: dice.randint(1, 8), 7: 20})
+    for _ in range(40):
+        for one in world.allocators.values():
+            one.pure.budget = replace(world.budget, seats=dice.choice((8, 12)))
+        world.run(world.now + dice.randint(5, 60) * MS)
+        for member in world.members.values():
+            if dice.random() < 0.5:
+                member.wanted = {flow: dice.choice((0, 1, 5, 20)) for flow in member.wanted}
+                member.begin()
+    assert world.begun
 
 
 @pytest.mark.parametrize("seed", seeds(8))

@@ -41,6 +41,7 @@ _MS: Final = 10**6
 _SECOND: Final = 10**9
 _KEPT_MS: Final = 30 * 24 * 3600 * 1000  # a fleet that nobody was a member of for this time is forgotten
 _MOST_REPORTS: Final = 100_000
+_UNKNOWN: Final = 2**53  # more than any count
 _MOST_UNANSWERED: Final = 8  # reports that don't wait for the answers to earlier ones
 
 # The uses of connections
@@ -117,6 +118,7 @@ class RedisLink:
         self._lease_ms = timing.lease_ns // _MS
         self._client = self._connect(address, self._timeout_s)
         self._pipes: dict[str, RedisPipe] = {}
+        self._first_count = _UNKNOWN  # of reports, that Redis has answered to the present connection
         self._round = ""
         self._rounds = 0
         self._state, self._reports = prefix + "state", prefix + "reports"
@@ -157,8 +159,10 @@ class RedisLink:
 
     async def send(self, epoch: int, report: Report) -> AllocatorState:
         """Send a report to the allocator of this ``epoch``, if it is the latest one and alive."""
+        async with asyncio.timeout(self._timeout_s):
+            await self._pipe(_STEPS)  # what a former connection was told must not be sent
         (found,) = await self._run(self._sending(epoch, report))
-        return _read_state(found)
+        return self._note_state(found)
 
     def send_now(self, epoch: int, report: Callable[[], Report], take: Callable[[AllocatorState | None], None]) -> bool:
         """Send a report in this turn of the event loop; return False if the connection can't take it.
@@ -171,7 +175,7 @@ class RedisLink:
 
         def note(asked: "asyncio.Future[list[Any]]") -> None:
             try:
-                take(_read_state(asked.result()[0]))
+                take(self._note_state(asked.result()[0]))
             except InvalidResponse:
                 take(None)
 
@@ -187,7 +191,12 @@ class RedisLink:
     def _sending(self, epoch: int, report: Report) -> bytes:
         keys, holding = (self._state, self._reports), Holding.of(report)
         limits = self._patience_ms, _MOST_REPORTS, _KEPT_MS
-        return _call(self._send, keys, self._member, write(report), epoch, *limits, *holding)
+        return _call(self._send, keys, self._member, write(report), epoch, *limits, *holding, self._first_count)
+
+    def _note_state(self, found: Any) -> AllocatorState:  # noqa: ANN401 - what Redis answers
+        state = _read_state(found)
+        self._first_count = min(self._first_count, state.count)
+        return state
 
     async def await_grant(self, wait_s: float, take: Callable[[bytes], None]) -> None:
         """Wait up to ``wait_s`` for a new grant, and call ``take`` with the latest one as soon as it has arrived."""
@@ -251,13 +260,15 @@ class RedisLink:
         self._rounds += 1
         names, known, begun = list(division.grants), self._round, str(self._rounds)
         about = division.epoch, self._member, self._patience_ms, self._lease_ms, int(division.is_sure)
-        standing, forgotten = self._written(division), [str(len(division.forgotten)), *division.forgotten]
+        forgotten = [str(len(division.forgotten)), *division.forgotten]
         for start in range(0, max(1, len(names)), AT_ONCE):
             part = names[start : start + AT_ONCE]
+            is_last = start + AT_ONCE >= len(names)
             keys = self._state, self._reports, *map(self._inbox, part)
             texts = (write(division.grants[name]) for name in part)
+            standing = self._written(division) if is_last else ""
             yield _call(self._grant, keys, *about, known, begun, standing, *forgotten, *texts)
-            known = begun
+            known = begun  # if one part is refused, the others are, too
 
     def _written(self, division: Division) -> str:
         """Return the standing grant as `SEND` reads it; nothing if there is none."""
@@ -294,6 +305,8 @@ class RedisLink:
             if pipe is not None:
                 await self._close(pipe)
             self._pipes[use] = pipe = RedisPipe(await self._connection())
+            if use == _STEPS:
+                self._first_count = _UNKNOWN
             await pipe.run(*self._loads)
         return pipe
 

@@ -12,7 +12,9 @@ The keys of a fleet are in one hash slot of a cluster:
 A standing grant (see `apf_middleware.fleet.standing`) is in ``state``, too, as JSON: the epoch, the list and the text
 of the grant, how long to keep it, the message to the allocator, and the holdings of the givers. The field ``round``
 says which grants were stored last, or that the standing one of these has come into force. So the allocator's next ones
-are refused until it knows that.
+are refused until it knows that. ``stood`` is the count of reports when it was stored. A Redis that has gone back in
+time may have a standing grant that was replaced, so it is only for members that have been connected to this Redis
+since before it was stored. The list of the grant is not among the KEYS; its slot is that of all keys.
 
 Time is that of Redis, in milliseconds. It only decides when another member may begin an epoch. Whatever the clock
 does, no seats depend on it: an allocator's grants are stored only as long as its epoch is the latest one.
@@ -50,14 +52,16 @@ local function is_alive(patience) return ends > now and ends <= now + patience e
 
 # Register a member, and append its report, if that is for an allocator that lives; if the report says that a seat has
 # been given back, let the standing grant come into force. KEYS: state, reports. ARGV: member, report, its epoch,
-# patience, the most reports, how long to keep keys, the terms that the member obeys, the seats that it holds. Returns
-# the epoch, whether its allocator is alive, its owner, and the count.
+# patience, the most reports, how long to keep keys, the terms that the member obeys, the seats that it holds, the
+# first count that Redis has answered to this connection. Returns the epoch, whether its allocator is alive, its owner,
+# and the count.
 SEND: Final = (
     _STATE
     + f"""
 local function pass_on()
-  local text = redis.call('HMGET', KEYS[1], 'standing')[1]
-  if not text or text == '' then return end
+  local stored = redis.call('HMGET', KEYS[1], 'standing', 'stood')
+  local text = stored[1]
+  if not text or text == '' or tonumber(ARGV[9]) > number(stored[2]) then return end
   local begun_in, inbox, grant, kept_for, told, givers = unpack(cjson.decode(text))
   local giver = givers[ARGV[1]]
   if begun_in ~= epoch or not giver or giver[1] ~= ARGV[7] or tonumber(ARGV[8]) > giver[2] then return end
@@ -107,17 +111,20 @@ return {epoch, 1, intact and 1 or 0, members}
 # Store grants, if the epoch is the latest one, and forget members whose leases have ended, if no reports wait.
 # KEYS: state, reports, and a list for each grant. ARGV: epoch, owner, patience, how long to keep a grant, whether all
 # members that may have grants are known now, the round that the allocator knows, that which begins now, the standing
-# grant, the number of members to forget, these members, the grants. Returns whether the round is another one, so that
-# nothing is stored. The answer is an error if the epoch isn't the latest one, so that the connection is closed at once.
+# grant, the number of members to forget, these members, the grants. Returns 1, and stores nothing, if the former
+# standing grant has come into force. The answer is an error if the epoch isn't the latest one, or if the round is any
+# other one, for Redis has lost the last grants; so the connection is closed at once.
 GRANT: Final = (
     _NOW
     + f"""
-local kept = redis.call('HMGET', KEYS[1], 'epoch', 'owner', 'round')
+local kept = redis.call('HMGET', KEYS[1], 'epoch', 'owner', 'round', 'count')
 if kept[1] ~= ARGV[1] or kept[2] ~= ARGV[2] then
   return redis.error_reply('{OUTDATED} a later epoch has begun')
 end
-if (kept[3] or '') ~= ARGV[6] then return 1 end
-redis.call('HSET', KEYS[1], 'until', now + ARGV[3], 'round', ARGV[7], 'standing', ARGV[8])
+if (kept[3] or '') ~= ARGV[6] then
+  return kept[3] == '{TAKEN}' and 1 or redis.error_reply('{OUTDATED} this Redis has other grants')
+end
+redis.call('HSET', KEYS[1], 'until', now + ARGV[3], 'round', ARGV[7], 'standing', ARGV[8], 'stood', kept[4] or '')
 if ARGV[5] == '1' then redis.call('HDEL', KEYS[1], 'unsure') end
 local forgotten = tonumber(ARGV[9])
 if redis.call('LLEN', KEYS[2]) == 0 then

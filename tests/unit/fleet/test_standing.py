@@ -193,3 +193,25 @@ def test_refused_grants_count_for_nobody_and_are_sent_again(seats_of_a: int) -> 
     again = fleet.allocator.divide(fleet.now, refused.keys())
     assert again.keys() >= before.keys()
     assert again["a"].sequence > max(standing.grant.sequence, refused["a"].sequence)
+
+
+def test_a_max_that_a_refused_division_has_opened_counts_for_the_heir() -> None:
+    """The standing grant says nothing about it, so the heir may use all its seats for the level."""
+    fleet = Fleet(8, most=9)
+    standing = fleet.settle(a=30, b=1)
+    assert standing is not None
+    fleet.allocator.budget = replace(fleet.allocator.budget, seats=12)
+    refused = fleet.allocator.divide(fleet.now, ("a", "b"))
+    assert refused["a"].maxes
+    fleet.allocator.retract(fleet.now, refused.keys())
+    fleet.give_back("b")
+    fleet.allocator.take(fleet.now)
+    account = fleet.allocator.accounts["a"]
+    assert account.debt.seats == account.maxes["web"].owed == 8
+
+
+def test_a_standing_grant_for_a_member_whose_lease_has_just_ended_counts_for_nobody() -> None:
+    fleet = Fleet()
+    assert fleet.settle(a=30, b=1) is not None
+    fleet.allocator.take(fleet.allocator.accounts["a"].lease_until)
+    assert (fleet.allocator.accounts, fleet.allocator.debt) == ({}, 0)
