@@ -307,8 +307,8 @@ async def test_a_seat_that_is_given_back_is_passed_on_at_once(one: RedisLink, tw
     await begin(one, two)
     assert await store(one, 1, {"one": grant(8), "two": grant(3)}, standing=standing())
     await two.send(1, giving())
+    assert 0 < await client.pttl(PREFIX + "to:one") <= 50_000
     assert await grant_of(one, 1) == write(grant(9)), "it replaces an earlier one"
-    assert 0 < await client.pttl(PREFIX + "to:two") <= 50_000
     await two.send(1, giving(0))
     assert await grant_of(one, 0.01) is None, "once"
     assert await one.take_reports(1) == [write(giving()), write(Taken(1)), write(giving(0))]
@@ -335,6 +335,15 @@ async def test_no_seat_is_passed_on_in_a_later_epoch(one: RedisLink, two: RedisL
     await two.send(5, giving())
     assert await grant_of(one, 0.01) is None
     assert await store(two, 5), "nor must its allocator know of it"
+
+
+async def test_a_standing_grant_is_of_one_epoch(one: RedisLink, two: RedisLink, client: Client) -> None:
+    """An allocator of an older version leaves it where it is."""
+    await begin(one, two)
+    await store(one, 1, standing=standing())
+    await client.hset(PREFIX + "state", "epoch", 2)
+    await two.send(2, giving())
+    assert await grant_of(one, 0.01) is None
 
 
 async def test_grants_are_refused_until_the_allocator_knows_of_a_passed_seat(one: RedisLink, two: RedisLink) -> None:
