@@ -53,7 +53,6 @@ ELSEWHERE: Final = {
     "asgi/upload.py": "integration/test_uploads.py",
     "runtime/fleet/host.py": "integration/test_fleet.py",
     "runtime/fleet/host_allocator.py": "integration/test_fleet.py",
-    "runtime/fleet/redis_allocator.py": "integration/test_redis_fleet.py",
     "runtime/fleet/redis_fleet.py": "integration/test_redis_fleet.py",
     "runtime/fleet/redis_link.py": "integration/test_redis_link.py",
     "runtime/fleet/redis_scripts.py": "integration/test_redis_link.py",

@@ -67,7 +67,7 @@ def test_a_shadow_calls_no_more_functions_than_the_middleware_itself(mode: str, 
     noise = own / 5 if mode == "contended" else 0  # how many requests wait depends on time
 
     assert -noise < classify_only - off < own / 2
-    assert 0 < shadow - off < own * (1.2 if mode == "alone" else 1)
+    assert 0 < shadow - off < own * (1.2 if mode == "alone" else 1) + noise
 
 
 def calls_of(app: ShadowedApp) -> int:

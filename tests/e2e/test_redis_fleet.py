@@ -89,7 +89,8 @@ async def test_a_server_that_ends_leaves_the_fleet_at_once(tmp_path: Path, redis
             assert await owner(redis) == server.pid
             server.process.terminate()
             await asyncio.to_thread(server.process.wait, 60)
-        assert set(await client.hkeys("apf:{app}:state")) == {b"epoch", b"owner", b"until", b"count", b"unsure"}
+        fields = {b"epoch", b"owner", b"until", b"count", b"unsure", b"round", b"standing", b"stood"}
+        assert set(await client.hkeys("apf:{app}:state")) == fields
         assert await client.hget("apf:{app}:state", "until") == b"0", "another member may begin an epoch"
 
 

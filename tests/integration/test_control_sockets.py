@@ -80,8 +80,9 @@ def said(path: Path, *words: bytes, end: bool = False) -> bytes:
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(60)
         client.connect(str(path))
-        for word in words:
-            client.sendall(word)
+        with suppress(BrokenPipeError):  # it may have refused what was said so far
+            for word in words:
+                client.sendall(word)
         if end:
             client.shutdown(socket.SHUT_WR)
         heard = b""

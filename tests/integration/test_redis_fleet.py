@@ -20,7 +20,7 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fleet.messages import Report, Taken
 from apf_middleware.runtime.fleet.member import FleetMember
 from apf_middleware.runtime.fleet.redis_address import resolve_labels
-from apf_middleware.runtime.fleet.redis_link import Answer, Division, RedisLink
+from apf_middleware.runtime.fleet.redis_link import Division, DivisionAnswer, RedisLink
 from tests.support import databases
 from tests.support.databases import Redis
 from tests.support.examples import seeds
@@ -148,10 +148,10 @@ async def test_an_allocator_learns_from_a_refusal_that_a_seat_was_passed_on(
     server: Redis, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message that tells it was lost."""
-    answers: list[Answer] = []
+    answers: list[DivisionAnswer] = []
     exchange = RedisLink.exchange
 
-    async def exchange_and_note(link: RedisLink, division: Division, wait_s: float | None = None) -> Answer:
+    async def exchange_and_note(link: RedisLink, division: Division, wait_s: float | None = None) -> DivisionAnswer:
         answer = await exchange(link, division, wait_s)
         answers.append(answer)
         return answer

@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 from apf_middleware.fleet.messages import Grant, Report, Taken, write
 from apf_middleware.fleet.standing import Holding, StandingGrant
 from apf_middleware.runtime.fleet.redis_address import RedisAddress
-from apf_middleware.runtime.fleet.redis_link import AllocatorState, Answer, Division, RedisLink
+from apf_middleware.runtime.fleet.redis_link import AllocatorState, Division, DivisionAnswer, RedisLink
 from apf_middleware.runtime.fleet.timing import FleetTiming
 from tests.support import databases
 from tests.support.databases import Redis
@@ -256,13 +256,13 @@ async def test_grants_are_stored_although_no_report_has_arrived(one: RedisLink, 
     assert await grant_of(two, 5) == write(grant(1))
     assert not waiting.done()
     await two.send(1, REPORT)
-    assert await waiting == Answer([SENT])
+    assert await waiting == DivisionAnswer([SENT])
 
 
 async def test_an_allocator_takes_no_reports_after_another_epoch_has_begun(one: RedisLink, two: RedisLink) -> None:
     await one.claim(0, 0)
     await two.claim(4, 0)
-    assert await one.exchange(Division(1, {"two": grant(1)}), 10) == Answer(is_outdated=True)
+    assert await one.exchange(Division(1, {"two": grant(1)}), 10) == DivisionAnswer(is_outdated=True)
     await one.send(5, REPORT)
     assert await two.take_reports(5) == [SENT]
 
@@ -351,7 +351,7 @@ async def test_grants_are_refused_until_the_allocator_knows_of_a_passed_seat(one
     await store(one, 1, standing=standing())
     await two.send(1, giving())
     answer = await one.exchange(Division(1, {"two": grant(4)}), 10)
-    assert answer == Answer([write(giving()), write(Taken(1))], is_refused=True)
+    assert answer == DivisionAnswer([write(giving()), write(Taken(1))], is_refused=True)
     assert await grant_of(two, 0.01) is None
     assert not one.note_taken(Taken(1)), "the refusal has told it"
     assert await store(one, 1, {"two": grant(4)}, standing=standing())
@@ -389,14 +389,15 @@ async def test_a_redis_that_has_gone_back_in_time_passes_nothing_on(
     for _ in range(2):
         await again.send(1, giving())
     assert await grant_of(one, 0.01) is None
-    assert await one.exchange(Division(1, {"two": grant(4)}), 10) == Answer(is_outdated=True)
+    assert await one.exchange(Division(1, {"two": grant(4)}), 10) == DivisionAnswer(is_outdated=True)
     assert await grant_of(two, 0.01) is None
     claim = await again.claim(1, 0)
     assert claim.epoch == 1, "the former allocator has to resign first"
     await one.resign(1)
     assert (await again.claim(1, 0)).is_mine
     assert (
-        await again.exchange(Division(2, {}, StandingGrant("one", grant(9), {"two": Holding("3/conf", 1)}))) == Answer()
+        await again.exchange(Division(2, {}, StandingGrant("one", grant(9), {"two": Holding("3/conf", 1)})))
+        == DivisionAnswer()
     )
     await again.send(2, giving())
     assert await grant_of(one, 1) == write(grant(9)), "this one was stored after it had connected"

@@ -50,7 +50,6 @@ class RandomFleet:
         self.random = dice = random.Random(seed)
         floor = dice.choice((0, 0, 1))
         claims = dice.choice(({"web": SeatDemand(1, 0)}, TWO_LEVELS, LIMITED))
-        knows_members = dice.random() < 0.5
         least = 1 if len(claims) == 1 else 3  # a min that is the whole budget leaves nothing for the other level
         self.world = FastWorld(
             # half of the seats, at most, are floors
@@ -59,9 +58,9 @@ class RandomFleet:
             floor=floor,
             claims=claims,
             drift_ppm=dice.choice((0, 500)),
-            knows_members=knows_members,
+            knows_members=dice.random() < 0.5,
             long=dice.choice((0, 0, 0.03)) if may_lapse else 0,
-            allocator=PassingAllocator if dice.random() < 0.5 else None,
+            allocator=random.Random(f"{seed}/store").choice((None, PassingAllocator)),
         )
         self.world.longest_join_ns = dice.choice((100 * MS, 5 * SECOND))
         self.names = (f"m{number}" for number in count())

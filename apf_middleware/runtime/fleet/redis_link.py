@@ -29,7 +29,7 @@ from apf_middleware.runtime.fleet.timing import FleetTiming
 if TYPE_CHECKING:
     from apf_middleware.runtime.fleet.redis_address import RedisAddress
 
-__all__ = ["AT_ONCE", "STORE_ERRORS", "AllocatorState", "Answer", "Claim", "Division", "RedisLink"]
+__all__ = ["AT_ONCE", "STORE_ERRORS", "AllocatorState", "Claim", "Division", "DivisionAnswer", "RedisLink"]
 
 AT_ONCE: Final = 1_000
 """The number of reports that are taken by one command, and of grants that are stored by one script."""
@@ -91,7 +91,7 @@ class Division:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DivisionAnswer:
     """The answer to a division: the ``reports`` that wait for the next one.
 
     Nothing has been stored if it ``is_outdated``, for a later epoch has begun, or ``is_refused``, for the standing
@@ -235,7 +235,7 @@ class RedisLink:
         # both commands are sent together, because seats may be idle until the reports have arrived
         return packed("BLPOP", self._reports, wait_s), packed("LPOP", self._reports, AT_ONCE)
 
-    async def exchange(self, division: Division, wait_s: float | None = None) -> Answer:
+    async def exchange(self, division: Division, wait_s: float | None = None) -> DivisionAnswer:
         """Store the grants of a division, renew the allocator's time, and take reports as `take_reports` does.
 
         All commands are sent together: reports that have arrived meanwhile need not wait for an answer. If a later
@@ -250,11 +250,11 @@ class RedisLink:
             replies = await self._run(*commands, use=_REPORTS, wait_s=wait_s)
         except ResponseError as error:
             if str(error).startswith(OUTDATED):
-                return Answer(is_outdated=True)
+                return DivisionAnswer(is_outdated=True)
             raise
         is_refused = any(replies[:number])
         self._round = TAKEN if is_refused else str(self._rounds)
-        return Answer(_read_reports(replies[number:]) if wait_s else [], is_refused=is_refused)
+        return DivisionAnswer(_read_reports(replies[number:]) if wait_s else [], is_refused=is_refused)
 
     def _granting(self, division: Division) -> Iterator[bytes]:
         self._rounds += 1

@@ -9,7 +9,7 @@ from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.messages import FlowTable, LevelUsage, Report, Taken, write
 from apf_middleware.runtime.fleet.participant import Participant
 from apf_middleware.runtime.fleet.redis_allocator import RedisAllocator
-from apf_middleware.runtime.fleet.redis_link import Answer, Claim, Division
+from apf_middleware.runtime.fleet.redis_link import Claim, Division, DivisionAnswer
 from apf_middleware.runtime.fleet.timing import FleetTiming
 
 pytestmark = pytest.mark.anyio
@@ -20,14 +20,14 @@ SECOND = 10**9
 class Store:
     """A link that answers each division with the next of the ``answers``, and then that a later epoch has begun."""
 
-    def __init__(self, *answers: Answer) -> None:
+    def __init__(self, *answers: DivisionAnswer) -> None:
         self.divisions: list[Division] = []
-        self._answers = [*answers, Answer(is_outdated=True)]
+        self._answers = [*answers, DivisionAnswer(is_outdated=True)]
 
     async def take_reports(self, wait_s: float) -> list[bytes]:  # noqa: ARG002
         return [report("a", 30, 9), report("b", 1, 1)]
 
-    async def exchange(self, division: Division, wait_s: float | None = None) -> Answer:  # noqa: ARG002
+    async def exchange(self, division: Division, wait_s: float | None = None) -> DivisionAnswer:  # noqa: ARG002
         self.divisions.append(division)
         return self._answers.pop(0)
 
@@ -67,7 +67,7 @@ async def test_a_refusal_shows_that_the_standing_grant_has_come_into_force(is_to
     """Whether the store's message arrives or not; refused grants are sent again."""
     reports = [report("b", 0, 0, number=2), *([write(Taken(1))] if is_told else [])]
     wanted = report("c", 9, 0)
-    store = Store(Answer([wanted]), Answer(reports, is_refused=True))
+    store = Store(DivisionAnswer([wanted]), DivisionAnswer(reports, is_refused=True))
     pure = (await served(store)).allocator
     first, refused, again = store.divisions
     assert first.standing is not None
@@ -81,7 +81,7 @@ async def test_a_refusal_shows_that_the_standing_grant_has_come_into_force(is_to
 
 
 async def test_a_division_that_is_not_refused_ends_the_former_standing_grant() -> None:
-    store = Store(Answer([report("b", 0, 0, number=2)]))
+    store = Store(DivisionAnswer([report("b", 0, 0, number=2)]))
     pure = (await served(store)).allocator
     assert pure.standing == store.divisions[0].standing, "the second one is not known to be stored"
     assert pure.accounts["a"].debt.owed == 10, "it has got the seat by the second division"
