@@ -104,7 +104,7 @@ class MemberAccount:
         """Note that a standing grant of ``seats`` has been sent; no other grant of this ``sequence`` has."""
         self.sequence = max(self.sequence, sequence)
         self.debt.grant(sequence, seats)
-        for debt in self.maxes.values():  # which a refused division has opened: what this grant leaves open is free
+        for debt in self.maxes.values():  # a refused division may have opened them, and this grant limits none of them
             debt.grant(sequence, self.debt.owed)
 
     def __repr__(self) -> str:

@@ -47,13 +47,14 @@ __all__ = ["Allocator"]
 
 _WEIGHT: Final = 1024  # the weight of a level for each seat of its share
 _ANSWERS: Final = 2  # at most this number of answers in each turn change nothing but the lease and the flows' factors
-_MOST_GIVERS: Final = 64  # in larger fleets one seat matters less than the time of the store
+_MOST_MEMBERS: Final = 64  # that pass seats on; in larger fleets one seat matters less than the time of the store
 
 
 class Allocator:
     """The allocator of one ``epoch``, which begins ``now``, in the process of ``member``.
 
-    The ``board`` is what the members have told each other.
+    The ``board`` is what the members have told each other, and ``standing`` the grant that waits in the store until a
+    member gives a seat back (see `standing`).
 
     Leases last for ``lease_ns``, and ``margin_ns`` longer for the allocator; a remaining seat stays with a member for
     ``turn_ns``. Each of ``most_members`` is left at least the budget's floor, whether it is known or not. ``expected``
@@ -218,25 +219,25 @@ class Allocator:
         It is for the member that would get the next seat that another gives back. When the store has it, set
         ``standing`` to it.
         """
-        heir = self._heir(now)
-        if heir is None:
+        following = self._next_member(now)
+        if following is None:
             return None
         givers = {
             name: Holding.under(account.sequence, self.configuration, account.debt.owed - 1)
             for name, account in self.accounts.items()
-            if name != heir and account.debt.owed > max(self.budget.floor, account.debt.floor)
+            if name != following and account.debt.owed > max(self.budget.floor, account.debt.floor)
         }
         if not givers:
             return None
-        account = self.accounts[heir]
+        account = self.accounts[following]
         grant = self._message(account, account.sequence + 1, account.debt.seats + 1, {})
-        return StandingGrant(heir, grant, givers)
+        return StandingGrant(following, grant, givers)
 
-    def _heir(self, now: int) -> str | None:
+    def _next_member(self, now: int) -> str | None:
         """Return the member that would get the next seat; None if that can't be known before it is free."""
         live = self.accounts
         is_plain = self.shares.is_contended and not self._maxes.are_divided and not self._rotation.is_wide
-        if not is_plain or len(live) > _MOST_GIVERS or self.debt > self.budget.seats or self.is_learning(now):
+        if not is_plain or len(live) > _MOST_MEMBERS or self.debt > self.budget.seats or self.is_learning(now):
             return None
         missing = {name: self._targeted[name] - account.debt.seats for name, account in live.items()}
         wanting = [

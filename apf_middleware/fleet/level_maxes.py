@@ -36,7 +36,7 @@ class LevelMaxes:
 
     @property
     def are_divided(self) -> bool:
-        """Whether there are any."""
+        """Whether any max is divided, as it is if it is smaller than the number of seats."""
         return bool(self._maxes)
 
     @property
