@@ -6,7 +6,7 @@ time of an object for each flow.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -46,6 +46,19 @@ _ENCODER: Final = json.JSONEncoder(check_circular=False, separators=(",", ":"))
 _DECODER: Final = json.JSONDecoder()
 _MOST: Final = 2**53
 _MOST_HASH: Final = 2**64 - 1
+_INTEGERS: Final = frozenset({int})
+
+_Bounds = tuple[str, int, int]  # the name of a column, and the bounds of what is in it
+
+_HASH: Final[_Bounds] = "flow in a message", 0, _MOST_HASH
+_FACTORS: Final[Sequence[_Bounds]] = _HASH, ("factor in a message", 1, _MOST)
+_FLOWS: Final[Sequence[_Bounds]] = _HASH, ("seats in a message", 0, _MOST), ("weight in a message", 0, _MOST)
+_SAMPLES: Final[Sequence[_Bounds]] = (
+    _HASH,
+    ("duration in a message", 0, _MOST),
+    ("age in a message", 0, _MOST),
+    ("outcome in a message", 0, len(RequestOutcome) - 1),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +337,7 @@ def read_message(data: bytes) -> Message:
 
 def _read_report(found: Mapping[str, Any]) -> Report:
     levels = {_text(name): _read_usage(usage) for name, usage in found["l"].items()}
-    number, epoch, sequence, seats, in_use, age = (_count(one) for one in found["n"])
+    number, epoch, sequence, seats, in_use, age = [_count(one) for one in found["n"]]
     return Report(
         _text(found["m"]),
         number,
@@ -351,10 +364,7 @@ def _read_maxes(found: Mapping[str, Any]) -> dict[str, int]:
 
 def _read_samples(found: Any) -> DurationSamples:  # noqa: ANN401 - what JSON contains
     rejected, *columns = found
-    routes, durations, ages, outcomes = _columns(columns, 4)
-    _check(durations, "duration in a message", least=0, most=_MOST)
-    _check(ages, "age in a message", least=0, most=_MOST)
-    _check(outcomes, "outcome in a message", least=0, most=len(RequestOutcome) - 1)
+    routes, durations, ages, outcomes = _read_table(columns, _SAMPLES)
     return DurationSamples(_count(rejected), tuple(routes), tuple(durations), tuple(ages), tuple(outcomes))
 
 
@@ -400,9 +410,7 @@ def _read_usage(found: Any) -> LevelUsage:  # noqa: ANN401 - what JSON contains
 
 
 def _read_flows(found: Any) -> FlowTable:  # noqa: ANN401 - what JSON contains
-    hashes, seats, weights = _columns(found, 3)
-    _check(seats, "seats in a message", least=0, most=_MOST)
-    _check(weights, "weight in a message", least=0, most=_MOST)
+    hashes, seats, weights = _read_table(found, _FLOWS)
     return FlowTable(tuple(hashes), tuple(seats), tuple(weights))
 
 
@@ -411,7 +419,7 @@ def _read_grant(found: Mapping[str, Any]) -> Grant:
         _text(name): LevelPart(_count(weight), _count(least), _read_factors(factors))
         for name, (weight, least, factors) in found["l"].items()
     }
-    epoch, sequence, report, seats, members, keep = (_count(one) for one in found["n"])
+    epoch, sequence, report, seats, members, keep = [_count(one) for one in found["n"]]
     total, claimed, reason = found.get("t", (0, 0, ""))
     return Grant(
         epoch,
@@ -444,26 +452,23 @@ def _read_grant(found: Mapping[str, Any]) -> Grant:
 
 
 def _read_factors(found: Any) -> dict[int, int]:  # noqa: ANN401 - what JSON contains
-    hashes, factors = _columns(found, 2)
-    _check(factors, "factor in a message", least=1, most=_MOST)
+    hashes, factors = _read_table(found, _FACTORS)
     return dict(zip(hashes, factors, strict=True))
 
 
-def _columns(found: Any, number: int) -> list[list[int]]:  # noqa: ANN401 - what JSON contains
-    """Return the columns of a table; the first one has the hashes of flows."""
-    columns: list[list[int]] = [*found]
-    is_table = len(columns) == number and {*map(type, columns)} == {list} and len({*map(len, columns)}) == 1
-    # The types are asked of ``found``: the compiled build takes what is in a list of integers for an integer.
-    if not is_table or not {type(one) for column in found for one in column} <= {int}:
-        raise InvalidValueError("table in a message", found, f"it must have {number} lists of integers, equally long")
-    _check(columns[0], "flow in a message", least=0, most=_MOST_HASH)
+def _read_table(found: Any, bounds: Sequence[_Bounds]) -> list[Any]:  # noqa: ANN401 - what JSON contains
+    """Return the columns of a table of integers, which must be within the ``bounds`` of their columns."""
+    columns = [*found]
+    length = len(columns[0])
+    is_table = len(columns) == len(bounds) and {*map(type, columns)} == {list} and {*map(len, columns)} == {length}
+    for column, (name, least, most) in zip(columns, bounds, strict=False):
+        if not is_table or not {*map(type, column)} <= _INTEGERS:
+            rule = f"it must have {len(bounds)} lists of integers, equally long"
+            raise InvalidValueError("table in a message", found, rule)
+        if length and not least <= min(column) <= max(column) <= most:
+            require_integer(name, min(column), least=least)
+            require_integer(name, max(column), most=most)
     return columns
-
-
-def _check(numbers: list[int], name: str, *, least: int, most: int) -> None:
-    if numbers:
-        require_integer(name, min(numbers), least=least)
-        require_integer(name, max(numbers), most=most)
 
 
 def _text(value: object) -> str:
@@ -479,4 +484,6 @@ def _flag(value: object) -> bool:
 
 
 def _count(value: object) -> int:
+    if type(value) is int and 0 <= value <= _MOST:
+        return value
     return require_integer("number in a message", value, least=0, most=_MOST)
