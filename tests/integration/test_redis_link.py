@@ -64,10 +64,17 @@ async def members(client: Client) -> set[str]:
 
 
 async def grant_of(link: RedisLink, wait_s: float) -> bytes | None:
-    found: list[bytes] = []
-    await link.await_grant(wait_s, found.append)
-    assert len(found) <= 1
-    return found[0] if found else None
+    found: asyncio.Queue[bytes] = asyncio.Queue()
+    taking = asyncio.create_task(link.take_grants(found.put_nowait))
+    try:
+        return await asyncio.wait_for(found.get(), wait_s)
+    except TimeoutError:
+        return None
+    finally:
+        assert found.empty()
+        taking.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await taking
 
 
 def grant(number: int) -> Grant:

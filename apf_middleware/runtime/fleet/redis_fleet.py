@@ -33,7 +33,6 @@ from apf_middleware.runtime.log import log_event
 
 __all__ = ["RedisFleet"]
 
-_WAIT_S: Final = 1.0  # for a grant; a connection that has been lost is noticed after this time
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 0.4  # so that a member is back within a second after Redis
 
@@ -154,7 +153,7 @@ class RedisFleet:
 
         while True:
             try:
-                await link.await_grant(_WAIT_S, take)
+                await link.take_grants(take)
             except STORE_ERRORS as error:
                 self._note_failure(error)
                 await anyio.sleep(self._pause_s())

@@ -21,7 +21,7 @@ from redis.exceptions import InvalidResponse, RedisClusterException, RedisError,
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fleet.messages import Grant, Report, Taken, write
 from apf_middleware.fleet.standing import Holding, StandingGrant
-from apf_middleware.runtime.fleet.redis_pipe import RedisPipe, Take
+from apf_middleware.runtime.fleet.redis_pipe import RedisPipe
 from apf_middleware.runtime.fleet.redis_scripts import CLAIM, GRANT, LEAVE, OUTDATED, RESIGN, SEND, TAKEN
 from apf_middleware.runtime.fleet.redis_wire import packed
 from apf_middleware.runtime.fleet.timing import FleetTiming
@@ -41,6 +41,7 @@ _MS: Final = 10**6
 _SECOND: Final = 10**9
 _KEPT_MS: Final = 30 * 24 * 3600 * 1000  # a fleet that nobody was a member of for this time is forgotten
 _MOST_REPORTS: Final = 100_000
+_WAIT_S: Final = 1.0  # for a grant, so that a connection that has been lost is noticed
 _UNKNOWN: Final = 2**53  # more than any count
 _MOST_UNANSWERED: Final = 8  # reports that don't wait for the answers to earlier ones
 
@@ -173,13 +174,13 @@ class RedisLink:
         if pipe is None or not pipe.is_open or pipe.unanswered >= _MOST_UNANSWERED:
             return False
 
-        def note(asked: "asyncio.Future[list[Any]]") -> None:
+        def note(replies: list[Any]) -> None:
             try:
-                take(self._note_state(asked.result()[0]))
+                take(self._note_state(replies[-1]))
             except InvalidResponse:
                 take(None)
 
-        pipe.ask(self._sending(epoch, report())).add_done_callback(note)
+        pipe.ask(self._sending(epoch, report()), take=note)
         return True
 
     @property
@@ -198,16 +199,12 @@ class RedisLink:
         self._first_count = min(self._first_count, state.count)
         return state
 
-    async def await_grant(self, wait_s: float, take: Callable[[bytes], None]) -> None:
-        """Wait up to ``wait_s`` for a new grant, and call ``take`` with the latest one as soon as it has arrived."""
-
-        def note(replies: list[Any]) -> None:
-            (found,) = replies
-            if found is not None:
-                take(found[1])
-
-        command = packed("BLPOP", self._inbox(self._member), wait_s)
-        await self._run(command, use=_GRANTS, wait_s=wait_s, take=note)
+    async def take_grants(self, take: Callable[[bytes], None]) -> None:
+        """Call ``take`` with each new grant as soon as it has arrived, until the connection fails."""
+        async with asyncio.timeout(self._timeout_s):
+            pipe = await self._pipe(_GRANTS)
+        command = packed("BLPOP", self._inbox(self._member), _WAIT_S)
+        await pipe.poll(command, lambda found: None if found is None else take(found[1]), _WAIT_S + self._timeout_s)
 
     async def leave(self, message: bytes) -> None:
         """Forget the member, and send ``message`` to the allocator."""
@@ -292,11 +289,11 @@ class RedisLink:
 
     # Connections
 
-    async def _run(self, *commands: bytes, use: str = _STEPS, wait_s: float = 0, take: Take | None = None) -> list[Any]:
+    async def _run(self, *commands: bytes, use: str = _STEPS, wait_s: float = 0) -> list[Any]:
         """Return the replies to these commands, which may wait for messages for up to ``wait_s``."""
         async with asyncio.timeout(wait_s + self._timeout_s):
             pipe = await self._pipe(use)
-            return await pipe.run(*commands, take=take)
+            return await pipe.run(*commands)
 
     async def _pipe(self, use: str) -> RedisPipe:
         """Return the connection for this ``use``, and open it if needed; each use has one task at a time."""

@@ -34,7 +34,7 @@ class RedisPipe(asyncio.Protocol):
         is_plain = self._transport.get_extra_info("ssl_object") is None
         self._file: int | None = self._transport.get_extra_info("socket").fileno() if is_plain else None
         self._reader = ReplyReader()
-        self._asked: deque[tuple[asyncio.Future[list[Any]], list[Any], int, Take | None]] = deque()
+        self._asked: deque[tuple[list[Any], int, Take]] = deque()
         self._lost = asyncio.Event()
         self._transport.set_protocol(self)
 
@@ -45,22 +45,20 @@ class RedisPipe(asyncio.Protocol):
 
     @property
     def unanswered(self) -> int:
-        """The number of calls of `ask` without an answer."""
+        """The number of calls of `ask` without replies."""
         return len(self._asked)
 
-    def ask(self, *commands: bytes, take: Take | None = None) -> asyncio.Future[list[Any]]:
-        """Send packed commands in this turn of the event loop; return their replies, among which there may be errors.
+    def ask(self, *commands: bytes, take: Take) -> None:
+        """Send packed commands in this turn of the event loop.
 
-        If the connection is lost, the last one is an error. Without errors, ``take`` is called with the replies as soon
-        as they have arrived, before all tasks that are ready.
+        ``take`` is called with their replies in the turn in which the last one arrives. If the connection is lost, or
+        a reply is an error, an error is the last of the replies that ``take`` gets, and the connection is closed.
         """
-        asked: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         if self.is_open:
-            self._asked.append((asked, [], len(commands), take))
+            self._asked.append(([], len(commands), take))
             self._write(b"".join(commands))
         else:
-            asked.set_result([LostConnectionError("the connection is closed")])
-        return asked
+            take([LostConnectionError("the connection is closed")])
 
     def _write(self, data: bytes) -> None:
         """Pass ``data`` to the operating system; a transport of uvloop only does so after all tasks that are ready."""
@@ -71,54 +69,85 @@ class RedisPipe(asyncio.Protocol):
         if sent < len(data):
             self._transport.write(data[sent:])
 
-    async def run(self, *commands: bytes, take: Take | None = None) -> list[Any]:
-        """Send packed commands, and return their replies; ``take`` gets them as early as by `ask`."""
-        return await self.answer(self.ask(*commands, take=take))
+    async def run(self, *commands: bytes) -> list[Any]:
+        """Send packed commands, and return their replies; if the last one is an error, raise it.
 
-    async def answer(self, asked: asyncio.Future[list[Any]]) -> list[Any]:
-        """Return the replies to what has been asked; if one is an error, raise it.
-
-        An error, or an end of the wait, closes the connection.
+        An end of the wait closes the connection.
         """
+        asked: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        self.ask(*commands, take=lambda replies: None if asked.done() else asked.set_result(replies))
         try:
             replies = await asked
         except BaseException:
             self.close()
             raise
-        for reply in replies:
-            if isinstance(reply, Exception):
-                self.close()
-                raise reply
+        if isinstance(replies[-1], Exception):
+            raise replies[-1]
         return replies
+
+    async def poll(self, command: bytes, take: Callable[[Any], None], silence_s: float) -> None:
+        """Send ``command`` whenever the last one has been answered, and call ``take`` with each reply.
+
+        That is done in the turn in which the reply arrives, and the next command is sent after what ``take`` has made
+        ready. Raise an error if the connection is lost, or if there is no reply for ``silence_s``, up to twice that.
+        """
+        loop = asyncio.get_running_loop()
+        failed: asyncio.Future[Exception] = loop.create_future()
+        replies_seen = 0
+
+        def note(replies: list[Any]) -> None:
+            nonlocal replies_seen
+            replies_seen += 1
+            reply = replies[-1]
+            if not isinstance(reply, Exception):
+                try:
+                    take(reply)
+                finally:
+                    loop.call_soon(ask)
+            elif not failed.done():
+                failed.set_result(reply)
+
+        def ask() -> None:
+            self.ask(command, take=note)
+
+        ask()
+        try:
+            while not failed.done():
+                seen = replies_seen
+                await asyncio.wait({failed}, timeout=silence_s)
+                if seen == replies_seen:
+                    raise TimeoutError(f"no reply for {silence_s:g} s")
+            raise failed.result()
+        finally:
+            self.close()
 
     def data_received(self, data: bytes) -> None:
         """Pass replies on."""
         try:
             for reply in self._reader.feed(data):
                 self._take(reply)
+                if not self.is_open:
+                    return  # what follows is answered by the loss of the connection
         except InvalidResponse:
             self.close()
 
     def _take(self, reply: object) -> None:
         if not self._asked:
             raise InvalidResponse(f"unexpected reply {reply!r}")
+        replies, number, take = self._asked[0]
+        replies.append(reply)
         if isinstance(reply, Exception):
             self.close()  # what has been asked afterwards must not be done
-        asked, replies, number, take = self._asked[0]
-        replies.append(reply)
-        if len(replies) == number:
-            self._asked.popleft()
-            if not asked.done():
-                asked.set_result(replies)
-            if take is not None and self.is_open:
-                take(replies)
+        elif len(replies) < number:
+            return
+        self._asked.popleft()
+        take(replies)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Answer all that has been asked by an error."""
         while self._asked:
-            asked, replies, *_ = self._asked.popleft()
-            if not asked.done():
-                asked.set_result([*replies, LostConnectionError(str(error or "the connection has been closed"))])
+            replies, _, take = self._asked.popleft()
+            take([*replies, LostConnectionError(str(error or "the connection has been closed"))])
         self._lost.set()
 
     def close(self) -> None:

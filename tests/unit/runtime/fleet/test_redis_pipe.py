@@ -71,14 +71,29 @@ async def pipe(peer: Peer, tmp_path: Path) -> AsyncIterator[RedisPipe]:
     server.close()
 
 
+class Replies:
+    """What has been asked: the replies, as soon as they have arrived."""
+
+    def __init__(self, pipe: RedisPipe, *commands: bytes) -> None:
+        self._found: asyncio.Future[list[object]] = asyncio.Future()
+        pipe.ask(*commands, take=self._found.set_result)
+
+    @property
+    def now(self) -> list[object] | None:
+        return self._found.result() if self._found.done() else None
+
+    async def get(self) -> list[object]:
+        return await self._found
+
+
 async def test_answers_come_in_the_order_of_sending(pipe: RedisPipe, peer: Peer) -> None:
-    first, second = pipe.ask(b"one", b"two"), pipe.ask(b"three")
+    first, second = Replies(pipe, b"one", b"two"), Replies(pipe, b"three")
     await peer.expect(b"onetwothree")
     assert pipe.unanswered == 2
     await peer.reply(b":1\r\n")
     await peer.reply(b":2\r\n:3\r\n")
-    assert await pipe.answer(second) == [3]
-    assert first.result() == [1, 2]
+    assert await second.get() == [3]
+    assert first.now == [1, 2]
     assert pipe.unanswered == 0
 
 
@@ -86,67 +101,114 @@ async def test_a_command_is_sent_in_the_same_turn(pipe: RedisPipe, peer: Peer) -
     reader, _ = await peer.accepted
     arrived = asyncio.ensure_future(reader.read(100))
     await asyncio.sleep(0)
-    pipe.ask(b"x" * 50)
+    Replies(pipe, b"x" * 50)
     assert not pipe._transport.get_write_buffer_size()
     assert await arrived == b"x" * 50
 
 
 async def test_more_than_the_operating_system_takes_at_once_follows_later(pipe: RedisPipe, peer: Peer) -> None:
-    asked = pipe.ask(b"x" * 5_000_000), pipe.ask(b"y")
+    asked = Replies(pipe, b"x" * 5_000_000), Replies(pipe, b"y")
     await peer.expect(b"x" * 5_000_000 + b"y")
     await peer.reply(b":1\r\n:2\r\n")
-    assert [await pipe.answer(one) for one in asked] == [[1], [2]]
+    assert [await one.get() for one in asked] == [[1], [2]]
+
+
+async def test_replies_are_taken_in_the_turn_in_which_they_arrive(pipe: RedisPipe) -> None:
+    asked = Replies(pipe, b"one", b"two")
+    pipe.data_received(b":1\r\n")
+    assert asked.now is None
+    pipe.data_received(b":2\r\n")
+    assert asked.now == [1, 2]
 
 
 async def test_an_error_closes_the_connection(pipe: RedisPipe, peer: Peer) -> None:
-    asked = pipe.ask(b"one", b"two")
+    running = asyncio.create_task(pipe.run(b"one", b"two"))
+    await peer.expect(b"onetwo")
     await peer.reply(b"-ERR no\r\n:2\r\n")
     with pytest.raises(ResponseError, match="no"):
-        await pipe.answer(asked)
+        await running
     assert not pipe.is_open
     with pytest.raises(LostConnectionError):
         await pipe.run(b"three")
 
 
-async def test_replies_are_taken_before_tasks_that_are_ready(pipe: RedisPipe) -> None:
-    taken: list[list[object]] = []
-    ready = asyncio.Event()
-    asked = pipe.ask(b"one", b"two", take=taken.append)
-    asked.add_done_callback(lambda _: ready.set())
-    pipe.data_received(b":1\r\n")
-    assert not taken
-    pipe.data_received(b":2\r\n")
-    assert taken == [[1, 2]]
-    assert not ready.is_set()
-    assert await pipe.answer(asked) == [1, 2]
-
-
-async def test_errors_are_not_taken(pipe: RedisPipe, peer: Peer) -> None:
-    taken: list[list[object]] = []
-    asked = pipe.ask(b"one", b"two", take=taken.append), pipe.ask(b"three", take=taken.append)
+async def test_what_arrives_after_an_error_does_not_count(pipe: RedisPipe, peer: Peer) -> None:
+    asked = Replies(pipe, b"one", b"two"), Replies(pipe, b"three")
     await peer.reply(b":1\r\n-ERR no\r\n:3\r\n")
-    with pytest.raises(ResponseError, match="no"):
-        await pipe.answer(asked[0])
-    await asked[1]
-    assert not taken, "the connection is closed after an error"
+    first, second = [await one.get() for one in asked]
+    assert first[0] == 1
+    assert isinstance(first[1], ResponseError)
+    assert len(second) == 1
+    assert isinstance(second[0], LostConnectionError)
 
 
 async def test_a_loss_answers_all_that_has_been_asked(pipe: RedisPipe, peer: Peer) -> None:
-    asked = pipe.ask(b"one", b"two"), pipe.ask(b"three")
+    asked = Replies(pipe, b"one", b"two"), Replies(pipe, b"three")
     await peer.reply(b":1\r\n")
     await peer.close()
-    for one in asked:
-        with pytest.raises(LostConnectionError):
-            await pipe.answer(one)
-    assert asked[0].result()[0] == 1
+    first, second = [await one.get() for one in asked]
+    assert first[0] == 1
+    assert isinstance(first[1], LostConnectionError)
+    assert isinstance(second[0], LostConnectionError)
+
+
+async def test_a_poll_asks_again_in_the_turn_of_each_reply(pipe: RedisPipe, peer: Peer) -> None:
+    taken: list[object] = []
+    polling = asyncio.create_task(pipe.poll(b"next", taken.append, 60))
+    await peer.expect(b"next")
+    for number in range(3):
+        pipe.data_received(b":%d\r\n" % number)
+        assert taken == [*range(number + 1)]
+        await peer.expect(b"next")
+    assert pipe.unanswered == 1
+    await peer.reply(b"-ERR no\r\n")
+    with pytest.raises(ResponseError, match="no"):
+        await polling
+    assert taken == [0, 1, 2]
+    assert not pipe.is_open
+
+
+async def test_a_poll_ends_with_the_connection(pipe: RedisPipe, peer: Peer) -> None:
+    taken: list[object] = []
+    polling = asyncio.create_task(pipe.poll(b"next", taken.append, 60))
+    await peer.expect(b"next")
+    await peer.close()
+    with pytest.raises(LostConnectionError):
+        await polling
+    with pytest.raises(LostConnectionError):
+        await pipe.poll(b"next", taken.append, 60)
+    assert not taken
+
+
+async def test_a_poll_ends_after_a_silence(pipe: RedisPipe, peer: Peer) -> None:
+    polling = asyncio.create_task(pipe.poll(b"next", lambda _: None, 0.001))
+    with pytest.raises(TimeoutError, match="no reply"):
+        await polling
+    assert not pipe.is_open
+    await peer.expect(b"next")
+
+
+async def test_a_poll_survives_what_it_calls(pipe: RedisPipe, peer: Peer) -> None:
+    def fail(_: object) -> None:
+        raise ValueError("no")
+
+    polling = asyncio.create_task(pipe.poll(b"next", fail, 60))
+    await peer.expect(b"next")
+    with pytest.raises(ValueError, match="no"):
+        pipe.data_received(b":1\r\n")
+    await peer.expect(b"next")
+    polling.cancel()
+    with suppress(asyncio.CancelledError):
+        await polling
+    assert not pipe.is_open
 
 
 @pytest.mark.parametrize("data", [b"nonsense\r\n", b":1\r\n:2\r\n"])
 async def test_what_nobody_has_asked_for_closes_the_connection(pipe: RedisPipe, peer: Peer, data: bytes) -> None:
-    asked = pipe.ask(b"one")
+    asked = Replies(pipe, b"one")
     await peer.expect(b"one")
     await peer.reply(data)
-    reply = (await asked)[0]
+    reply = (await asked.get())[0]
     assert reply == 1 or isinstance(reply, LostConnectionError)
     reader, _ = await peer.accepted
     with suppress(ConnectionResetError):
