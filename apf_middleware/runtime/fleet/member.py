@@ -97,6 +97,7 @@ class FleetMember:
         self._is_over = False
         self._is_contended = False
         self._is_urgent = False  # seats are idle until the next report
+        self._is_sending = self._is_due = False
         self._keep = 0
         self._demand = 0  # at the last report
         self._outdated_until: int | None = None  # if it is so for longer, that is no reload on its way to all members
@@ -105,6 +106,17 @@ class FleetMember:
         self._rows: Grant | None = None
         self._factors: Mapping[str, Mapping[int, int]] = {}
         target.restrict(membership.limit, self._factors)
+
+    def _restrict(self) -> None:
+        """Apply the limit in force.
+
+        While a report is being sent at once, that is done when it has been sent, because seats are idle until then. No
+        request can begin in between.
+        """
+        if self._is_sending:
+            self._is_due = True
+        else:
+            self._target.restrict(self.membership.limit, self._factors)
 
     # What the controller notes
 
@@ -126,10 +138,20 @@ class FleetMember:
         begin = max(now, self._next_burst_at)
         if begin <= now + _BURST * gap_ns:
             self._next_burst_at = begin + gap_ns
-            if self.send_now():
+            if self._send_now():
                 return
             self._is_urgent = True
         self.wake()
+
+    def _send_now(self) -> bool:
+        self._is_sending = True
+        try:
+            return self.send_now()
+        finally:
+            self._is_sending = False
+            if self._is_due:
+                self._is_due = False
+                self._restrict()
 
     def note_reconfigured(self) -> None:
         """Note that another configuration is in force.
@@ -141,7 +163,7 @@ class FleetMember:
         if budget is not None and membership.grant is not None and self._now() < membership.limit.lease_until:
             new = budget.maxes.keys() - membership.limit.maxes.keys()
             membership.hold_maxes(self._maxes.in_use(new))
-            self._target.restrict(membership.limit, self._factors)
+            self._restrict()
         self.wake()
 
     # What the store exchanges
@@ -154,7 +176,7 @@ class FleetMember:
             # The levels' promises were suspended while more seats were in use than granted.
             self._is_over = False
             if now < limit.lease_until:
-                self._target.restrict(limit, self._factors)
+                self._restrict()
                 in_use = self._usage.in_use()
         self._give_back(now, in_use)
         self._reported_at, self._is_urgent = now, False
@@ -176,7 +198,7 @@ class FleetMember:
             leaving=self._usage.leaving(),
         )
         if self.membership.floor != floor:
-            self._target.restrict(self.membership.limit, self._factors)
+            self._restrict()
         return report
 
     def _give_back(self, now: int, in_use: int) -> None:
@@ -187,7 +209,7 @@ class FleetMember:
             membership.lower_maxes(maxes)
             is_less = True
         if is_less:
-            self._target.restrict(membership.limit, self._factors)
+            self._restrict()
 
     def receive(self, grant: Grant) -> None:
         """Apply ``grant``, unless it is outdated."""
@@ -201,7 +223,7 @@ class FleetMember:
         if grant.total:
             self._adopt_total(grant)
         self._factors = {name: self._known(part.factors) for name, part in grant.levels.items() if part.factors}
-        self._target.restrict(self.membership.limit, self._factors)
+        self._restrict()
         self._is_contended, self._keep = grant.is_contended, grant.keep
         in_use = self._usage.in_use()
         self._is_over = in_use > grant.seats

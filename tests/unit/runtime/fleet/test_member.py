@@ -28,6 +28,7 @@ class World:
         self.time = 0
         self.woken = 0
         self.sent: list[tuple[int, int]] = []  # the seats and those in use in reports that were sent at once
+        self.steps: list[str] = []
         self.total = 8
         self.configuration = UNKNOWN_CONFIGURATION
         self.sampler: DurationSampler | None = None
@@ -52,6 +53,7 @@ class World:
     def send_now(self) -> bool:
         report = self.member.report()
         self.sent.append((report.seats, report.in_use))
+        self.steps.append("sent")
         return True
 
     def adopt_total(self, seats: int) -> None:
@@ -59,6 +61,7 @@ class World:
 
     def restrict(self, grant: SeatGrant, factors: Mapping[str, Mapping[int, int]]) -> None:
         self.factors = factors
+        self.steps.append("restricted")
         self.lending.restrict(self.time, grant)
 
     def arrive(self, width: int = 1) -> Ticket:
@@ -262,6 +265,41 @@ def test_seats_that_are_free_for_others_are_reported_at_once() -> None:
     assert world.woken == 0
     world.arrive()
     assert world.woken == 1, "no seat is idle when a request begins to wait"
+
+
+def test_levels_are_restricted_after_a_report_that_is_sent_at_once() -> None:
+    world = World()
+    world.member.send_now = world.send_now
+    world.grant(3, is_contended=True)
+    tickets = [world.arrive() for _ in range(3)]
+    world.steps.clear()
+    world.release(tickets[0])
+    assert world.sent[-1] == (2, 2)
+    assert world.steps == ["sent", "restricted"], "others wait for the report"
+    assert world.arrive().is_waiting
+
+
+def test_levels_are_restricted_although_the_report_can_not_be_sent() -> None:
+    def fail() -> bool:
+        world.member.report()
+        raise OSError("gone")
+
+    world = World()
+    world.grant(3, is_contended=True)
+    tickets = [world.arrive() for _ in range(3)]
+    world.member.send_now = fail
+    with pytest.raises(OSError, match="gone"):
+        world.release(tickets[0])
+    assert world.arrive().is_waiting
+
+
+def test_the_levels_of_a_regular_report_are_restricted_before_it_is_sent() -> None:
+    world = World()
+    world.grant(3, is_contended=True)
+    world.steps.clear()
+    assert world.member.report().seats == 0
+    assert world.steps == ["restricted"]
+    assert world.arrive().is_waiting
 
 
 def test_seats_for_requests_that_have_ended_meanwhile_are_reported_at_once() -> None:
