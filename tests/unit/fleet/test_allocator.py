@@ -6,69 +6,21 @@ from dataclasses import replace
 import pytest
 
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
-from apf_middleware.fleet.allocator import Allocator
 from apf_middleware.fleet.budget import Budget, SeatRange
 from apf_middleware.fleet.membership import MemberConfiguration, Membership
 from apf_middleware.fleet.messages import FlowTable, LevelUsage, Report
 from apf_middleware.fleet.total import FleetTotal
-
-LEASE, MARGIN, TURN = 1000, 100, 50
-
-
-class Fleet:
-    """An allocator with members, whose messages arrive at once."""
-
-    def __init__(
-        self, seats: int = 10, *, floor: int = 0, most_members: int = 0, expected: Collection[str] | None = ()
-    ) -> None:
-        self.now = 0
-        self.allocator = Allocator(
-            Budget(seats, {"web": SeatDemand(1, 0)}, floor=floor),
-            epoch=1,
-            now=0,
-            lease_ns=LEASE,
-            margin_ns=MARGIN,
-            turn_ns=TURN,
-            most_members=most_members,
-            expected=expected,
-        )
-        self.members: dict[str, Membership] = {}
-        self.in_use: dict[str, int] = {}
-
-    def report(self, name: str, wanted: int = 0, in_use: int | None = None) -> None:
-        """Let a member report that one flow of its own wants this number of seats."""
-        member = self.members.get(name)
-        if member is None:
-            member = self.members[name] = Membership(name, lease_ns=LEASE)
-            member.join(1)
-        used = min(wanted, member.seats(self.now)) if in_use is None else in_use
-        flows = FlowTable.of({sum(name.encode()): wanted} if wanted else {})
-        self.allocator.receive(self.now, member.report(self.now, used, {"web": LevelUsage(used, 0, 0, flows)}))
-
-    def divide(self, *asking: str) -> dict[str, int]:
-        """Send grants, and return the seats in them, and those of the members that ask."""
-        grants = self.allocator.divide(self.now, asking)
-        for name, grant in grants.items():
-            self.members[name].receive(self.now, grant)
-        return {name: self.members[name].seats(self.now) for name in {**grants, **dict.fromkeys(asking)}}
-
-    def exchange(self, **wanted: int) -> dict[str, int]:
-        for name, one in wanted.items():
-            self.report(name, one)
-        return self.divide(*wanted)
-
-    def seats(self) -> dict[str, int]:
-        return {name: member.seats(self.now) for name, member in self.members.items()}
+from tests.support.instant_fleet import LEASE, MARGIN, TURN, InstantFleet
 
 
 def test_a_single_member_gets_all_that_it_wants() -> None:
-    fleet = Fleet()
+    fleet = InstantFleet()
     assert fleet.exchange(a=30) == {"a": 10}
     assert fleet.allocator.shares.is_contended
 
 
 def test_a_decrease_is_granted_at_once_and_an_increase_when_it_is_confirmed() -> None:
-    fleet = Fleet()
+    fleet = InstantFleet()
     fleet.exchange(a=30)
     assert fleet.exchange(b=30) == {"a": 5, "b": 0}
     assert fleet.divide("b") == {"b": 0}, "a hasn't confirmed"
@@ -80,7 +32,7 @@ def test_a_decrease_is_granted_at_once_and_an_increase_when_it_is_confirmed() ->
 
 
 def test_without_contention_members_keep_their_seats() -> None:
-    fleet = Fleet(20)
+    fleet = InstantFleet(20)
     fleet.exchange(a=3, b=3)
     fleet.exchange(a=3, b=3)
     before = fleet.seats()
@@ -91,7 +43,7 @@ def test_without_contention_members_keep_their_seats() -> None:
 
 
 def test_a_member_that_needs_more_gets_it_from_the_seats_that_were_kept() -> None:
-    fleet = Fleet(20)
+    fleet = InstantFleet(20)
     fleet.exchange(a=1, b=1)
     fleet.exchange(a=1, b=1)
     before = fleet.seats()
@@ -100,7 +52,7 @@ def test_a_member_that_needs_more_gets_it_from_the_seats_that_were_kept() -> Non
 
 
 def test_a_silent_member_loses_its_seats_after_its_lease_and_the_margin() -> None:
-    fleet = Fleet()
+    fleet = InstantFleet()
     fleet.exchange(a=30)
     fleet.exchange(b=30)
     fleet.now = LEASE + MARGIN - 1
@@ -111,7 +63,7 @@ def test_a_silent_member_loses_its_seats_after_its_lease_and_the_margin() -> Non
 
 
 def test_grants_to_a_silent_member_don_t_extend_its_lease() -> None:
-    fleet = Fleet()
+    fleet = InstantFleet()
     fleet.exchange(a=30)
     for _ in range(30):
         fleet.now += LEASE // 10
@@ -121,7 +73,7 @@ def test_grants_to_a_silent_member_don_t_extend_its_lease() -> None:
 
 
 def test_the_seats_of_a_member_that_leaves_are_free_at_once() -> None:
-    fleet = Fleet()
+    fleet = InstantFleet()
     fleet.exchange(a=30)
     fleet.exchange(b=30)
     fleet.allocator.leave(fleet.now, "a")
@@ -131,7 +83,7 @@ def test_the_seats_of_a_member_that_leaves_are_free_at_once() -> None:
 
 @pytest.mark.parametrize("expected", [None, ("a", "b"), ("a", "z")])
 def test_a_new_allocator_grants_nothing_while_unknown_members_may_have_seats(expected: Collection[str] | None) -> None:
-    fleet = Fleet(expected=expected)
+    fleet = InstantFleet(expected=expected)
     assert fleet.exchange(a=30) == {"a": 0}
     fleet.now = LEASE + MARGIN - 1
     assert fleet.exchange(a=30) == {"a": 0}
@@ -142,18 +94,18 @@ def test_a_new_allocator_grants_nothing_while_unknown_members_may_have_seats(exp
 
 
 def test_a_new_allocator_grants_as_soon_as_all_expected_members_have_reported() -> None:
-    fleet = Fleet(expected=("a", "b", "c"))
+    fleet = InstantFleet(expected=("a", "b", "c"))
     assert fleet.exchange(a=30, b=30) == {"a": 0, "b": 0}
     fleet.allocator.expect(("a", "b"))  # c has ended
     assert fleet.exchange(a=30, b=30) == {"a": 5, "b": 5}
 
 
 def test_members_keep_what_an_earlier_allocator_has_granted() -> None:
-    fleet = Fleet(expected=("a", "b"))
+    fleet = InstantFleet(expected=("a", "b"))
     member = fleet.members["a"] = Membership("a", lease_ns=LEASE)
     member.report(0, 0, {})
     member.join(0)
-    earlier = Fleet()
+    earlier = InstantFleet()
     earlier.members["a"] = member
     member.join(1)
     earlier.exchange(a=6)
@@ -166,7 +118,7 @@ def test_members_keep_what_an_earlier_allocator_has_granted() -> None:
 
 
 def test_floors_are_set_aside_for_members_that_are_not_known() -> None:
-    fleet = Fleet(20, floor=2, most_members=4)
+    fleet = InstantFleet(20, floor=2, most_members=4)
     assert fleet.allocator.debt == 8
     assert fleet.exchange(a=30) == {"a": 14}
     assert fleet.allocator.debt == 20
@@ -175,7 +127,7 @@ def test_floors_are_set_aside_for_members_that_are_not_known() -> None:
 
 
 def test_no_grant_is_below_the_floor() -> None:
-    fleet = Fleet(10, floor=2, most_members=3)
+    fleet = InstantFleet(10, floor=2, most_members=3)
     for _ in range(10):
         fleet.exchange(a=30, b=0, c=0)
     assert fleet.seats() == {"a": 6, "b": 2, "c": 2}
@@ -186,7 +138,7 @@ def budget_of(seats: int, floor: int) -> MemberConfiguration:
     return MemberConfiguration(f"{seats}-{floor}", 0, Budget(seats, {"web": SeatDemand(1, 0)}, floor=floor))
 
 
-def round_of(fleet: Fleet, configuration: MemberConfiguration, *names: str) -> None:
+def round_of(fleet: InstantFleet, configuration: MemberConfiguration, *names: str) -> None:
     """Let members with this configuration report that they want many seats, and send them grants."""
     for name in names:
         member = fleet.members.setdefault(name, Membership(name, lease_ns=LEASE, floor=5))
@@ -198,7 +150,7 @@ def round_of(fleet: Fleet, configuration: MemberConfiguration, *names: str) -> N
 
 
 def test_floors_follow_a_configuration_with_fewer_seats() -> None:
-    fleet = Fleet(40, floor=5, most_members=4)
+    fleet = InstantFleet(40, floor=5, most_members=4)
     for _ in range(4):
         round_of(fleet, budget_of(40, 5), "a", "b", "c", "d")
     assert sum(fleet.seats().values()) == 40
@@ -211,7 +163,7 @@ def test_floors_follow_a_configuration_with_fewer_seats() -> None:
 
 
 def test_a_member_keeps_its_floor_as_long_as_it_has_an_older_configuration() -> None:
-    fleet = Fleet(40, floor=5, most_members=2)
+    fleet = InstantFleet(40, floor=5, most_members=2)
     for _ in range(4):
         round_of(fleet, budget_of(40, 5), "a", "b")
     for _ in range(8):
@@ -224,7 +176,7 @@ def test_a_member_keeps_its_floor_as_long_as_it_has_an_older_configuration() -> 
 
 
 def test_a_member_that_begins_with_an_older_configuration_has_the_floor_of_that() -> None:
-    fleet = Fleet(8, floor=1, most_members=2)
+    fleet = InstantFleet(8, floor=1, most_members=2)
     for _ in range(8):
         fleet.now += 1
         round_of(fleet, replace(budget_of(8, 1), since=fleet.now), "a")
@@ -235,7 +187,7 @@ def test_a_member_that_begins_with_an_older_configuration_has_the_floor_of_that(
 
 
 def test_seats_beyond_the_budget_are_measured() -> None:
-    fleet = Fleet()
+    fleet = InstantFleet()
     fleet.exchange(a=30)
     fleet.report("b", 4, in_use=4)  # requests that have outlived the lease of this member
     assert fleet.allocator.debt == 14
@@ -248,7 +200,7 @@ def test_seats_beyond_the_budget_are_measured() -> None:
 
 
 def test_the_parts_of_levels_promise_no_more_than_the_seats() -> None:
-    fleet = Fleet(10)
+    fleet = InstantFleet(10)
     fleet.allocator.budget = Budget(10, {"web": SeatDemand(1, 0, 6), "b": SeatDemand(1, 0, 4)})
     fleet.report("a", 30)
     [grant] = fleet.allocator.divide(0, {"a"}).values()
@@ -260,7 +212,7 @@ def test_the_parts_of_levels_promise_no_more_than_the_seats() -> None:
 
 def test_nothing_is_granted_while_requests_that_outlived_a_lease_exceed_the_budget() -> None:
     """Not even seats that they use: the member would begin other requests before the others have ended theirs."""
-    fleet = Fleet()
+    fleet = InstantFleet()
     fleet.exchange(b=30)
     fleet.report("a", 30, in_use=10)  # it was silent for longer than its lease
     assert fleet.divide("a", "b") == {"a": 0, "b": 5}
@@ -272,7 +224,7 @@ def test_nothing_is_granted_while_requests_that_outlived_a_lease_exceed_the_budg
 
 
 def test_a_smaller_budget_is_kept_by_decreases() -> None:
-    fleet = Fleet(20)
+    fleet = InstantFleet(20)
     fleet.exchange(a=30, b=30)
     fleet.allocator.budget = Budget(9, {"web": SeatDemand(1, 0)})
     granted = fleet.divide()
@@ -284,7 +236,7 @@ def test_a_smaller_budget_is_kept_by_decreases() -> None:
 
 def test_reports_to_another_epoch_are_ignored() -> None:
     """Their member still obeys another allocator, which may raise its limit."""
-    fleet = Fleet(expected=("a",))
+    fleet = InstantFleet(expected=("a",))
     fleet.allocator.receive(0, Report("a", 1, 0, 0, 3, 3))
     fleet.allocator.receive(0, Report("b", 1, 2, 0, 0, 0))
     assert not fleet.allocator.accounts
@@ -293,7 +245,7 @@ def test_reports_to_another_epoch_are_ignored() -> None:
 
 def test_while_it_learns_an_allocator_moves_only_seats_that_members_have_reported() -> None:
     """Of 10 seats, a had 6 by an earlier allocator, and a member that hasn't reported yet may have the other 4."""
-    fleet = Fleet(expected=None)
+    fleet = InstantFleet(expected=None)
     fleet.allocator.receive(0, Report("a", 1, 1, 0, 6, 2))
     fleet.report("b", 30)
     assert {name: grant.seats for name, grant in fleet.allocator.divide(0, ()).items()} == {"a": 0}
@@ -311,7 +263,7 @@ def test_while_it_learns_an_allocator_moves_only_seats_that_members_have_reporte
 
 def test_promises_shrink_with_the_seats_that_a_member_gets() -> None:
     """Two levels with mins of 4 seats: a member with one seat can't promise it to one of them."""
-    fleet = Fleet(8)
+    fleet = InstantFleet(8)
     fleet.allocator.budget = Budget(8, {"one": SeatDemand(1, 0, 4), "two": SeatDemand(1, 0, 4)})
     flows = {name: LevelUsage(0, 0, 0, FlowTable.of({1: 30})) for name in ("one", "two")}
     for name in ("a", "b"):
@@ -331,7 +283,7 @@ def test_promises_shrink_with_the_seats_that_a_member_gets() -> None:
 
 @pytest.mark.parametrize(("seats", "widest", "promised"), [(8, 1, 4), (8, 6, 2), (8, 8, 0), (1, 1, 0)])
 def test_an_idle_min_leaves_seats_for_the_levels_that_need_them(seats: int, widest: int, promised: int) -> None:
-    fleet = Fleet(seats)
+    fleet = InstantFleet(seats)
     least = (seats + 1) // 2
     fleet.allocator.budget = Budget(seats, {"web": SeatDemand(1, 0), "idle": SeatDemand(1, 0, least)})
     flows = FlowTable.of({1: 30})
@@ -342,7 +294,7 @@ def test_an_idle_min_leaves_seats_for_the_levels_that_need_them(seats: int, wide
 
 
 def test_promises_that_are_reduced_for_one_level_leave_enough_seats_for_the_others() -> None:
-    fleet = Fleet(35)
+    fleet = InstantFleet(35)
     fleet.allocator.budget = Budget(35, {"wide": SeatDemand(1, 0, 16), "web": SeatDemand(1, 0, 17)})
     widths = {"wide": 16, "web": 6}
     levels = {"wide": LevelUsage(0, 0, 16, FlowTable.of({1: 160})), "web": LevelUsage(0, 0, 6, FlowTable.of({2: 40}))}
@@ -356,7 +308,7 @@ def test_promises_that_are_reduced_for_one_level_leave_enough_seats_for_the_othe
 
 
 def test_without_contention_seats_are_divided_anew_from_time_to_time() -> None:
-    fleet = Fleet(20)
+    fleet = InstantFleet(20)
     fleet.exchange(a=8, b=1)
     fleet.exchange(a=8, b=1)
     before = fleet.seats()
@@ -369,7 +321,7 @@ def test_without_contention_seats_are_divided_anew_from_time_to_time() -> None:
 
 
 def test_a_member_that_was_answered_a_short_time_ago_gets_no_answer_that_changes_nothing() -> None:
-    fleet = Fleet()
+    fleet = InstantFleet()
     fleet.report("a", 30)
     assert fleet.allocator.divide(0, {"a"})["a"].seats == 10
     fleet.allocator.receive(0, Report("a", 2, 1, 1, 10, 10))
@@ -380,7 +332,7 @@ def test_a_member_that_was_answered_a_short_time_ago_gets_no_answer_that_changes
 
 
 def test_seats_that_a_member_has_given_back_are_free_at_once() -> None:
-    fleet = Fleet()
+    fleet = InstantFleet()
     fleet.exchange(a=30)
     fleet.report("b", 5)
     fleet.divide()
@@ -396,7 +348,7 @@ def test_seats_that_a_member_has_given_back_are_free_at_once() -> None:
 
 
 def test_the_next_free_seats_go_to_the_member_with_the_smallest_part_of_its_target() -> None:
-    fleet = Fleet(12)
+    fleet = InstantFleet(12)
     fleet.exchange(a=30)
     fleet.report("b", 30)
     fleet.report("c", 30)
@@ -410,7 +362,7 @@ def test_the_next_free_seats_go_to_the_member_with_the_smallest_part_of_its_targ
 
 
 def test_a_late_report_doesn_t_extend_the_lease_of_a_silent_member() -> None:
-    fleet = Fleet()
+    fleet = InstantFleet()
     fleet.report("a", 3)
     late = fleet.members["a"].report(0, 0, {})
     fleet.report("a", 3)
@@ -422,7 +374,7 @@ def test_a_late_report_doesn_t_extend_the_lease_of_a_silent_member() -> None:
 
 
 def test_a_member_that_has_left_is_not_waited_for() -> None:
-    fleet = Fleet(expected=("a", "b"))
+    fleet = InstantFleet(expected=("a", "b"))
     fleet.report("a", 30)
     fleet.allocator.leave(0, "b")
     assert not fleet.allocator.is_learning(0)
@@ -430,7 +382,7 @@ def test_a_member_that_has_left_is_not_waited_for() -> None:
 
 
 def test_a_member_that_waits_for_seats_is_promised_none_of_them() -> None:
-    fleet = Fleet(10)
+    fleet = InstantFleet(10)
     fleet.allocator.budget = Budget(10, {"web": SeatDemand(1, 0, 8)})
     fleet.exchange(a=30)
     fleet.report("b", 30)
@@ -440,7 +392,7 @@ def test_a_member_that_waits_for_seats_is_promised_none_of_them() -> None:
 
 
 def test_a_wide_request_gets_its_seats_after_a_turn() -> None:
-    fleet = Fleet(8)
+    fleet = InstantFleet(8)
     fleet.exchange(a=30, b=30)
     for _ in range(4):
         fleet.report("a", 30)
@@ -452,7 +404,7 @@ def test_a_wide_request_gets_its_seats_after_a_turn() -> None:
 
 
 def test_a_wide_request_gets_all_seats_but_the_floors_of_the_others() -> None:
-    fleet = Fleet(12, floor=2, most_members=3)
+    fleet = InstantFleet(12, floor=2, most_members=3)
     fleet.exchange(a=30, b=30)
     for _ in range(4):
         fleet.report("a", 30)
@@ -466,7 +418,9 @@ def test_a_wide_request_gets_all_seats_but_the_floors_of_the_others() -> None:
     assert fleet.allocator.debt == 12
 
 
-def configured(fleet: Fleet, member: str, name: str, age: int, seats: int | None = None, *, number: int = 1) -> None:
+def configured(
+    fleet: InstantFleet, member: str, name: str, age: int, seats: int | None = None, *, number: int = 1
+) -> None:
     """Let a member report that it has had the configuration ``name`` for this time."""
     budget = None if seats is None else Budget(seats, {"web": SeatDemand(1, 0)})
     flows = {"web": LevelUsage(0, 0, 0, FlowTable.of({1: 99}))}
@@ -475,7 +429,7 @@ def configured(fleet: Fleet, member: str, name: str, age: int, seats: int | None
 
 def test_the_newest_configuration_divides_the_seats() -> None:
     """The one that no member has had for long; that another member has had it for longer makes it older."""
-    fleet = Fleet(7)
+    fleet = InstantFleet(7)
     fleet.now = 10_000
     configured(fleet, "a", "old", 9_000, 10)
     assert fleet.allocator.divide(fleet.now, {"a"})["a"].configuration == "old"
@@ -489,7 +443,7 @@ def test_the_newest_configuration_divides_the_seats() -> None:
 
 
 def test_a_configuration_is_used_as_soon_as_its_budget_is_known() -> None:
-    fleet = Fleet(7)
+    fleet = InstantFleet(7)
     fleet.now = 10_000
     configured(fleet, "a", "old", 9_000, 10)
     configured(fleet, "b", "new", 50)
@@ -499,7 +453,7 @@ def test_a_configuration_is_used_as_soon_as_its_budget_is_known() -> None:
 
 
 def test_a_configuration_that_no_member_has_any_more_is_forgotten() -> None:
-    fleet = Fleet(7)
+    fleet = InstantFleet(7)
     fleet.now = 10_000
     configured(fleet, "a", "old", 9_000, 10)
     configured(fleet, "b", "new", 50, 20)
@@ -510,7 +464,7 @@ def test_a_configuration_that_no_member_has_any_more_is_forgotten() -> None:
 
 
 def test_what_one_member_tells_reaches_the_others_and_newcomers() -> None:
-    fleet = Fleet()
+    fleet = InstantFleet()
     for name in ("a", "b"):
         fleet.exchange(**{name: 1})
     fleet.members["a"].board.post("a", "queue:x", "closed")
@@ -527,7 +481,7 @@ def test_what_one_member_tells_reaches_the_others_and_newcomers() -> None:
 
 
 def test_a_new_allocator_learns_what_members_have_told() -> None:
-    first, second = Fleet(), Fleet()
+    first, second = InstantFleet(), InstantFleet()
     first.exchange(a=1)
     member = first.members["a"]
     member.board.post("a", "queue:x", "closed")
@@ -545,7 +499,7 @@ class FixedTotal(FleetTotal):
         return self.seats
 
 
-class AdaptiveFleet(Fleet):
+class AdaptiveFleet(InstantFleet):
     """A fleet whose total of seats is what the test says."""
 
     def __init__(self, seats: int = 10) -> None:
@@ -623,7 +577,7 @@ def test_another_configuration_moves_the_total_into_its_bounds() -> None:
 
 
 def test_a_member_that_asks_learns_of_all_members_and_levels() -> None:
-    fleet = Fleet()
+    fleet = InstantFleet()
     fleet.exchange(a=3, b=4)
     flows = FlowTable.of({7: 5})
     report = fleet.members["a"].report(fleet.now, 3, {"web": LevelUsage(3, 20, 0, flows)}, asks=True)

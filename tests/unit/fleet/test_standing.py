@@ -4,82 +4,47 @@ from dataclasses import replace
 
 import pytest
 
-from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
-from apf_middleware.fleet.allocator import Allocator
-from apf_middleware.fleet.budget import Budget
-from apf_middleware.fleet.membership import Membership
 from apf_middleware.fleet.messages import FlowTable, Grant, LevelUsage, Report
 from apf_middleware.fleet.standing import Holding, StandingGrant
-
-SECOND = 10**9
-TURN = SECOND // 10
+from tests.support.instant_fleet import TURN, InstantFleet
 
 
-class Fleet:
-    """Members with one flow each, and a store that keeps the standing grant."""
+def stand(fleet: InstantFleet, *asking: str) -> StandingGrant | None:
+    """Send grants, and keep the standing one."""
+    fleet.now += TURN
+    fleet.divide(*asking)
+    fleet.allocator.standing = fleet.allocator.stand(fleet.now)
+    return fleet.allocator.standing
 
-    def __init__(
-        self, seats: int = 10, *, floor: int = 0, most: int | None = None, expected: tuple[str, ...] = ()
-    ) -> None:
-        claims = {"web": SeatDemand(1, 0, 0, most)}
-        self.now = 0
-        self.members: dict[str, Membership] = {}
-        self.allocator = Allocator(
-            Budget(seats, claims, floor=floor),
-            epoch=1,
-            now=0,
-            lease_ns=SECOND,
-            margin_ns=SECOND,
-            turn_ns=TURN,
-            expected=expected,
-        )
 
-    def report(self, name: str, wanted: int, in_use: int | None = None, *, widest: int = 1) -> Report:
-        if name not in self.members:
-            self.members[name] = Membership(name, lease_ns=SECOND)
-            self.members[name].join(1)
-        member = self.members[name]
-        used = min(wanted, member.seats(self.now)) if in_use is None else in_use
-        flows = FlowTable.of({sum(name.encode()): wanted} if wanted else {})
-        report = member.report(self.now, used, {"web": LevelUsage(used, 0, widest, flows)})
-        self.allocator.receive(self.now, report)
-        return report
+def settle(fleet: InstantFleet, **wanted: int) -> StandingGrant | None:
+    """Return the standing grant when all members have what they get."""
+    for _ in range(3):
+        for name, one in wanted.items():
+            fleet.report(name, one)
+        stand(fleet, *wanted)
+    return fleet.allocator.standing
 
-    def divide(self, *asking: str) -> StandingGrant | None:
-        """Send grants, and keep the standing one."""
-        self.now += TURN
-        for name, grant in self.allocator.divide(self.now, asking).items():
-            self.members[name].receive(self.now, grant)
-        self.allocator.standing = self.allocator.stand(self.now)
-        return self.allocator.standing
 
-    def settle(self, **wanted: int) -> StandingGrant | None:
-        """Return the standing grant when all members have what they get."""
-        for _ in range(3):
-            for name, one in wanted.items():
-                self.report(name, one)
-            self.divide(*wanted)
-        return self.allocator.standing
-
-    def give_back(self, name: str) -> Report:
-        self.members[name].lower(self.now, 0)
-        return self.report(name, 0)
+def give_back(fleet: InstantFleet, name: str) -> Report:
+    fleet.members[name].lower(fleet.now, 0)
+    return fleet.report(name, 0)
 
 
 def test_the_member_that_wants_more_is_next() -> None:
-    fleet = Fleet()
-    standing = fleet.settle(a=30, b=1)
+    fleet = InstantFleet()
+    standing = settle(fleet, a=30, b=1)
     assert standing is not None
     assert (standing.member, standing.grant.seats) == ("a", 10)
     assert standing.givers == {"b": Holding.under(fleet.allocator.accounts["b"].sequence, "", 0)}
 
 
 def test_a_passed_seat_belongs_to_the_next_member() -> None:
-    fleet = Fleet()
-    standing = fleet.settle(a=30, b=1)
+    fleet = InstantFleet()
+    standing = settle(fleet, a=30, b=1)
     assert standing is not None
     assert fleet.allocator.debt == 10
-    assert standing.is_due(fleet.give_back("b"))
+    assert standing.is_due(give_back(fleet, "b"))
     assert fleet.allocator.debt == 9
     fleet.allocator.take(fleet.now)
     assert fleet.allocator.debt == 10
@@ -90,16 +55,16 @@ def test_a_passed_seat_belongs_to_the_next_member() -> None:
     assert fleet.allocator.debt == 10, "it comes into force once"
     fleet.report("a", 30)
     fleet.report("b", 1)
-    fleet.divide("a", "b")
+    stand(fleet, "a", "b")
     assert fleet.members["a"].seats(fleet.now) == 9, "the next grant isn't taken for an earlier one"
     assert fleet.allocator.overshoot == 0
 
 
 def test_a_member_that_waits_for_its_share_is_next_to_others() -> None:
-    fleet = Fleet()
-    fleet.settle(a=30, c=30)
+    fleet = InstantFleet()
+    settle(fleet, a=30, c=30)
     fleet.report("b", 1)
-    standing = fleet.divide("b")
+    standing = stand(fleet, "b")
     assert standing is not None
     assert (standing.member, standing.grant.seats) == ("b", 1)
     assert standing.givers.keys() == {"a", "c"}
@@ -119,22 +84,22 @@ def test_a_report_by_another_grant_or_configuration_passes_nothing_on() -> None:
 
 
 def test_nobody_is_next_while_all_have_what_they_want() -> None:
-    assert Fleet().settle(a=3, b=1) is None
+    assert settle(InstantFleet(), a=3, b=1) is None
 
 
 def test_nobody_is_next_where_a_seat_alone_is_no_use() -> None:
     """The max of a level is divided, too, or a request needs several seats."""
-    assert Fleet(most=9).settle(a=30, b=1) is None
-    fleet = Fleet()
-    fleet.settle(a=30, b=1)
+    assert settle(InstantFleet(most=9), a=30, b=1) is None
+    fleet = InstantFleet()
+    settle(fleet, a=30, b=1)
     fleet.report("a", 30, widest=4)
-    assert fleet.divide("a") is None
+    assert stand(fleet, "a") is None
 
 
 @pytest.mark.parametrize("unknown", ["", "c"])
 def test_nobody_is_next_while_members_may_have_grants_that_the_allocator_doesn_t_know(unknown: str) -> None:
     """Requests that have outlived a lease may use seats that an unknown member has, too."""
-    fleet = Fleet(expected=("a", "b", *unknown))
+    fleet = InstantFleet(expected=("a", "b", *unknown))
     for name, wanted, used in (("a", 30, 8), ("b", 1, 2)):
         usage = LevelUsage(used, 0, 1, FlowTable.of({sum(name.encode()): wanted}))
         fleet.allocator.receive(0, Report(name, 1, 1, 0, used, used, levels={"web": usage}))
@@ -144,31 +109,31 @@ def test_nobody_is_next_while_members_may_have_grants_that_the_allocator_doesn_t
 
 
 def test_nobody_is_next_while_more_is_used_than_there_is() -> None:
-    fleet = Fleet()
-    assert fleet.settle(a=30, b=1) is not None
+    fleet = InstantFleet()
+    assert settle(fleet, a=30, b=1) is not None
     fleet.allocator.budget = replace(fleet.allocator.budget, seats=8)
-    assert fleet.divide("a") is None
+    assert stand(fleet, "a") is None
     fleet.report("a", 30, in_use=6)
-    assert fleet.settle(a=30, b=1) is not None
+    assert settle(fleet, a=30, b=1) is not None
 
 
 def test_nobody_is_next_in_a_large_fleet() -> None:
     names = [f"m{number}" for number in range(65)]
-    assert Fleet(130).settle(**dict.fromkeys(names[:64], 9)) is not None
-    assert Fleet(130).settle(**dict.fromkeys(names, 9)) is None
+    assert settle(InstantFleet(130), **dict.fromkeys(names[:64], 9)) is not None
+    assert settle(InstantFleet(130), **dict.fromkeys(names, 9)) is None
 
 
 def test_a_floor_is_not_given_back() -> None:
-    fleet = Fleet(floor=1)
-    standing = fleet.settle(a=30, b=1, c=2)
+    fleet = InstantFleet(floor=1)
+    standing = settle(fleet, a=30, b=1, c=2)
     assert standing is not None
     assert standing.member == "a"
     assert {name: holding.seats for name, holding in standing.givers.items()} == {"c": 1}
 
 
 def test_a_standing_grant_for_a_member_that_has_gone_counts_for_nobody() -> None:
-    fleet = Fleet()
-    assert fleet.settle(a=30, b=1) is not None
+    fleet = InstantFleet()
+    assert settle(fleet, a=30, b=1) is not None
     fleet.allocator.leave(fleet.now, "a")
     fleet.allocator.take(fleet.now)
     assert fleet.allocator.debt == 1
@@ -176,8 +141,8 @@ def test_a_standing_grant_for_a_member_that_has_gone_counts_for_nobody() -> None
 
 @pytest.mark.parametrize("seats_of_a", [30, 0])
 def test_refused_grants_count_for_nobody_and_are_sent_again(seats_of_a: int) -> None:
-    fleet = Fleet()
-    standing = fleet.settle(a=30, b=1)
+    fleet = InstantFleet()
+    standing = settle(fleet, a=30, b=1)
     assert standing is not None
     fleet.report("a", seats_of_a)
     fleet.report("c", 3)
@@ -187,7 +152,7 @@ def test_refused_grants_count_for_nobody_and_are_sent_again(seats_of_a: int) -> 
     accounts = fleet.allocator.accounts
     assert {name: one.debt.seats for name, one in accounts.items()} == {"a": 9, "b": 1, "c": 0}
     assert fleet.allocator.debt == 10
-    fleet.give_back("b")
+    give_back(fleet, "b")
     fleet.allocator.take(fleet.now)
     assert {name: one.debt.seats for name, one in accounts.items()} == {"a": 10, "b": 0, "c": 0}
     again = fleet.allocator.divide(fleet.now, refused.keys())
@@ -197,21 +162,21 @@ def test_refused_grants_count_for_nobody_and_are_sent_again(seats_of_a: int) -> 
 
 def test_a_max_that_a_refused_division_has_opened_counts_for_the_heir() -> None:
     """The standing grant says nothing about it, so the heir may use all its seats for the level."""
-    fleet = Fleet(8, most=9)
-    standing = fleet.settle(a=30, b=1)
+    fleet = InstantFleet(8, most=9)
+    standing = settle(fleet, a=30, b=1)
     assert standing is not None
     fleet.allocator.budget = replace(fleet.allocator.budget, seats=12)
     refused = fleet.allocator.divide(fleet.now, ("a", "b"))
     assert refused["a"].maxes
     fleet.allocator.retract(fleet.now, refused.keys())
-    fleet.give_back("b")
+    give_back(fleet, "b")
     fleet.allocator.take(fleet.now)
     account = fleet.allocator.accounts["a"]
     assert account.debt.seats == account.maxes["web"].owed == 8
 
 
 def test_a_standing_grant_for_a_member_whose_lease_has_just_ended_counts_for_nobody() -> None:
-    fleet = Fleet()
-    assert fleet.settle(a=30, b=1) is not None
+    fleet = InstantFleet()
+    assert settle(fleet, a=30, b=1) is not None
     fleet.allocator.take(fleet.allocator.accounts["a"].lease_until)
     assert (fleet.allocator.accounts, fleet.allocator.debt) == ({}, 0)
