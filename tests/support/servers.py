@@ -5,6 +5,7 @@ own where the machine has two; the load comes from the other. Demonstrations and
 """
 
 import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -40,6 +41,9 @@ Kind = Literal["uvicorn", "hypercorn", "granian"]
 _PROC: Final = Path("/proc")
 _PATIENCE: Final = 60.0  # seconds until a server must answer, on a machine that is busy with something else too
 _GRACE: Final = 5.0  # seconds that a server has for an orderly end
+_PORTS: Final = range(10_000, 32_000)
+
+_port_numbers = itertools.count(os.getpid() * 331)
 
 
 class ServerStartError(RuntimeError):
@@ -161,11 +165,21 @@ def _answers(port: int, path: str) -> bool:
 
 
 def free_port() -> int:
-    """Return a free port. Another process could take it before it is used, which is unlikely."""
+    """Return a free port, another one at each call.
+
+    Another process could take it before it is used. So processes whose ids are close, such as those of parallel tests,
+    begin at different ports, and none of these is given to connections by the system.
+    """
+    return next(port for number in _port_numbers if _is_free(port := _PORTS[number % len(_PORTS)]))
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def cores() -> tuple[int, int] | None:
