@@ -126,7 +126,8 @@ class Sharing(ABC):
     def restrict(self, now: int, grant: SeatGrant | None) -> Sequence[Ticket]:
         """Use at most the seats of ``grant`` from now on; None makes all seats available again.
 
-        Requests that run keep their seats. While they use more than the grant, no other request begins.
+        Requests that run keep their seats. While they use more than the grant, no other request begins. If the lease
+        has ended already, only the fallback seats are available.
         """
 
     @abstractmethod

@@ -454,7 +454,7 @@ class Lending(Sharing):
     def restrict(self, now: int, grant: SeatGrant | None) -> Sequence[Ticket]:
         ended = self._advance(now)
         self._levels.settle_alone()
-        self.grant = grant
+        self.grant = grant if grant is None or now < grant.lease_until else grant.lapsed()
         self._recount(now)
         self._find_first_end()
         return [*ended, *self._dispatch(now)]

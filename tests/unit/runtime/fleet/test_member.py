@@ -121,6 +121,17 @@ def test_a_lower_floor_of_a_new_configuration_is_applied_at_once() -> None:
     assert [world.arrive().is_seated for _ in range(3)] == [True, False, False]
 
 
+def test_another_floor_does_not_revive_a_lease_that_has_ended() -> None:
+    world = World(floor=2)
+    world.configuration = MemberConfiguration("former", 0, Budget(8, floor=2))
+    world.grant(8, configuration="former")
+    world.time = SECOND
+    tickets = [world.arrive() for _ in range(4)]
+    world.configuration = MemberConfiguration("new", 0, Budget(8, floor=1))
+    assert world.member.report().seats == 1
+    assert [ticket.is_seated for ticket in tickets] == [True, True, False, False]
+
+
 def test_a_grant_is_applied_with_its_factors() -> None:
     world = World()
     world.grant(3, least=2)
