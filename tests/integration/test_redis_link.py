@@ -292,6 +292,33 @@ async def test_a_report_can_be_sent_without_a_wait(one: RedisLink, two: RedisLin
     assert (await two.send(1, REPORT)).count == 11, "it has connected again, with its scripts"
 
 
+async def test_reports_are_answered_in_the_order_of_sending(two: RedisLink, client: Client) -> None:
+    await two.claim(0, 0)
+    pipe = two._pipes["steps"]
+    pipe._transport.pause_reading()  # so that all answers arrive together
+    counts: list[int] = []
+    is_answered = asyncio.Event()
+
+    async def send() -> None:
+        counts.append((await two.send(1, REPORT)).count)
+
+    def take(state: AllocatorState | None) -> None:
+        counts.append(0 if state is None else state.count)
+        is_answered.set()
+
+    sending = asyncio.create_task(send())
+    await asyncio.sleep(0)
+    assert pipe.unanswered
+    assert two.send_now(1, lambda: REPORT, take)
+    while await client.hget(PREFIX + "state", "count") != b"3":
+        pass
+    await client.ping()  # by now both answers have been written
+    pipe._transport.resume_reading()
+    await sending
+    await is_answered.wait()
+    assert counts == [2, 3], "the latest count is the last one"
+
+
 # Standing grants
 
 

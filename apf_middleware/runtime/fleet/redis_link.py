@@ -180,7 +180,13 @@ class RedisLink:
             except InvalidResponse:
                 take(None)
 
-        pipe.ask(self._sending(epoch, report()), take=note)
+        loop = asyncio.get_running_loop()
+
+        def note_soon(replies: list[Any]) -> None:
+            # an earlier report may be answered in the same turn, and its task goes on in the next one
+            loop.call_soon(note, replies)
+
+        pipe.ask(self._sending(epoch, report()), take=note_soon)
         return True
 
     @property
