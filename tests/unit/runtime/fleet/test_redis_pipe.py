@@ -188,6 +188,38 @@ async def test_a_poll_ends_after_a_silence(pipe: RedisPipe, peer: Peer) -> None:
     await peer.expect(b"next")
 
 
+async def test_a_poll_goes_on_while_there_are_replies(pipe: RedisPipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[object] = []
+
+    async def wait(_: object, timeout: float) -> None:  # noqa: ASYNC109 - as asyncio's
+        assert timeout == 60
+        if len(taken) < 3:
+            pipe.data_received(b":1\r\n")
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(asyncio, "wait", wait)
+    with pytest.raises(TimeoutError, match="no reply for 60 s"):
+        await pipe.poll(b"next", taken.append, 60)
+    assert taken == [1, 1, 1]
+
+
+async def test_what_a_reply_makes_ready_comes_before_the_next_poll(pipe: RedisPipe, peer: Peer) -> None:
+    loop = asyncio.get_running_loop()
+    unanswered: list[int] = []
+
+    def take(_: object) -> None:
+        loop.call_soon(lambda: unanswered.append(pipe.unanswered))
+
+    polling = asyncio.create_task(pipe.poll(b"next", take, 60))
+    await peer.expect(b"next")
+    pipe.data_received(b":1\r\n")
+    await peer.expect(b"next")
+    assert unanswered == [0]
+    polling.cancel()
+    with suppress(asyncio.CancelledError):
+        await polling
+
+
 async def test_a_poll_survives_what_it_calls(pipe: RedisPipe, peer: Peer) -> None:
     def fail(_: object) -> None:
         raise ValueError("no")
