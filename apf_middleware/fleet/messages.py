@@ -459,13 +459,12 @@ def _read_factors(found: Any) -> dict[int, int]:  # noqa: ANN401 - what JSON con
 def _read_table(found: Any, bounds: Sequence[_Bounds]) -> list[Any]:  # noqa: ANN401 - what JSON contains
     """Return the columns of a table of integers, which must be within the ``bounds`` of their columns."""
     columns = [*found]
-    length = len(columns[0])
-    is_table = len(columns) == len(bounds) and {*map(type, columns)} == {list} and {*map(len, columns)} == {length}
-    for column, (name, least, most) in zip(columns, bounds, strict=False):
-        if not is_table or not {*map(type, column)} <= _INTEGERS:
-            rule = f"it must have {len(bounds)} lists of integers, equally long"
-            raise InvalidValueError("table in a message", found, rule)
-        if length and not least <= min(column) <= max(column) <= most:
+    is_table = len(columns) == len(bounds) and {*map(type, columns)} == {list} and len({*map(len, columns)}) == 1
+    if not is_table or not all({*map(type, column)} <= _INTEGERS for column in columns):
+        rule = f"it must have {len(bounds)} lists of integers, equally long"
+        raise InvalidValueError("table in a message", found, rule)
+    for column, (name, least, most) in zip(columns, bounds, strict=True):
+        if column and not least <= min(column) <= max(column) <= most:
             require_integer(name, min(column), least=least)
             require_integer(name, max(column), most=most)
     return columns

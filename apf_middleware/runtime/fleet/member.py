@@ -97,7 +97,7 @@ class FleetMember:
         self._is_over = False
         self._is_contended = False
         self._is_urgent = False  # seats are idle until the next report
-        self._is_sending = self._is_due = False
+        self._is_sending = self._is_due = False  # a report is being sent at once, and the limit is to be applied then
         self._keep = 0
         self._demand = 0  # at the last report
         self._outdated_until: int | None = None  # if it is so for longer, that is no reload on its way to all members
@@ -108,10 +108,10 @@ class FleetMember:
         target.restrict(membership.limit, self._factors)
 
     def _restrict(self) -> None:
-        """Apply the limit in force.
+        """Apply the limit in force to the levels.
 
-        While a report is being sent at once, that is done when it has been sent, because seats are idle until then. No
-        request can begin in between.
+        While a report is being sent at once, wait until it has been sent, because seats are idle until then. That is
+        the same turn of the event loop, so no request can begin in between.
         """
         if self._is_sending:
             self._is_due = True
@@ -138,12 +138,13 @@ class FleetMember:
         begin = max(now, self._next_burst_at)
         if begin <= now + _BURST * gap_ns:
             self._next_burst_at = begin + gap_ns
-            if self._send_now():
+            if self._report_now():
                 return
             self._is_urgent = True
         self.wake()
 
-    def _send_now(self) -> bool:
+    def _report_now(self) -> bool:
+        """Send a report at once, and apply afterwards what follows from it; return False if the store can't send it."""
         self._is_sending = True
         try:
             return self.send_now()

@@ -104,7 +104,7 @@ class RedisPipe(asyncio.Protocol):
                     take(reply)
                 finally:
                     loop.call_soon(ask)
-            elif not failed.done():
+            else:  # nothing has been asked afterwards
                 failed.set_result(reply)
 
         def ask() -> None:

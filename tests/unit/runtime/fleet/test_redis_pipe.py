@@ -152,7 +152,7 @@ async def test_a_loss_answers_all_that_has_been_asked(pipe: RedisPipe, peer: Pee
     assert isinstance(second[0], LostConnectionError)
 
 
-async def test_a_poll_asks_again_in_the_turn_of_each_reply(pipe: RedisPipe, peer: Peer) -> None:
+async def test_a_poll_asks_again_after_each_reply(pipe: RedisPipe, peer: Peer) -> None:
     taken: list[object] = []
     polling = asyncio.create_task(pipe.poll(b"next", taken.append, 60))
     await peer.expect(b"next")
