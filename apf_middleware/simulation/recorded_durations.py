@@ -8,6 +8,7 @@ import re
 from random import Random
 from typing import Final
 
+from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.recordings import RecordedRequest
 
 __all__ = ["RecordedDurations"]
@@ -20,36 +21,56 @@ _VARIABLE: Final = re.compile(r"/(?:~[0-9a-f]{16}|[^/]*\d[^/]*)(?=/|$)")
 class RecordedDurations:
     """Durations of recorded requests, by schema and path."""
 
-    __slots__ = ("_counts", "_dice", "_samples")
+    __slots__ = ("_dice", "_found", "_samples")
 
     def __init__(self) -> None:
-        self._samples: dict[tuple[str, ...], list[int]] = {}
-        self._counts: dict[tuple[str, ...], int] = {}
+        self._samples: dict[tuple[str, ...], _Sample] = {}
+        # By schema, method and path, so that not each request has to be looked up three times.
+        self._found: BoundedCache[tuple[str, str, str], tuple[_Sample, ...]] = BoundedCache(_MOST_KEYS)
         self._dice = Random("durations")  # noqa: S311 - a simulation
 
     def add(self, request: RecordedRequest) -> None:
         """Keep the duration of a request, if it has one."""
         if request.duration_ns is None or request.outcome in {"rejected", "hung-up"}:
             return
-        for key in _keys(request):
-            samples = self._samples.get(key)
-            if samples is None:
-                if len(self._samples) >= _MOST_KEYS and key:
-                    continue
-                samples = self._samples[key] = []
-            count = self._counts[key] = self._counts.get(key, 0) + 1
-            if len(samples) < _MOST_SAMPLES:
-                samples.append(request.duration_ns)
-            elif (place := self._dice.randrange(count)) < _MOST_SAMPLES:  # each has the same chance to be kept
-                samples[place] = request.duration_ns
+        place = (request.schema, request.method, request.path)
+        found = self._found.get(place)
+        if found is None:
+            found = tuple(sample for key in _keys(request) if (sample := self._sample(key)) is not None)
+            self._found.put(place, found)
+        for sample in found:
+            sample.add(request.duration_ns, self._dice)
+
+    def _sample(self, key: tuple[str, ...]) -> "_Sample | None":
+        """Return the sample of this key, or a new one; None if there are too many."""
+        sample = self._samples.get(key)
+        if sample is None and (len(self._samples) < _MOST_KEYS or not key):
+            sample = self._samples[key] = _Sample()
+        return sample
 
     def draw(self, request: RecordedRequest, dice: Random) -> int | None:
         """Return a duration for a request; None if none is known."""
         for key in _keys(request):
-            samples = self._samples.get(key)
-            if samples:
-                return samples[dice.randrange(len(samples))]
+            if key in self._samples:
+                return dice.choice(self._samples[key].durations)
         return None
+
+
+class _Sample:
+    """A bounded number of durations; each that was added has the same chance to be among them."""
+
+    __slots__ = ("added", "durations")
+
+    def __init__(self) -> None:
+        self.durations: list[int] = []
+        self.added: int = 0
+
+    def add(self, duration_ns: int, dice: Random) -> None:
+        self.added += 1
+        if len(self.durations) < _MOST_SAMPLES:
+            self.durations.append(duration_ns)
+        elif (place := int(dice.random() * self.added)) < _MOST_SAMPLES:
+            self.durations[place] = duration_ns
 
 
 def _keys(request: RecordedRequest) -> tuple[tuple[str, ...], ...]:

@@ -10,7 +10,7 @@ are spread over their second; otherwise all requests of a second would arrive at
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from pathlib import Path
 from random import Random
@@ -71,6 +71,18 @@ class TraceSurvey:
         """The average number of requests under way (Little's law)."""
         return self.work_ns / self.span_ns if self.span_ns else 0.0
 
+    def add(self, row: RecordedRequest) -> None:
+        """Count a row."""
+        duration = row.duration_ns or 0
+        self.durations.add(row)
+        self.work_ns += duration * max(1, row.seats)
+        self.longest_ns = max(self.longest_ns, duration)
+        for by, counter in self.counts.items():
+            name = row.listed_as(by)
+            count = counter.get(name, 0)
+            if count or len(counter) < MOST_NAMES:
+                counter[name] = count + 1
+
     def note(self, mark: Header | Footer) -> None:
         """Note the beginning or the end of a recording."""
         if isinstance(mark, Footer):
@@ -98,16 +110,9 @@ class RequestTrace:
         found = TraceSurvey()
         begin, end = math.inf, -math.inf
         for row in self._parsed(found, self.most):
-            spread = _SECOND - 1 if row.is_whole_second else 0
-            begin, end = min(begin, row.time_ns), max(end, row.time_ns + spread)
-            duration = row.duration_ns or 0
-            found.durations.add(row)
-            found.work_ns += duration * max(1, row.seats)
-            found.longest_ns = max(found.longest_ns, duration)
-            for by, counter in found.counts.items():
-                name = row.listed_as(by)
-                if name in counter or len(counter) < MOST_NAMES:
-                    counter[name] += 1
+            begin = min(begin, row.time_ns)
+            end = max(end, row.time_ns + (_SECOND - 1 if row.is_whole_second else 0))
+            found.add(row)
         if not found.rows:
             raise TraceFormatError(f"{self.path}: there is no request in it")
         if found.header is not None:
@@ -198,10 +203,8 @@ class RequestTrace:
 def _first(held: list[tuple[int, int, RecordedRequest]], last: int) -> tuple[int, RecordedRequest]:
     """Return the earliest row that is held; if it is earlier than the last one, it gets the time of that row."""
     time, _, row = heappop(held)
-    time = max(time, last)
-    if time != row.time_ns or row.is_whole_second:
-        row = replace(row, time_ns=time, is_whole_second=False)
-    return time, row
+    row.time_ns, row.is_whole_second = max(time, last), False
+    return row.time_ns, row
 
 
 def _parse(line: str) -> RecordedRequest | Header | Footer:
