@@ -7,6 +7,7 @@ latest. A request whose deadline has passed isn't run, because nobody waits for 
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from starlette.types import Scope
 
@@ -22,6 +23,12 @@ from apf_middleware.runtime.admission import Destination
 from apf_middleware.runtime.time_limits import limit_time
 
 __all__ = ["RequestDeadlines", "build_deadlines"]
+
+_LEAST_NS: Final = 500_000
+"""The least time in which an answer can be expected: about that is needed to look at a request, to begin and to answer.
+
+With less, chance would decide whether a request is in time, and those that aren't would be held against the server.
+"""
 
 
 class RequestDeadlines:
@@ -49,9 +56,9 @@ class RequestDeadlines:
         self._comes_from_proxy = chain.comes_from_proxy
 
     def begin(self, arrived: int, now: int, admission: Admission, scope: Scope) -> bool:
-        """Set the deadline of a request that arrived at ``arrived``; reject it and return False if that has passed."""
+        """Set the deadline of a request that arrived at ``arrived``; reject it and return False if it can't be kept."""
         destination, deadline = admission.destination, self.set(arrived, now, admission, scope)
-        if deadline is None or deadline > now or destination.runtime.shared.exempt:
+        if deadline is None or deadline - now >= _LEAST_NS or destination.runtime.shared.exempt:
             return True
         destination.counters.expired += 1
         destination.controller.refuse(now, admission, Reason.DEADLINE)

@@ -1,5 +1,6 @@
 """Settings of deadlines that requests bring with them: the ``deadlines`` of a Server document."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Final, Literal
@@ -23,6 +24,7 @@ USUAL_HEADERS: Final[Mapping[str, LimitFormat]] = {
 }
 """The headers that are read by default."""
 
+_PARAMETER: Final = re.compile(r"[A-Za-z0-9._~-]+")
 _STARTS: Final = ("x-request-start", "x-queue-start")
 _MS: Final = 10**6
 
@@ -56,8 +58,13 @@ class DeadlineSettings(Settings):
             elif name in self.started:
                 hint = "A header tells a limit or a time, so remove one of them"
                 yield Violation(("headers", name), written, "it is in started, too", hint)
+        for number, name in enumerate(self.started):
+            if not is_header(name):
+                yield Violation(
+                    ("started", number), name, "it must be the name of a header", "Write it like x-request-start"
+                )
         if self.groups and self.extend_to_ns is None:
             rule = "without extendTo, nobody may extend a deadline"
             yield Violation(("groups",), list(self.groups), rule, "Add extendTo, such as 1m, or remove the groups")
-        if self.query and not self.query.isidentifier():
+        if self.query and not _PARAMETER.fullmatch(self.query):
             yield Violation(("query",), self.query, "it must be the name of a query parameter", "Write it like timeout")

@@ -125,10 +125,12 @@ def report_conflicts(merged: "MergedObjects", definitions: Sequence["Definition"
     readiness = configuration.server.readiness
     for number, name in enumerate(() if readiness is None else readiness.levels):
         level = configuration.levels.get(name)
-        if level is None or level.exempt:
+        if level is None or level.exempt or name in configuration.parents:
             rule = "it must be a level that isn't exempt" if level else "there is no such level"
-            at = document.place(("spec", "readiness", "levels", number))
             hint = "Name a level that rejects requests"
+            if name in configuration.parents:
+                rule, hint = "a parent takes no requests itself", "Name its children"
+            at = document.place(("spec", "readiness", "levels", number))
             problems.error(at, rule, field=f"spec.readiness.levels[{number}]", value=name, hint=hint)
     trusted = configuration.server.trusted_proxies
     if queues.trusted_proxies and not (trusted.networks or trusted.unix):

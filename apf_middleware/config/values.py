@@ -22,6 +22,7 @@ __all__ = [
     "MAX_PATTERN",
     "VERBS",
     "Amount",
+    "Deadline",
     "DnsLabel",
     "DnsSubdomain",
     "Duration",
@@ -29,7 +30,6 @@ __all__ = [
     "IpNetwork",
     "LowerCase",
     "LowerCaseSet",
-    "MoreThanZero",
     "Nanoseconds",
     "NetworkSet",
     "NonEmpty",
@@ -67,6 +67,7 @@ VERBS: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "
 _Values = TypeVar("_Values", list[str], tuple[str, ...])
 
 _SECOND: Final = 10**9
+_MS: Final = 10**6
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_RULE: Final = "it must be a DNS label: lower-case letters, digits and '-', at most 63, not '-' first or last"
@@ -191,9 +192,9 @@ def _read_duration(text: object) -> int:
     return duration
 
 
-def _more_than_zero(duration: int) -> int:
-    if not duration:
-        raise rule_error("it must be more than zero", "Write it like 15s, or remove it")
+def _deadline(duration: int) -> int:
+    if duration < _MS:  # a request with less time is rejected on arrival (see `request_deadlines`)
+        raise rule_error("it must be at least 1ms", "Write it like 15s, or remove it")
     return duration
 
 
@@ -328,7 +329,7 @@ Duration = Annotated[
 Nanoseconds = Annotated[
     int, Ge(0), PlainValidator(_read_duration), PlainSerializer(written_duration), WithJsonSchema(_DURATION_SCHEMA)
 ]
-MoreThanZero = Annotated[Nanoseconds, AfterValidator(_more_than_zero)]
+Deadline = Annotated[Nanoseconds, AfterValidator(_deadline)]
 Seconds = Annotated[
     int, PlainValidator(_read_seconds), PlainSerializer(_written_seconds), WithJsonSchema(_DURATION_SCHEMA)
 ]

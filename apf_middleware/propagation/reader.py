@@ -10,6 +10,7 @@ from apf_middleware.propagation.time_limits import NO_LIMIT, LimitFormat, elapse
 __all__ = ["DeadlineReader"]
 
 _MOST_PARAMETERS: Final = 100
+_LONGEST_NS: Final = 10**6 * 10**9  # eleven days; some clients write the greatest number that fits for "no limit"
 
 
 class DeadlineReader:
@@ -66,7 +67,7 @@ class DeadlineReader:
         except ValueError:
             self.invalid[name.decode("latin-1")] += 1
             return None
-        return limit if limit < NO_LIMIT else None
+        return None if limit == NO_LIMIT else min(limit, _LONGEST_NS)
 
     def _in_query(self, query: bytes, wall_ns: int) -> int | None:
         if self._query.encode() not in query:

@@ -267,7 +267,7 @@ class Controller:
         runtime.observe(now)
         if not admission.is_seated:  # `abandon` first frees lingering seats that are due; the request may have got them
             self._count_left(now, admission)
-            self._count_rejected(admission, now)
+            self._note_rejected(admission, now)
             if admission.waiter is not None:
                 admission.waiter.wake()
         self._wake(now, seated)
@@ -367,7 +367,7 @@ class Controller:
         if not is_newcomer:
             admission.destination.runtime.observe(now)
             self._count_left(now, admission)
-            self._count_rejected(admission, now)
+            self._note_rejected(admission, now)
             if admission.waiter is not None:
                 admission.waiter.wake()
 
@@ -400,7 +400,7 @@ class Controller:
                     self.member.note_waiting(admission.queue.length)
             self._set_alarm()
         else:
-            self._count_rejected(admission, now)
+            self._note_rejected(admission, now)
 
     def _wake(
         self,
@@ -450,11 +450,15 @@ class Controller:
         self.backlog.waiting -= 1
         counters.extra_seats_waiting -= admission.queued_width - 1
 
+    def _note_rejected(self, admission: Admission, now: int) -> None:
+        """Count a request that its level has rejected, perhaps for lack of seats."""
+        if self.adaptive is not None and admission.reason is not None:
+            self.adaptive.note_rejected(now, admission.reason)
+        self._count_rejected(admission, now)
+
     def _count_rejected(self, admission: Admission, now: int) -> None:
         assert admission.reason is not None
         admission.rejected_at = now
-        if self.adaptive is not None:
-            self.adaptive.note_rejected(now, admission.reason)
         counters = admission.destination.counters
         counters.rejected[admission.reason] += 1
         if self.running is not None:

@@ -87,7 +87,7 @@ async def test_the_wait_limit_of_the_level_can_t_be_extended() -> None:
 async def test_a_request_that_is_late_on_arrival_is_not_run() -> None:
     async with anyio.create_task_group() as tasks:
         protected = ProtectedApp(tasks, with_deadlines())
-        for limit, status in (("0m", 504), ("0S", 504), ("10S", 200), ("soon", 200)):
+        for limit, status in (("0m", 504), ("0S", 504), ("1u", 504), ("999u", 504), ("10S", 200), ("soon", 200)):
             exchange = ask(protected, f"/{limit}", grpc_timeout=limit)
             await exchange.end()
             assert exchange.status == status
@@ -95,8 +95,10 @@ async def test_a_request_that_is_late_on_arrival_is_not_run() -> None:
         await exchange.end()
         assert exchange.status == 200, "exempt"
         assert protected.started == ["/10S", "/soon", "/health"]
-        counters = protected.middleware.service.controller.levels["crowd"].schema_counters["everybody"]
-        assert counters.rejected[Reason.DEADLINE] == 2
+        level = protected.middleware.service.controller.levels["crowd"]
+        counters = level.schema_counters["everybody"]
+        assert (counters.rejected[Reason.DEADLINE], counters.expired, counters.late) == (4, 4, 0)
+        assert not rejected_for_load(level), "an idle server isn't busy because of clients in a hurry"
         assert protected.is_idle()
 
 

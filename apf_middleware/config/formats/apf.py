@@ -43,9 +43,9 @@ from apf_middleware.config.values import (
     DEPENDS,
     MAX_INT32,
     Amount,
+    Deadline,
     DnsSubdomain,
     Function,
-    MoreThanZero,
     Nanoseconds,
     NonEmpty,
     Part,
@@ -109,7 +109,7 @@ class _LevelSpec(Settings):
     response: Literal["Queue", "Reject"] = "Queue"
     queuing: LevelQueuingModel | None = None
     wait_limit_ns: Nanoseconds | None = None
-    deadline_ns: MoreThanZero | None = None
+    deadline_ns: Deadline | None = None
     gates: Annotated[tuple[NonEmpty, ...], Field(strict=False)] = ()
     streams: StreamSettings | None = None
     weight: Annotated[Annotated[int, Field(ge=1, le=MAX_INT32)] | None, Field(description="The same as shares.")] = None
@@ -349,7 +349,7 @@ class _SchemaSpec(Settings):
     group_weights: WeightsByName = field(default_factory=dict)
     weight_function: Function | None = None
     criticality: CriticalityName | None = None
-    deadline_ns: MoreThanZero | None = None
+    deadline_ns: Deadline | None = None
     estimate: AnyEstimate | None = None
     gates: Annotated[
         tuple[NonEmpty, ...],

@@ -37,6 +37,10 @@ def test_headers_replace_the_usual_ones() -> None:
         ("{headers: {'x:left': seconds}}", "its name must be a header's, in lower case"),
         ("{headers: {x-left: hours}}", "x-left"),
         ("{headers: {x-queue-start: seconds}}", "but it is in started, too"),
+        ("{started: [x-sent, x y]}", "started[1] is 'x y', but it must be the name of a header"),
+        ("{started: ['x-☃']}", "started[0] is 'x-☃', but it must be the name of a header"),
+        ("{started: ['']}", "started[0] is '', but it must be the name of a header"),
+        ("{query: тайм}", "query is 'тайм', but it must be the name of a query parameter"),
         ("{query: 'a b'}", "query is 'a b', but it must be the name of a query parameter"),
         ("{margin: soon}", "margin is 'soon', but it must be a duration"),
         ("{header: x}", "there is no such key"),
@@ -57,10 +61,19 @@ def test_what_is_written_is_read_again(spec: str) -> None:
     assert load_text(emit(configuration)) == configuration
 
 
+def test_names_may_have_hyphens_and_any_case() -> None:
+    settings = deadlines("{started: [X-Sent, x-request-start], query: time-out}")
+
+    assert settings is not None
+    assert (settings.started, settings.query) == (("x-sent", "x-request-start"), "time-out")
+
+
 @pytest.mark.parametrize("kind", ["PriorityLevel", "FlowSchema"])
-def test_a_deadline_in_which_nothing_can_be_served_is_reported(kind: str) -> None:
-    spec = "{shares: 10, deadline: 0s}" if kind == "PriorityLevel" else "{level: exempt, deadline: 0s}"
-    with pytest.raises(ConfigurationError, match="is '0s', but it must be more than zero"):
+@pytest.mark.parametrize("deadline", ["0s", "999us"])
+def test_a_deadline_in_which_nothing_can_be_served_is_reported(kind: str, deadline: str) -> None:
+    place = "shares: 10" if kind == "PriorityLevel" else "level: exempt"
+    spec = f"{{{place}, deadline: {deadline}}}"
+    with pytest.raises(ConfigurationError, match=f"is '{deadline}', but it must be at least 1ms"):
         load_text(f"apiVersion: apf/v1\nkind: {kind}\nmetadata: {{name: one}}\nspec: {spec}\n")
 
 

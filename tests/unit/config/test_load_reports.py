@@ -8,11 +8,13 @@ from apf_middleware.config.load_reports import LoadReportSettings, ReadinessSett
 from apf_middleware.config.server import ServerSettings
 
 SECOND = 10**9
-LEVEL = "---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: web}\nspec: {shares: 10}\n"
+_NAMED = "---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: {}}}\nspec: {{{}}}\n"
+LEVEL = _NAMED.format("web", "shares: 10")
+FAMILY = _NAMED.format("parent", "shares: 10") + _NAMED.format("child", "parent: parent, weight: 1")
 
 
 def server(spec: str) -> ServerSettings:
-    return load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {spec}\n{LEVEL}").server
+    return load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {spec}\n{LEVEL}{FAMILY}").server
 
 
 def test_without_them_there_are_none() -> None:
@@ -43,6 +45,7 @@ def test_what_is_written_is_read_again() -> None:
         ("{readiness: {levels: [web], path: 'a?b'}}", "spec.readiness.path is 'a?b', but it must be one path"),
         ("{readiness: {levels: [web, none]}}", "spec.readiness.levels[1] is 'none', but there is no such level"),
         ("{readiness: {levels: [exempt]}}", "but it must be a level that isn't exempt"),
+        ("{readiness: {levels: [web, parent]}}", "levels[1] is 'parent', but a parent takes no requests itself"),
         ("{loadReports: {path: /metrics}}", "spec.loadReports.path is '/metrics', but it is metrics.path, too"),
         ("{loadReports: {path: /readyz}, readiness: {levels: [web]}}", "path is '/readyz', but it is loadReports.path"),
         ("{readiness: {levels: [web], path: /apf}, admin: {groups: [staff], path: /apf}}", "it is admin.path, too"),

@@ -37,7 +37,11 @@ def left(*headers: tuple[bytes, bytes], query: bytes = b"", from_proxy: bool = T
             [(b"x-request-start", b"1799999999"), (b"grpc-timeout", b"3S"), (b"x-queue-start", b"1799999995")],
             -2 * SECOND,
         ),
-        ([(b"grpc-timeout", b"99999999H")], None),
+        ([(b"grpc-timeout", b"277H")], 277 * 3600 * SECOND),
+        ([(b"grpc-timeout", b"278H")], 10**6 * SECOND),
+        ([(b"grpc-timeout", b"2562047H")], 10**6 * SECOND),
+        ([(b"grpc-timeout", b"99999999H"), (b"x-limit", b"200")], 200 * MS),
+        ([(b"x-limit", b"9" * 15)], 10**6 * SECOND),
         ([(b"x-request-start", b"t=1799999999 "), (b"grpc-timeout", b"3S\t")], 2 * SECOND),  # as httptools leaves them
         ([(b"x-until", b"1800000003")], 3 * SECOND),
         ([(b"x-until", b"1800000003"), (b"x-request-start", b"1799999998")], 3 * SECOND),

@@ -67,10 +67,13 @@ class World:
         assert isinstance(self.controller.adaptive, AdaptiveRunner)
         return self.controller.adaptive
 
-    def arrive(self, route: str | None = "GET /") -> Admission:
+    def admission(self, route: str | None = "GET /") -> Admission:
         destination = self.controller.destination(Classification("all", "busy", "alice", 7), Work())
         destination.route = route
-        admission = Admission(destination)
+        return Admission(destination)
+
+    def arrive(self, route: str | None = "GET /") -> Admission:
+        admission = self.admission(route)
         self.controller.arrive(self.events.now, admission)
         return admission
 
@@ -167,6 +170,15 @@ def test_rejections_count_as_waiting() -> None:
         is_for_seats = reason in {Reason.QUEUE_FULL, Reason.CONCURRENCY_LIMIT, Reason.TIME_OUT, Reason.DEADLINE}
         assert (len(world.events) > before) == is_for_seats, reason
         world.events.run()
+
+
+def test_requests_that_never_reach_their_level_do_not_count_as_waiting() -> None:
+    world = World(configuration(wait="0s"))
+    before = len(world.events)
+    for reason in Reason:
+        world.controller.refuse(world.events.now, world.admission(), reason)
+
+    assert len(world.events) == before
 
 
 def test_refusals_behind_the_app_reduce_the_total() -> None:
