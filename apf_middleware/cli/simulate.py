@@ -27,6 +27,7 @@ from apf_middleware.config.scenario import Scenario, ScenarioMembers, read_scena
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError, TraceFormatError
 from apf_middleware.simulation import VARIANTS, Result, variant
 from apf_middleware.simulation import simulate as run
+from apf_middleware.simulation.backend import with_backend_of
 from apf_middleware.simulation.compare import describe_changes
 from apf_middleware.simulation.fleet import LAYOUTS, layout
 from apf_middleware.simulation.fleet.comparison import compare_layouts
@@ -98,6 +99,8 @@ def simulate(
         scenario = scenario if recording is None else with_workers(scenario, configuration, recording)
         wanted = list(_wanted(scenario, configuration, compare, fleet=compare_fleet))
         warn_of_omissions(one for _, _, one in wanted)
+        if compare is not None:
+            _tell_backend(scenario, configuration, (one for _, _, one in wanted))
         results = [with_progress(played, one, name, recording) for name, played, one in wanted]
         if plot is not None:
             draw(results, plot)
@@ -119,9 +122,23 @@ def _wanted(
     if fleet:
         for name in LAYOUTS:
             yield name, *layout(name, scenario, configuration)
+    elif compare is None:
+        yield "own", scenario, configuration
     else:
-        for name in compare or ("own",):
-            yield name, scenario, chosen_configuration(name, configuration)
+        same = with_backend_of(configuration, scenario)
+        for name in compare:
+            yield name, same, chosen_configuration(name, configuration)
+
+
+def _tell_backend(scenario: Scenario, own: Configuration, compared: Iterable[Configuration]) -> None:
+    """Say which backend all of them have, if one would have another in a simulation of its own."""
+    if scenario.backend.places is None and any(one.server.seats != own.server.seats for one in compared):
+        typer.secho(
+            f"the numbers of seats differ: all sides have the backend of own, which serves {own.server.total} requests"
+            " at once at full speed (backend.places in the scenario sets another number)",
+            err=True,
+            fg="yellow",
+        )
 
 
 def _print(scenario: Scenario, results: Sequence[Result], *, curves: bool) -> None:

@@ -1,8 +1,20 @@
 """The resource behind simulated servers, such as a database: the more it has to do, the slower it is."""
 
-from apf_middleware.config.scenario import Backend
+from dataclasses import replace
 
-__all__ = ["SimulatedBackend"]
+from apf_middleware.config import Configuration
+from apf_middleware.config.scenario import Backend, Scenario
+
+__all__ = ["SimulatedBackend", "with_backend_of"]
+
+
+def with_backend_of(configuration: Configuration, scenario: Scenario) -> Scenario:
+    """Return the scenario with the backend that it has under ``configuration``, also for other configurations.
+
+    Otherwise a comparison of two numbers of seats would be one of two backends.
+    """
+    places = scenario.backend.places or configuration.server.total
+    return replace(scenario, backend=replace(scenario.backend, places=places))
 
 
 class SimulatedBackend:

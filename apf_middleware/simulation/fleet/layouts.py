@@ -10,6 +10,7 @@ from apf_middleware.config.fleet import FleetSettings
 from apf_middleware.config.objects import Level
 from apf_middleware.config.scenario import Scenario
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.simulation.backend import with_backend_of
 
 __all__ = ["LAYOUTS", "layout", "of_members"]
 
@@ -24,17 +25,16 @@ def _one_server(scenario: Scenario, configuration: Configuration) -> _Layout:
 def _split(scenario: Scenario, configuration: Configuration) -> _Layout:
     """Return members without a fleet, each with its part of the seats, and of the levels' mins and maxes."""
     count = _count(scenario)
-    seats = configuration.server.total
-    backend = replace(scenario.backend, places=scenario.backend.places or seats)
     bounds = configuration.server.seat_bounds
-    part: int | AdaptiveSeats = max(1, seats // count)
+    part: int | AdaptiveSeats = max(1, configuration.server.total // count)
     if bounds is not None:
         part = AdaptiveSeats(SeatBounds(max(1, bounds.min // count), max(1, bounds.max // count)))
     server = replace(configuration.server, seats=part, fleet=None)
     assert scenario.members is not None, "they have been counted"
     members = replace(scenario.members, events=())
     levels = {name: _part_of_level(level, count) for name, level in configuration.levels.items()}
-    return replace(scenario, backend=backend, members=members), replace(configuration, server=server, levels=levels)
+    same = replace(with_backend_of(configuration, scenario), members=members)
+    return same, replace(configuration, server=server, levels=levels)
 
 
 def _part_of_level(level: Level, count: int) -> Level:

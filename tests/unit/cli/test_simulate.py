@@ -29,6 +29,27 @@ def test_two_configurations_are_compared_in_words(scenario: Path, tmp_path: Path
     assert "'nothing' must be a file or one of none, fifo" in " ".join(result.stderr.split())
 
 
+def test_configurations_with_different_seats_have_the_same_backend(scenario: Path, tmp_path: Path) -> None:
+    text = SCENARIO.replace("duration: 3s", "duration: 1s")
+    scenario.write_text(text)
+    more = tmp_path / "more.yaml"
+    more.write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 100}\n")
+    alone = apf("simulate", scenario, "-o", "json")
+    compared = apf("simulate", scenario, "--compare", "own", more, "-o", "json")
+    other_way = apf("simulate", scenario, "--compare", more, "kubernetes", "-o", "json")
+    as_many = apf("simulate", scenario, "--compare", "none", "own", "-o", "json")
+    scenario.write_text(text.replace("  tenants:", "  backend: {places: 10}\n  tenants:"))
+    with_places = apf("simulate", scenario, "--compare", "own", more, "-o", "json")
+
+    own, hundred = json.loads(compared.stdout)
+    assert own == json.loads(alone.stdout)
+    assert hundred["goodput"] < own["goodput"], "100 at once are too many for the backend of 10"
+    assert json.loads(other_way.stdout)[0] == hundred, "also if neither side is the scenario's configuration"
+    assert with_places.stdout == compared.stdout
+    said = "the numbers of seats differ: all sides have the backend of own, which serves 10 requests at once"
+    assert [said in one.stderr for one in (compared, other_way, as_many, with_places)] == [True, True, False, False]
+
+
 def test_gates_are_reported_as_left_out(scenario: Path, trace: Path) -> None:
     gates = "gates: [{name: db, capacity: 1}], routes: [{path: /*, resource: r, gates: [db, mail]}]"
     scenario.write_text(SCENARIO.replace("seats: 10", f"seats: 10, {gates}").replace("duration: 3s", "duration: 1s"))
