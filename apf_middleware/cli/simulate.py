@@ -185,6 +185,11 @@ def _limits_of(survey: TraceSurvey) -> Iterator[str]:
     header, footer = survey.header, survey.footer
     if survey.unreadable:
         yield f"{survey.unreadable} lines can't be read and are left out"
+    if survey.unmeasured and not survey.durations.is_empty:
+        yield (
+            f"{survey.unmeasured:,} requests have no duration, so each takes as long as another one; remove lines that"
+            " aren't requests"
+        )
     if survey.is_cut_off:
         yield "the recording has no end, because it was cut off; what is there is used"
     if footer is not None and footer.lost:

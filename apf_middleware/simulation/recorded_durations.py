@@ -1,4 +1,4 @@
-"""Durations for recorded requests that have none, because they were rejected or hung up.
+"""Durations for recorded requests that have none, because they were rejected or hung up, or a log doesn't tell them.
 
 They are drawn from the durations of requests for the same path of the same schema, or else of the schema, or else of
 all. A bounded number is kept of each.
@@ -28,6 +28,11 @@ class RecordedDurations:
         # By schema, method and path, so that not each request has to be looked up three times.
         self._found: BoundedCache[tuple[str, str, str], tuple[_Sample, ...]] = BoundedCache(_MOST_KEYS)
         self._dice = Random("durations")  # noqa: S311 - a simulation
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no request with a duration was added."""
+        return not self._samples
 
     def add(self, request: RecordedRequest) -> None:
         """Keep the duration of a request, if it has one."""

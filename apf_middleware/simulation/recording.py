@@ -6,10 +6,12 @@ for the index of fairness.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from random import Random
 from typing import Final, Literal
 
 from apf_middleware.config.scenario import Tenant
 from apf_middleware.copying import Value
+from apf_middleware.exceptions import TraceFormatError
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.fairqueuing.ticket import BEFORE_SEATS
 from apf_middleware.simulation.arrivals import Arrivals, draw_seats
@@ -57,6 +59,21 @@ class Recording(Value):
     def name_of(self, row: RecordedRequest) -> str:
         """Return the name under which ``row`` is listed."""
         return row.listed_as(self.by)
+
+    def draw_duration(self, row: RecordedRequest, dice: Random) -> int:
+        """Return the duration of another request for ``row``, which has none.
+
+        Raises:
+            TraceFormatError: no request has a duration.
+        """
+        found = self.survey.durations.draw(row, dice)
+        if found is not None:
+            return found
+        if _refusal(row) is not None:  # it doesn't run
+            return 0
+        rule = "there is no request with a duration in it, so it isn't known how long they take"
+        hint = "Write duration (in seconds) into each line, or use apf record while requests are served"
+        raise TraceFormatError(f"{self.trace.path}: {rule}. {hint}")
 
 
 class RecordedClients:
@@ -120,7 +137,7 @@ class RecordedArrivals(Value):
     client: Callable[[RecordedRequest], SimulatedClient]
     tenant: Tenant | None
     until: int
-    draw: Callable[[RecordedRequest], int | None] | None = None
+    draw: Callable[[RecordedRequest], int] | None = None
 
     def begin(self) -> None:
         """Schedule the next row."""
@@ -137,7 +154,7 @@ class RecordedArrivals(Value):
         if tenant is not None:
             duration = tenant.service.draw(client.dice) if duration is None else duration
             seats = seats or draw_seats(tenant, client.dice)
-        elif duration is None and self.draw is not None and row.outcome:
+        elif duration is None and self.draw is not None:
             duration = self.draw(row)
         self.begin()
         self.arrivals.submit(client, duration or 0, seats)

@@ -201,7 +201,7 @@ class Simulation:
             find = RecordedClients(recorded, recording, measurements.clients, as_placed=self._is_as_recorded).client
             # One generator for all clients: equal ones would draw equal durations for the first request of each.
             dice = Random(f"{scenario.seed}/durations")  # noqa: S311 - a simulation
-            draw = partial(recording.survey.durations.draw, dice=dice)
+            draw = partial(recording.draw_duration, dice=dice)
             RecordedArrivals(self._arrivals, recording.rows(scenario.seed), find, None, self._limit_ns, draw).begin()
 
     def _schedule_replay(self, client: SimulatedClient, tenant: Tenant, file: str) -> None:

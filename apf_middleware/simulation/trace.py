@@ -41,6 +41,7 @@ MOST_NAMES: Final = 10_000
 _SECOND: Final = 10**9
 _MOST_UNREADABLE: Final = 0.01
 _ENOUGH: Final = 20
+_MEASURED: Final = frozenset({"", "served", "failed"})  # recordings have no durations of requests with other outcomes
 
 
 @dataclass(slots=True)
@@ -49,11 +50,13 @@ class TraceSurvey:
 
     ``begin_ns`` is the time of the first row, ``span_ns`` the time from the first to the last, at least one second,
     ``work_ns`` the sum of durations times seats, ``counts`` the number of rows of each user, address, path
-    and flow. A recording has a ``header``, and a ``footer`` unless it was cut off.
+    and flow. ``unmeasured`` rows should have a duration and don't. A recording has a ``header``, and a ``footer``
+    unless it was cut off.
     """
 
     rows: int = 0
     unreadable: int = 0
+    unmeasured: int = 0
     begin_ns: int = 0
     span_ns: int = 0
     work_ns: int = 0
@@ -75,6 +78,7 @@ class TraceSurvey:
         """Count a row."""
         duration = row.duration_ns or 0
         self.durations.add(row)
+        self.unmeasured += row.duration_ns is None and row.outcome in _MEASURED
         self.work_ns += duration * max(1, row.seats)
         self.longest_ns = max(self.longest_ns, duration)
         for by, counter in self.counts.items():

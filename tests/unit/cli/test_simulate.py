@@ -124,6 +124,23 @@ def test_lines_that_are_left_out_are_reported(trace: Path, scenario: Path) -> No
     assert "1 lines can't be read and are left out" in result.stderr
 
 
+def test_a_trace_without_durations_is_reported(trace: Path) -> None:
+    lines = trace.read_text()
+    message = json.dumps({"time": 5, "level": "INFO", "msg": "hello"})
+    ended = json.dumps({"time": 5, "outcome": "rejected"}), json.dumps({"time": 5, "outcome": "running"})
+    trace.write_text("\n".join([lines, *[message] * 3, *ended]))
+    some = apf("simulate", "--trace", trace, "--no-curves")
+
+    assert some.exit_code == 0
+    assert some.stderr.startswith(f"{trace}: 3 requests have no duration, so each takes as long as another one")
+    trace.write_text("\n".join([message] * 400))
+    for command in (("simulate", "--trace", trace), ("recommend", trace, "--objective", "p99=1s")):
+        none = apf(*command)
+        assert (none.exit_code, none.stdout) == (2, "")
+        assert none.stderr.startswith(f"apf {command[0]}: {trace}: there is no request with a duration in it")
+        assert "Write duration (in seconds) into each line" in none.stderr
+
+
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
     """Return a scenario with five members of a fleet."""

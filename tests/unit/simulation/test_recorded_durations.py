@@ -17,6 +17,7 @@ def test_they_are_those_of_the_same_path_then_of_the_schema_then_of_all() -> Non
     samples.add(request("/reports/~0123456789abcdef", 7))
     samples.add(request("/slow", 9, "slow"))
 
+    assert not samples.is_empty
     assert samples.draw(request("/reports/8", None), dice) == 7
     assert samples.draw(request("/other", None, "slow"), dice) == 9
     assert samples.draw(request("/other", None, "new"), dice) in {7, 9}
@@ -28,6 +29,7 @@ def test_rejections_have_no_duration_to_learn_from() -> None:
     samples.add(request("/a", None))
 
     assert samples.draw(request("/a", None), Random(1)) is None
+    assert samples.is_empty
 
 
 def test_a_bounded_sample_stands_for_all() -> None:

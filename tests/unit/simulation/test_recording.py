@@ -10,7 +10,7 @@ import pytest
 from apf_middleware.config import load_text
 from apf_middleware.config.fingerprint import fingerprint
 from apf_middleware.config.scenario import Scenario
-from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.exceptions import InvalidValueError, TraceFormatError
 from apf_middleware.recordings import Footer, Header
 from apf_middleware.simulation import simulate
 from apf_middleware.simulation.recording import MOST_CLIENTS, OTHERS, Recording
@@ -165,6 +165,31 @@ def test_rejected_requests_take_as_long_as_others_if_they_are_served(tmp_path: P
     result = simulate(Scenario(), load_text(ONE_SEAT), recording=recorded(tmp_path, rows))
 
     assert (result.tenants[0].served, result.tenants[0].worst_ms) == (2, 250)
+
+
+def test_requests_of_a_log_without_a_duration_take_as_long_as_others(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"time": 0, "duration": 0.25}, {"time": 2, "path": "/slow", "duration": 1}]
+    found = recording(tmp_path / "t", [*rows, {"time": 4}, {"time": 6, "path": "/slow", "user": "alice"}])
+    result = simulate(Scenario(), load_text("", defaults="web"), recording=found)
+
+    assert found.survey.unmeasured == 2
+    assert result.tenant("alice").worst_ms == 1000
+    assert result.tenant("(anonymous)").mean_ms == pytest.approx(500)
+
+
+@pytest.mark.parametrize("outcome", ["", "served", "rejected", "hung-up", "waiting"])
+def test_a_trace_without_any_duration_is_an_error(tmp_path: Path, outcome: str) -> None:
+    found = recorded(tmp_path, [{"time": 1, "wait": 0.5, "outcome": outcome}])
+
+    with pytest.raises(TraceFormatError, match=r"recorded.jsonl: there is no request with a duration.* Write dur"):
+        simulate(Scenario(), load_text(ONE_SEAT), recording=found)
+
+
+def test_requests_that_never_ask_for_seats_need_no_duration(tmp_path: Path) -> None:
+    found = recorded(tmp_path, [{"time": 1, "wait": 0, "outcome": "rejected", "reason": "body-limit"}])
+    result = simulate(Scenario(), load_text(ONE_SEAT), recording=found)
+
+    assert result.tenants[0].rejected == {"body-limit": 1}
 
 
 def test_rejected_requests_of_many_clients_take_different_times(tmp_path: Path) -> None:
