@@ -185,6 +185,12 @@ def _limits_of(survey: TraceSurvey) -> Iterator[str]:
     header, footer = survey.header, survey.footer
     if survey.unreadable:
         yield f"{survey.unreadable} lines can't be read and are left out"
+    if survey.has_lost_header:
+        least = f"is at least {survey.last_worker + 1}" if survey.last_worker else "isn't known"
+        yield (
+            f"the recording has lost its first line, so the number of its processes {least}: one server is simulated,"
+            " unless a scenario has servers or members"
+        )
     if survey.unmeasured and not survey.durations.is_empty:
         yield (
             f"{survey.unmeasured:,} requests have no duration, so each takes as long as another one; remove lines that"

@@ -51,7 +51,7 @@ class TraceSurvey:
     ``begin_ns`` is the time of the first row, ``span_ns`` the time from the first to the last, at least one second,
     ``work_ns`` the sum of durations times seats, ``counts`` the number of rows of each user, address, path
     and flow. ``unmeasured`` rows should have a duration and don't. A recording has a ``header``, and a ``footer``
-    unless it was cut off.
+    unless it was cut off. ``last_worker`` is the largest number of a process.
     """
 
     rows: int = 0
@@ -61,6 +61,7 @@ class TraceSurvey:
     span_ns: int = 0
     work_ns: int = 0
     longest_ns: int = 0
+    last_worker: int = 0
     counts: dict[str, Counter[str]] = field(
         default_factory=lambda: {"user": Counter(), "address": Counter(), "path": Counter(), "flow": Counter()}
     )
@@ -74,6 +75,11 @@ class TraceSurvey:
         """The average number of requests under way (Little's law)."""
         return self.work_ns / self.span_ns if self.span_ns else 0.0
 
+    @property
+    def has_lost_header(self) -> bool:
+        """Whether this is a recording without its first line."""
+        return self.header is None and (self.footer is not None or self.last_worker > 0)
+
     def add(self, row: RecordedRequest) -> None:
         """Count a row."""
         duration = row.duration_ns or 0
@@ -81,6 +87,7 @@ class TraceSurvey:
         self.unmeasured += row.duration_ns is None and row.outcome in _MEASURED
         self.work_ns += duration * max(1, row.seats)
         self.longest_ns = max(self.longest_ns, duration)
+        self.last_worker = max(self.last_worker, row.worker)
         for by, counter in self.counts.items():
             name = row.listed_as(by)
             count = counter.get(name, 0)

@@ -206,6 +206,22 @@ def test_what_a_recording_lacks_is_told(tmp_path: Path) -> None:
     assert "it was cut off" in apf("recommend", path, "--objective", "p99=10s", "--rows", 1_000).stderr
 
 
+def test_a_recording_without_its_header_is_reported(tmp_path: Path) -> None:
+    row = {"time": 1, "duration": 0.1}
+    path = tmp_path / "traffic.jsonl"
+    lost = f"{path}: the recording has lost its first line, so the number of its processes "
+    for lines, said in (
+        ([json.dumps(row), Footer(1, seconds=5).line()], f"{lost}isn't known: one server is simulated"),
+        ([json.dumps(row | {"worker": n}) for n in (0, 3, 1)], f"{lost}is at least 4: one server is simulated"),
+        ([json.dumps(row)], ""),
+        ([Header("2026-10-10T13:55:36+00:00").line(), json.dumps(row), Footer(1, seconds=5).line()], ""),
+    ):
+        path.write_text("\n".join(lines))
+        stderr = apf("simulate", "--trace", path, "--no-curves").stderr
+        assert stderr.startswith(said)
+        assert bool(stderr) is bool(said)
+
+
 def test_a_recording_of_several_processes_is_simulated_with_as_many(tmp_path: Path) -> None:
     header = Header("2026-10-10T13:55:36+00:00", workers=3)
     rows = [json.dumps({"time": 1, "duration": 1, "user": f"~{n}", "worker": n}) for n in range(3)]
