@@ -185,6 +185,12 @@ def _limits_of(survey: TraceSurvey) -> Iterator[str]:
     header, footer = survey.header, survey.footer
     if survey.unreadable:
         yield f"{survey.unreadable} lines can't be read and are left out"
+    stray_ns = survey.times.stray_ns
+    if stray_ns is not None:
+        yield (
+            f"{survey.span_ns / 1e9:,.0f} s are simulated because of a request at the time {stray_ns / 1e9:,.0f} s, far"
+            " from all others; correct its time or remove it"
+        )
     if survey.has_lost_header:
         least = f"is at least {survey.last_worker + 1}" if survey.last_worker else "isn't known"
         yield (

@@ -10,11 +10,11 @@ from typing import Final
 
 from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.recordings import RecordedRequest
+from apf_middleware.simulation.sample import Sample
 
 __all__ = ["RecordedDurations"]
 
 _MOST_KEYS: Final = 2_000
-_MOST_SAMPLES: Final = 256
 _VARIABLE: Final = re.compile(r"/(?:~[0-9a-f]{16}|[^/]*\d[^/]*)(?=/|$)")
 
 
@@ -24,9 +24,9 @@ class RecordedDurations:
     __slots__ = ("_dice", "_found", "_samples")
 
     def __init__(self) -> None:
-        self._samples: dict[tuple[str, ...], _Sample] = {}
+        self._samples: dict[tuple[str, ...], Sample] = {}
         # By schema, method and path, so that not each request has to be looked up three times.
-        self._found: BoundedCache[tuple[str, str, str], tuple[_Sample, ...]] = BoundedCache(_MOST_KEYS)
+        self._found: BoundedCache[tuple[str, str, str], tuple[Sample, ...]] = BoundedCache(_MOST_KEYS)
         self._dice = Random("durations")  # noqa: S311 - a simulation
 
     @property
@@ -46,36 +46,19 @@ class RecordedDurations:
         for sample in found:
             sample.add(request.duration_ns, self._dice)
 
-    def _sample(self, key: tuple[str, ...]) -> "_Sample | None":
+    def _sample(self, key: tuple[str, ...]) -> Sample | None:
         """Return the sample of this key, or a new one; None if there are too many."""
         sample = self._samples.get(key)
         if sample is None and (len(self._samples) < _MOST_KEYS or not key):
-            sample = self._samples[key] = _Sample()
+            sample = self._samples[key] = Sample()
         return sample
 
     def draw(self, request: RecordedRequest, dice: Random) -> int | None:
         """Return a duration for a request; None if none is known."""
         for key in _keys(request):
             if key in self._samples:
-                return dice.choice(self._samples[key].durations)
+                return dice.choice(self._samples[key].values)
         return None
-
-
-class _Sample:
-    """A bounded number of durations; each that was added has the same chance to be among them."""
-
-    __slots__ = ("added", "durations")
-
-    def __init__(self) -> None:
-        self.durations: list[int] = []
-        self.added: int = 0
-
-    def add(self, duration_ns: int, dice: Random) -> None:
-        self.added += 1
-        if len(self.durations) < _MOST_SAMPLES:
-            self.durations.append(duration_ns)
-        elif (place := int(dice.random() * self.added)) < _MOST_SAMPLES:
-            self.durations[place] = duration_ns
 
 
 def _keys(request: RecordedRequest) -> tuple[tuple[str, ...], ...]:

@@ -29,6 +29,7 @@ from apf_middleware.recordings.lines import parse_fields, read_fields
 from apf_middleware.recordings.marks import parse_mark
 from apf_middleware.simulation.access_logs import NoRequestError, is_access_log, parse_access_log, parse_log_line
 from apf_middleware.simulation.recorded_durations import RecordedDurations
+from apf_middleware.simulation.row_times import RowTimes
 
 __all__ = ["LOOK_AHEAD", "MOST_NAMES", "RecordedRequest", "RequestTrace", "TraceSurvey"]
 
@@ -69,6 +70,7 @@ class TraceSurvey:
     footer: Footer | None = None
     is_cut_off: bool = False
     durations: RecordedDurations = field(default_factory=RecordedDurations)
+    times: RowTimes = field(default_factory=RowTimes)
 
     @property
     def busy(self) -> float:
@@ -84,6 +86,7 @@ class TraceSurvey:
         """Count a row."""
         duration = row.duration_ns or 0
         self.durations.add(row)
+        self.times.add(row.time_ns)
         self.unmeasured += row.duration_ns is None and row.outcome in _MEASURED
         self.work_ns += duration * max(1, row.seats)
         self.longest_ns = max(self.longest_ns, duration)

@@ -141,6 +141,13 @@ def test_a_trace_without_durations_is_reported(trace: Path) -> None:
         assert "Write duration (in seconds) into each line" in none.stderr
 
 
+def test_a_request_far_from_all_others_is_reported(trace: Path) -> None:
+    trace.write_text(trace.read_text() + '\n{"time": 1786108536, "duration": 1}')
+    said = "1,786,108,536 s are simulated because of a request at the time 1,786,108,536 s, far from all others"
+
+    assert apf("simulate", "--trace", trace, "--no-curves").stderr.startswith(f"{trace}: {said}")
+
+
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
     """Return a scenario with five members of a fleet."""
