@@ -28,7 +28,8 @@ def _split(scenario: Scenario, configuration: Configuration) -> _Layout:
     bounds = configuration.server.seat_bounds
     part: int | AdaptiveSeats = max(1, configuration.server.total // count)
     if bounds is not None:
-        part = AdaptiveSeats(SeatBounds(max(1, bounds.min // count), max(1, bounds.max // count)))
+        start = None if bounds.start is None else max(1, bounds.start // count)
+        part = AdaptiveSeats(SeatBounds(max(1, bounds.min // count), max(1, bounds.max // count), start))
     server = replace(configuration.server, seats=part, fleet=None)
     assert scenario.members is not None, "they have been counted"
     members = replace(scenario.members, events=())

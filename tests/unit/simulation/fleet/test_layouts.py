@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from apf_middleware.config.adaptive_seats import AdaptiveSeats, SeatBounds
 from apf_middleware.config.fleet import FleetSettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.simulation.fleet import LAYOUTS, layout
@@ -31,6 +32,16 @@ def test_a_split_has_equal_parts_and_the_same_backend() -> None:
     assert configuration.server.fleet is None
     assert configuration.server.seats == 6, "parts are rounded down"
     assert layout("split", *fleet_scenario("  members: 50\n"))[1].server.seats == 1, "each has at least one"
+
+
+def test_a_split_of_adaptive_seats_begins_with_its_part_and_the_same_backend() -> None:
+    scenario, configuration = fleet_scenario("  members: 4\n")
+    adaptive = AdaptiveSeats(SeatBounds(min=6, max=400, start=41))
+    given = replace(configuration, server=replace(configuration.server, seats=adaptive))
+    same, split = layout("split", scenario, given)
+
+    assert same.backend.places == 41
+    assert split.server.seat_bounds == SeatBounds(min=1, max=100, start=10)
 
 
 def test_a_split_divides_the_numbers_of_seats_of_levels() -> None:
