@@ -26,15 +26,16 @@ def require_compression(path: Path) -> None:
 def open_recording(path: Path, mode: _Mode = "r") -> IO[str]:
     """Open a file as text, to read it or to write it; ``x`` fails if it exists.
 
-    Bytes that aren't UTF-8 are replaced. A file that was cut off raises EOFError where it ends.
+    Bytes that aren't UTF-8 are replaced, and a byte order mark is skipped. A file that was cut off raises EOFError
+    where it ends.
     """
-    errors = "replace" if mode == "r" else "strict"
+    encoding, errors = ("utf-8-sig", "replace") if mode == "r" else ("utf-8", "strict")
     opened: Any = open
     if path.suffix == ".gz":
         opened = gzip.open
     elif path.suffix == ".zst":
         opened = _zstd().open
-    found: IO[str] = opened(path, f"{mode}t", encoding="utf-8", errors=errors)
+    found: IO[str] = opened(path, f"{mode}t", encoding=encoding, errors=errors)
     return found
 
 

@@ -5,16 +5,17 @@ that clients take to send and to read: nginx as ``$upstream_response_time``, Env
 If a proxy has asked several servers, the last one has answered. A request that no server was asked for never reached
 the app.
 
-nginx writes the time at which a request ended; the others when it came.
+nginx and Caddy write the time at which a request ended; the others when it came.
 """
 
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
+from apf_middleware.durations import duration_ns
 from apf_middleware.recordings import RecordedRequest, UnreadableLineError
 from apf_middleware.recordings.lines import nanoseconds_of, parse_fields
 
@@ -22,43 +23,65 @@ __all__ = ["NoRequestError", "is_access_log", "parse_access_log", "parse_log_lin
 
 _SECOND: Final = 10**9
 _MS: Final = 10**6
+_NUMBER_TEXT: Final = r"\d{1,15}(?:\.\d{1,30})?(?:[eE][-+]?\d{1,2})?"
+_ITEM: Final = rf"(?:{_NUMBER_TEXT}|-)"
 _QUOTED: Final = r'(?!"\d[\d., :-]*"\s*$)"(?:[^"\\]|\\.)*"'  # but not a time at the end, which may be quoted
 _LOG: Final = re.compile(
-    r"(?P<address>\S+) \S+ (?P<user>.+?) \[(?P<time>[^\]]+)\]"
+    r"(?:(?P<host>[\w.-]+):\d+ )?(?P<address>\S+) \S+ (?P<user>.+?) \[(?P<time>[^\]]+)\]"
     r' "(?:(?P<method>[A-Z]+) (?P<path>\S+)[^"]*|(?:[^"\\]|\\.)*)"'
-    rf" (?P<status>\d{{3}}) \S+(?: {_QUOTED})*(?P<times>(?: .+)?)\s*$"
+    rf" (?P<status>\d{{3}}) \S+(?: {_QUOTED})*(?P<times>(?: .+)?)\s*$",
+    re.ASCII,
 )
 _ENVOY: Final = re.compile(
-    r'\[(?P<time>\d{4}-[^\]]+)\] "(?P<method>[A-Z]+) (?P<path>\S+) [^"]*" (?P<status>\d+) \S+'
-    r'(?: (?:"[^"]*"|[^\s"]+))*? \d+ \d+ (?P<total>\d+) (?P<upstream>\d+|-)'
-    r' "(?P<address>[^"]*)" "[^"]*" "[^"]*" "(?P<host>[^"]*)"'
+    r'\[(?P<time>\d{4}-[^\]]+)\] "(?P<method>[A-Z]+) (?P<path>\S+) [^"]*" (?P<status>\d{1,3}) \S+'
+    r'(?: (?:"[^"]*"|[^\s"]+))*? \d+ \d+ (?P<total>\d+) (?P<upstream>\d{1,15}|-)'
+    r' "(?P<address>[^"]*)" "[^"]*" "[^"]*" "(?P<host>[^"]*)"',
+    re.ASCII,
 )
+_ENVOY_TCP: Final = re.compile(r'\[\d{4}-[^\]]+\] "- - ')  # also of requests whose head couldn't be read
 _UVICORN: Final = re.compile(r'(?:\w+: +)?\S+:\d+ - "[A-Z]+ \S+ HTTP/[\d.]+" \d{3}')
-_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
-_NAMED: Final = re.compile(r'([\w-]+)=(?:"([^"]*)"|(\S+))')
-_LISTED: Final = re.compile(r"(?:[\d.]+|-)(?:(?:,| :) (?:[\d.]+|-))*")
-_UPSTREAM: Final = ("urt", "upstream_response_time", "upstream")
+_NUMBER: Final = re.compile(_NUMBER_TEXT, re.ASCII)
+_LISTED: Final = re.compile(rf"{_ITEM}(?:(?:,| :) {_ITEM})*", re.ASCII)
+_NAMED: Final = re.compile(rf'([\w-]+)=(?:"([^"]*)"|([^\s",]+(?:(?:,| :) {_ITEM}(?![^\s,]))*))', re.ASCII)
+_STATUS: Final = re.compile(r"\d{3}", re.ASCII)
+_LONGEST_NS: Final = 10**7 * _SECOND
+_LATEST_S: Final = 1e11  # greater times since 1970 are in milliseconds
+_LATEST_MS: Final = 1e14
+_UPSTREAM: Final = (
+    "urt",
+    "upstream_response_time",
+    "upstream",
+    "rt",
+    "request_time",
+)  # the proxy's own time comes last
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "time": ("start_time", "time_iso8601", "@timestamp", "timestamp", "time_local", "ts", "time"),
-    "user": ("user", "remote_user", "user_name"),
-    "method": ("method", "request_method", "verb"),
-    "path": ("path", "request_uri", "uri", "x_envoy_original_path", "url"),
-    "host": ("host", "http_host", "authority", ":authority"),
-    "clientAddress": ("clientAddress", "remote_addr", "client_ip", "x_forwarded_for", "downstream_remote_address"),
+    "time": ("start_time", "StartUTC", "time_iso8601", "@timestamp", "timestamp", "time_local", "ts", "time"),
+    "user": ("user", "remote_user", "user_name", "user_id", "ClientUsername"),
+    "method": ("method", "request_method", "verb", "RequestMethod"),
+    "path": ("path", "request_uri", "uri", "x_envoy_original_path", "url", "RequestPath"),
+    "host": ("host", "http_host", "authority", ":authority", "RequestHost"),
+    "clientAddress": (
+        *("clientAddress", "remote_addr", "client_ip", "x_forwarded_for", "downstream_remote_address", "ClientHost"),
+    ),
 }
-_IN_SECONDS: Final = ("upstream_response_time", "request_time", "response_time", "elapsed", "latency", "duration")
-_IN_MS: Final = (
-    "upstream_service_time",
-    "x_envoy_upstream_service_time",
-    "duration_ms",
-    "response_time_ms",
-    "latency_ms",
-    "elapsed_ms",
-)
-_ONLY_IN_LOGS: Final = frozenset(
-    {name for names in _NAMES.values() for name in names}
-    | {"msec", "request", "request_time", "upstream_response_time", *_IN_MS}
-) - {"time", "user", "method", "path", "host", "clientAddress"}
+_DURATIONS: Final[Mapping[str, int]] = {
+    "upstream_service_time": _MS,
+    "x_envoy_upstream_service_time": _MS,
+    "OriginDuration": 1,
+    "duration_ms": _MS,
+    "response_time_ms": _MS,
+    "latency_ms": _MS,
+    "elapsed_ms": _MS,
+    **dict.fromkeys(("upstream_response_time", "request_time", "response_time", "elapsed", "latency"), _SECOND),
+    "duration": _SECOND,  # but Envoy's is in milliseconds
+}
+"""The units of the fields that have the duration, those first that have the app's alone."""
+
+_OF_THE_APP: Final = ("upstream_response_time", "upstream_service_time", "x_envoy_upstream_service_time")
+_NAMES_OF_LOGS: Final = frozenset(
+    {name for names in _NAMES.values() for name in names} | {"msec", "request", *_DURATIONS}
+) - {"time", "user", "user_id", "method", "path", "host", "clientAddress"}
+_ONLY_IN_LOGS: Final = _NAMES_OF_LOGS - {"response_time", "elapsed", "latency", "duration"}
 
 
 class NoRequestError(UnreadableLineError):
@@ -91,6 +114,7 @@ def parse_log_line(line: str) -> RecordedRequest:
         user="" if found["user"] == "-" else found["user"],
         method=method,
         path=path if path.startswith("/") else "/",
+        host=found["host"] or "",
         address=found["address"],
         is_whole_second=True,
         status=int(found["status"]),
@@ -100,40 +124,57 @@ def parse_log_line(line: str) -> RecordedRequest:
 def _duration_of(times: str) -> tuple[int, bool]:
     """Return the duration at the end of a line in nanoseconds, and whether the line has the time of the end."""
     named = {name: quoted or plain for name, quoted, plain in _NAMED.findall(times)}
-    rest = _NAMED.sub("", times).strip().strip('"')
-    upstream = next((named[name] for name in _UPSTREAM if name in named), None)
-    if upstream is not None or (named and not rest):
-        text = list(named.values())[-1] if upstream is None else upstream
-    else:
+    rest = _NAMED.sub("", times).replace('"', "").strip()
+    text = next((named[name] for name in _UPSTREAM if name in named), None)
+    if text is None and named and not rest:
+        text = list(named.values())[-1]
+    elif text is None:
         # $request_time $upstream_response_time, of which the latter may be a list; or one number
         first, _, last = rest.partition(" ")
         text = last if _LISTED.fullmatch(last) and _NUMBER.fullmatch(first) else rest
-    if not _LISTED.fullmatch(text) or text == rest == "-":
+    if not _LISTED.fullmatch(text):
         hint = "with nginx add $request_time to log_format, with Apache %D to LogFormat"
         raise UnreadableLineError(f"a line must end with the duration of the request: {hint}")
-    number = _last_number(text)
-    if "." not in number:
-        return int(number) * 1000, False  # Apache's %D
-    return round(float(number) * _SECOND), True
+    is_apache = "." not in text  # microseconds
+    duration_ns = _nanoseconds(text, 1000 if is_apache else _SECOND)
+    if duration_ns is None:
+        raise NoRequestError  # no server was asked
+    return _bounded(duration_ns), not is_apache
 
 
-def _last_number(text: str) -> str:
-    """Return the last number of a list; raise NoRequestError if there is none, because no server was asked."""
-    numbers: list[str] = _NUMBER.findall(text)
-    if not numbers:
-        raise NoRequestError
-    return numbers[-1]
+def _nanoseconds(value: object, unit: int) -> int | None:
+    """Return a time in nanoseconds, of a list the last one; None if there is none.
+
+    Some logs write a unit: ``1.5ms``.
+    """
+    text = str(value)
+    if _LISTED.fullmatch(text):
+        numbers = _NUMBER.findall(text)
+        return round(float(numbers[-1]) * unit) if numbers else None
+    try:
+        return duration_ns(text.replace("µ", "u"))
+    except ValueError:
+        return None
+
+
+def _bounded(duration: int) -> int:
+    """Return a duration, unless it is longer than any request takes."""
+    if duration >= _LONGEST_NS:
+        raise UnreadableLineError(f"its duration is {duration / _SECOND:.3g} seconds, but it must be less than 1e7")
+    return duration
 
 
 def _of_envoy(line: str) -> RecordedRequest:
     found = _ENVOY.match(line)
     if found is None:
+        if _ENVOY_TCP.match(line):
+            raise NoRequestError
         raise UnreadableLineError("a line that begins with a bracket must be of Envoy's default form")
     if found["upstream"] == "-":
         raise NoRequestError
     return RecordedRequest(
         time_ns=_iso_time(found["time"]),
-        duration_ns=int(found["upstream"]) * _MS,
+        duration_ns=_bounded(int(found["upstream"]) * _MS),
         method=found["method"],
         path=found["path"] if found["path"].startswith("/") else "/",
         host="" if found["host"] == "-" else found["host"],
@@ -154,6 +195,7 @@ def parse_access_log(fields: Mapping[str, Any]) -> RecordedRequest:
         NoRequestError: the line is about something that never reached the app.
         UnreadableLineError: a field has a wrong value.
     """
+    fields = _flat(fields)
     found: dict[str, Any] = {name: fields[name] for name in ("groups", "headers", "seats") if name in fields}
     for name, known in _NAMES.items():
         value = next((fields[one] for one in known if fields.get(one) not in (None, "", "-")), None)
@@ -165,17 +207,27 @@ def parse_access_log(fields: Mapping[str, Any]) -> RecordedRequest:
     found["path"] = found["path"] if str(found["path"]).startswith("/") else "/"
     if isinstance(address := found.get("clientAddress"), str):
         found["clientAddress"] = _host_of(address)
-    duration_ns = _duration_in(fields)
-    status = fields.get("status", fields.get("response_code"))
-    found["status"] = int(status) if str(status).isascii() and str(status).isdigit() else 0
+    duration = _duration_in(fields)
+    status = fields.get("status", fields.get("response_code", fields.get("DownstreamStatus")))
+    found["status"] = int(status) if _STATUS.fullmatch(str(status)) else 0
     time_ns, is_whole = _time_in(fields, found)
-    row = parse_fields({**found, "time": time_ns / _SECOND, "duration": duration_ns / _SECOND})
-    return replace(row, time_ns=time_ns, duration_ns=duration_ns, is_whole_second=is_whole)
+    row = parse_fields({**found, "time": time_ns / _SECOND, "duration": duration / _SECOND})
+    row.time_ns, row.duration_ns, row.is_whole_second = time_ns, duration, is_whole
+    return row
+
+
+def _flat(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the fields, those of Caddy's ``request`` beside the others; its headers are lists."""
+    request = fields.get("request")
+    if not isinstance(request, dict):
+        return fields
+    return {**{name: value for name, value in request.items() if name != "headers"}, **fields}
 
 
 def _split_request(fields: Mapping[str, Any], found: dict[str, Any]) -> None:
     """Take method and path from the first line of the request, if they have no fields of their own."""
-    parts = str(fields.get("request") or "").split(" ")
+    line = fields.get("request")
+    parts = line.split(" ") if isinstance(line, str) else ()
     if len(parts) == 3:
         found.setdefault("method", parts[0])
         found.setdefault("path", parts[1])
@@ -190,37 +242,43 @@ def _host_of(address: str) -> str:
 
 
 def _duration_in(fields: Mapping[str, Any]) -> int:
-    is_asked = [name for name in ("upstream_response_time", *_IN_MS[:2]) if name in fields]
+    is_asked = [name for name in _OF_THE_APP if name in fields]
     if is_asked and all(str(fields[name] or "-") == "-" for name in is_asked):
         raise NoRequestError
-    for name in _IN_MS:
-        if _has_number(fields.get(name)):
-            return round(float(_last_number(str(fields[name]))) * _MS)
-    for name in _IN_SECONDS:
-        if _has_number(fields.get(name)):
-            unit = _MS if name == "duration" and "start_time" in fields else _SECOND  # Envoy's is in milliseconds
-            return round(float(_last_number(str(fields[name]))) * unit)
-    raise UnreadableLineError(f"there must be a duration: one of {', '.join((*_IN_SECONDS, *_IN_MS))}")
-
-
-def _has_number(value: object) -> bool:
-    return value is not None and _NUMBER.search(str(value)) is not None
+    is_envoy = "start_time" in fields
+    for name, unit in _DURATIONS.items():
+        found = _nanoseconds(fields.get(name), _MS if is_envoy and name == "duration" else unit)
+        if found is not None:
+            return _bounded(found)
+    raise UnreadableLineError(f"there must be a duration, as a number: one of {', '.join(_DURATIONS)}")
 
 
 def _time_in(fields: Mapping[str, Any], found: Mapping[str, Any]) -> tuple[int, bool]:
     """Return when a request came, and whether that is known to the second only."""
-    total = fields.get("request_time")
-    took_ns = round(float(_last_number(str(total))) * _SECOND) if _has_number(total) else 0
-    msec = fields.get("msec")
-    if _has_number(msec):
-        return round(float(_last_number(str(msec))) * 1000) * _MS - took_ns, False
+    took_ns = _until_the_end(fields)
+    written_us = _nanoseconds(fields.get("msec"), 10**6)  # as exactly as a number has it
+    if written_us is not None:
+        return written_us * 1000 - took_ns, False
     time = found.get("time")
-    if isinstance(time, int | float) and not isinstance(time, bool) and 0 <= time < 1e14:
-        return round(time * (_MS if time > 1e11 else _SECOND)), False  # milliseconds or seconds since 1970
+    if time is None:
+        raise UnreadableLineError(f"there must be a time: one of msec, {', '.join(_NAMES['time'])}")
     text = str(time)
+    number = float(text) if not isinstance(time, bool) and _NUMBER.fullmatch(text) else math.inf
+    if number < _LATEST_MS:
+        return round(number * (_MS if number > _LATEST_S else _SECOND)) - took_ns, False
     time_ns = _log_time(text) if "/" in text else _iso_time(text)
     is_whole = time_ns % _SECOND == 0 and "." not in text
     return time_ns - took_ns, is_whole
+
+
+def _until_the_end(fields: Mapping[str, Any]) -> int:
+    """Return how long after its arrival the time of a request was written: nginx and Caddy write that of its end."""
+    is_caddy = isinstance(fields.get("request"), dict)
+    for name in ("duration",) if is_caddy else ("request_time", "upstream_response_time"):
+        took_ns = _nanoseconds(fields.get(name), _SECOND)
+        if took_ns is not None:
+            return _bounded(took_ns)
+    return 0
 
 
 @lru_cache(maxsize=64)

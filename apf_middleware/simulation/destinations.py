@@ -6,6 +6,7 @@ Resolver, classifier and estimators are those of production, built from the conf
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from apf_middleware.classification import ANONYMOUS, Classification, Identity, RequestDigest
 from apf_middleware.classification.query import QueryParameters
@@ -100,8 +101,8 @@ class DestinationResolver:
         return known.destination
 
     def _resolve_new(self, template: RequestTemplate, seats: int) -> _Resolved:
-        path, _, query = template.path.partition("?")
-        parameters = QueryParameters.of_text(query)
+        encoded, _, query = template.path.partition("?")
+        path, parameters = unquote(encoded), QueryParameters.of_text(query)
         resolution = self._resolve(template.method, path, parameters)
         digest = RequestDigest(
             identity=template.identity,

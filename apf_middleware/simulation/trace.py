@@ -128,7 +128,8 @@ class RequestTrace:
             end = max(end, row.time_ns + (_SECOND - 1 if row.is_whole_second else 0))
             found.add(row)
         if not found.rows:
-            raise TraceFormatError(f"{self.path}: there is no request in it")
+            skipped = f", in {found.unreadable} lines about other things" if found.unreadable else ""
+            raise TraceFormatError(f"{self.path}: there is no request in it{skipped}")
         if found.header is not None:
             begin = min(0, begin)  # the recording has begun before its first request
         if found.footer is not None:

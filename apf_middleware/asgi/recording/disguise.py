@@ -82,6 +82,7 @@ class Disguise:
     def path(self, path: str, query: bytes, route: str = "") -> str:
         """Return a path with the query parameters that the configuration reads; ``route`` is its template."""
         shown = path[:_LONGEST] if self._are_plain else self._hide_segments(path, route)
+        shown = shown.replace("%", "%25").replace("?", "%3F")  # as in a URL: the server has decoded it
         parameters = self._parameters(query)
         if not parameters:
             return shown

@@ -78,6 +78,13 @@ def at(*when: int) -> int:
         (f"{ODD} 0.133 -, 0.132", 132),
         (f"{NGINX} 159000", 159),
         (f"{NGINX} cache=MISS 0.159", 159),
+        (f"{NGINX} rt=0.159 cache=MISS", 159),
+        (f'{NGINX} rt=0.159 uct="0.001" uht="0.100"', 159),
+        (f"{ODD} rt=0.133 urt=0.000, 0.132 cache=MISS", 132),
+        (f"{ODD} rt=0.133, urt=-, 0.132", 132),
+        (f'{NGINX} 0.159 "0.158"', 158),
+        (f"{NGINX} took=0.159", 159),
+        (f"{NGINX} 1.59e-1", 159),
     ],
 )
 def test_the_time_of_the_last_server_that_was_asked_counts(line: str, duration_ms: int) -> None:
@@ -101,6 +108,9 @@ def test_nginx_writes_when_a_request_has_ended_and_apache_when_it_came() -> None
     [
         f"{STATIC} 0.000 -",
         f'{STATIC} rt=0.000 uct="-" uht="-" urt="-"',
+        f"{STATIC} -",
+        '[2016-04-15T20:17:00.310Z] "- - -" 0 - 154 0 226 - "-" "-" "-" "-" "-"',
+        '[2016-04-15T20:17:00.310Z] "- - HTTP/1.1" 400 DPE 0 11 0 - "-" "-" "-" "-" "-"',
         '10.0.0.1 - - [10/Oct/2026:13:55:36 +0000] "\\x16\\x03\\x01" 400 150 "-" "-" 0.001',
         ENVOY.replace("226 100", "226 -"),
     ],
@@ -134,6 +144,14 @@ def test_envoys_default_form() -> None:
         ("[nonsense]", "Envoy's default form"),
         ("nonsense", "common or combined"),
         (f"{NGINX} soon", "a line must end with the duration"),
+        (f"{NGINX} {'9' * 400}.1", "a line must end with the duration"),
+        (f"{NGINX} {'9' * 5000}", "a line must end with the duration"),
+        (f"{NGINX} 1.2.3", "a line must end with the duration"),
+        (f"{NGINX} \u0660.\u0661", "a line must end with the duration"),
+        (f"{NGINX} 99999999.0", "its duration is 1e+08 seconds, but it must be less than 1e7"),
+        (f"{NGINX} 0.9e99", "its duration is 9e+98 seconds"),
+        (ENVOY.replace("226 100", "226 99999999999"), "its duration is 1e+08 seconds"),
+        (ENVOY.replace("226 100", f"226 {'9' * 5000}"), "Envoy's default form"),
         (ENVOY.replace("2016-04-15", "2016-99-15"), "must be ISO 8601"),
         (f"{NGINX} 1.0".replace("Nov", "Nov."), "must be like 10/Oct/2026"),
     ],
@@ -143,6 +161,13 @@ def test_lines_without_a_time_or_a_duration_are_refused_with_a_hint(line: str, s
         parse_log_line(line)
 
     assert said in str(caught.value)
+
+
+def test_apache_may_write_the_virtual_host_first() -> None:
+    found = parse_log_line(f"www.example.com:443 {NGINX} 159000")
+
+    assert (found.host, found.address, found.user) == ("www.example.com", "127.0.0.1", "alice")
+    assert parse_log_line(f"{NGINX.replace('127.0.0.1', '10.0.0.7:443')} 159000").address == "10.0.0.7:443"
 
 
 def test_json_of_nginx() -> None:
@@ -161,6 +186,15 @@ def test_json_of_nginx() -> None:
     found = parse_access_log(without)
     assert (found.duration_ns, found.is_whole_second) == (159 * MS, True)
     assert found.time_ns == at(2026, 11, 24, 7, 29, 55) - 159 * MS
+
+
+@pytest.mark.parametrize("name", ["msec", "time", "ts"])
+@pytest.mark.parametrize("quoted", [True, False])
+def test_nginx_writes_when_a_request_has_ended_in_any_field(name: str, quoted: bool) -> None:  # noqa: FBT001
+    fields = {one: value for one, value in JSON.items() if one not in {"msec", "time_iso8601", "request_time"}}
+    found = parse_access_log(fields | {name: "1795505395.500" if quoted else 1_795_505_395.5})
+
+    assert (found.time_ns, found.duration_ns) == (1_795_505_395_342 * MS, 158 * MS)
 
 
 @pytest.mark.parametrize("upstream", ["", "-"])
@@ -183,6 +217,50 @@ def test_json_of_envoy() -> None:
     assert parse_access_log(without).duration_ns == 30 * MS, "Envoy's is in milliseconds"
 
 
+def test_json_of_caddy() -> None:
+    request = {"remote_ip": "10.0.0.9", "client_ip": "10.0.0.7", "method": "GET", "host": "shop.test", "uri": "/a?b"}
+    fields = {
+        "ts": 1_795_505_395.5,
+        "request": request | {"headers": {"User-Agent": ["curl/7.88.1"]}},
+        "user_id": "alice",
+        "duration": 0.000929675,
+        "status": 200,
+    }
+    assert is_access_log(fields)
+    assert parse_access_log(fields) == RecordedRequest(
+        1_795_505_395_500 * MS - 929_675,
+        929_675,
+        user="alice",
+        path="/a?b",
+        host="shop.test",
+        address="10.0.0.7",
+        status=200,
+    )
+
+
+def test_json_of_traefik() -> None:
+    fields = {
+        "StartUTC": "2026-11-24T07:29:55.5Z",
+        "ClientHost": "10.0.0.7",
+        "ClientUsername": "-",
+        "RequestMethod": "GET",
+        "RequestPath": "/a?b",
+        "RequestHost": "shop.test",
+        "Duration": 1_000_000,
+        "OriginDuration": 900_000,
+        "DownstreamStatus": 201,
+        "time": "2026-11-24T07:29:56Z",
+    }
+    assert parse_access_log(fields) == RecordedRequest(
+        at(2026, 11, 24, 7, 29, 55) + 500 * MS,
+        900_000,
+        path="/a?b",
+        host="shop.test",
+        address="10.0.0.7",
+        status=201,
+    )
+
+
 @pytest.mark.parametrize(
     ("more", "time_ns", "duration_ns"),
     [
@@ -190,6 +268,11 @@ def test_json_of_envoy() -> None:
         ({"ts": 1_795_505_395_500, "elapsed": 0.25}, 1_795_505_395_500 * MS, 250 * MS),
         ({"@timestamp": "2026-11-24T07:29:55.5Z", "duration": 0.5}, at(2026, 11, 24, 7, 29, 55) + 500 * MS, 500 * MS),
         ({"time_local": "24/Nov/2026:07:29:55 +0000", "response_time": "1"}, at(2026, 11, 24, 7, 29, 55), SECOND),
+        ({"ts": 1_795_505_395.5, "duration": 1.5e-05}, 1_795_505_395_500 * MS, 15_000),
+        ({"ts": 1_795_505_395.5, "latency": "12ms"}, 1_795_505_395_500 * MS, 12 * MS),
+        ({"ts": 1_795_505_395.5, "latency": "1.5µs"}, 1_795_505_395_500 * MS, 1_500),
+        ({"ts": 1_795_505_395.5, "duration": "1m3.5s"}, 1_795_505_395_500 * MS, 63_500 * MS),
+        ({"ts": 1_795_505_395.5, "latency": "unknown", "duration": 2}, 1_795_505_395_500 * MS, 2 * SECOND),
     ],
 )
 def test_other_usual_names(more: dict[str, object], time_ns: int, duration_ns: int) -> None:
@@ -207,6 +290,13 @@ def test_other_usual_names(more: dict[str, object], time_ns: int, duration_ns: i
         ({"request_time": "soon", "upstream_response_time": None}, ""),
         ({"request_time": None, "upstream_response_time": "x", "msec": None}, "there must be a duration"),
         ({"msec": None, "time_iso8601": "yesterday"}, "must be ISO 8601"),
+        ({"msec": None, "time_iso8601": None}, "there must be a time: one of msec, start_time"),
+        ({"msec": None, "time_iso8601": True}, "must be ISO 8601"),
+        ({"msec": "9" * 400, "time_iso8601": None}, "there must be a time"),
+        ({"msec": "9" * 15, "time_iso8601": None}, "time is"),
+        ({"upstream_response_time": "x", "request_time": -2.5}, "there must be a duration, as a number"),
+        ({"upstream_response_time": "x", "request_time": 1e400}, "there must be a duration, as a number"),
+        ({"upstream_response_time": 10**8}, "its duration is 1e+08 seconds"),
         ({"remote_user": 7}, "user is 7, but it must be text"),
     ],
 )

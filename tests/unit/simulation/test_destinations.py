@@ -41,6 +41,8 @@ def test_requests_are_classified_as_in_production() -> None:
     assert level(RequestTemplate(identity_of(""))) == "anonymous"
     assert level(RequestTemplate(identity_of("", ("odd",)))) == "anonymous"
     assert level(RequestTemplate(identity_of("system:anonymous"), path="/healthz")) == "exempt"
+    assert level(RequestTemplate(identity_of(""), path="/health%7a")) == "exempt", "as a server decodes it"
+    assert level(RequestTemplate(identity_of(""), path="/healthz%3Fx")) == "anonymous"
     assert resolver.destination(RequestTemplate(identity_of("alice"))).classification.flow == "alice"
 
 

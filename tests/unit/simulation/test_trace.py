@@ -99,6 +99,15 @@ def test_names_with_control_characters_are_escaped(tmp_path: Path) -> None:
     assert [row.listed_as(by) for by in ("user", "address", "path")] == [r"\x1b]0;x\x07", r"a\nb", r"/\x1b[31m"]
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_byte_order_mark_is_skipped(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"t.jsonl{suffix}"
+    with open_recording(path, "w") as file:
+        file.write("\ufeff" + ROWS)
+
+    assert [row.user for row in RequestTrace(path).rows()] == ["a", "b"]
+
+
 def test_a_survey_counts_rows_work_and_names(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl.gz"
     with gzip.open(path, "wt") as file:
@@ -167,7 +176,15 @@ def test_a_trace_without_requests_is_an_error(tmp_path: Path, text: str) -> None
     path = tmp_path / "t"
     path.write_text(text)
 
-    with pytest.raises(TraceFormatError, match="there is no request in it"):
+    with pytest.raises(TraceFormatError, match=r"there is no request in it$"):
+        RequestTrace(path).survey()
+
+
+def test_a_trace_of_other_things_tells_how_many(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.write_text(COMMON.replace("250000", "-") * 3)
+
+    with pytest.raises(TraceFormatError, match="there is no request in it, in 3 lines about other things"):
         RequestTrace(path).survey()
 
 

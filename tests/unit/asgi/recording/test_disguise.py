@@ -75,6 +75,7 @@ def test_plain_names_are_as_they_are(plain: Disguise) -> None:
     assert plain.groups(Identity("bob", ("vip",))) == ("vip",)
     assert plain.name("acme") == "acme"
     assert plain.path("/users/7", b"") == "/users/7"
+    assert plain.path("/what?x=1/100%/ß", b"") == "/what%3Fx=1/100%25/ß", "as in a URL"
     assert plain.host(HEADERS) == "acme.example.com"
 
 
