@@ -25,6 +25,7 @@ _SECOND: Final = 10**9
 _MS: Final = 10**6
 _NUMBER_TEXT: Final = r"\d{1,15}(?:\.\d{1,30})?(?:[eE][-+]?\d{1,2})?"
 _ITEM: Final = rf"(?:{_NUMBER_TEXT}|-)"
+_ITEMS: Final = rf"{_ITEM}(?:(?:,| :) {_ITEM}){{0,99}}"  # bounded, so that a strange line takes no long time
 _QUOTED: Final = r'(?!"\d[\d., :-]*"\s*$)"(?:[^"\\]|\\.)*"'  # but not a time at the end, which may be quoted
 _LOG: Final = re.compile(
     r"(?:(?P<host>[\w.-]+):\d+ )?(?P<address>\S+) \S+ (?P<user>.+?) \[(?P<time>[^\]]+)\]"
@@ -41,8 +42,13 @@ _ENVOY: Final = re.compile(
 _ENVOY_TCP: Final = re.compile(r'\[\d{4}-[^\]]+\] "- - ')  # also of requests whose head couldn't be read
 _UVICORN: Final = re.compile(r'(?:\w+: +)?\S+:\d+ - "[A-Z]+ \S+ HTTP/[\d.]+" \d{3}')
 _NUMBER: Final = re.compile(_NUMBER_TEXT, re.ASCII)
-_LISTED: Final = re.compile(rf"{_ITEM}(?:(?:,| :) {_ITEM})*", re.ASCII)
+_LISTED: Final = re.compile(_ITEMS, re.ASCII)
 _NAMED: Final = re.compile(rf'([\w-]+)=(?:"([^"]*)"|([^\s",]+(?:(?:,| :) {_ITEM}(?![^\s,]))*))', re.ASCII)
+_INGRESS_NGINX: Final = re.compile(
+    rf"\d+ {_NUMBER_TEXT} \[[^\]]*\] \[[^\]]*\] \S+(?:(?:,| :) \S+){{0,20}}"
+    rf" {_ITEMS} (?P<upstream>{_ITEMS}) {_ITEMS} \w+",
+    re.ASCII,
+)
 _STATUS: Final = re.compile(r"\d{3}", re.ASCII)
 _LONGEST_NS: Final = 10**7 * _SECOND
 _LATEST_S: Final = 1e11  # greater times since 1970 are in milliseconds
@@ -125,7 +131,8 @@ def _duration_of(times: str) -> tuple[int, bool]:
     """Return the duration at the end of a line in nanoseconds, and whether the line has the time of the end."""
     named = {name: quoted or plain for name, quoted, plain in _NAMED.findall(times)}
     rest = _NAMED.sub("", times).replace('"', "").strip()
-    text = next((named[name] for name in _UPSTREAM if name in named), None)
+    ingress = _INGRESS_NGINX.fullmatch(times)
+    text = ingress["upstream"] if ingress else next((named[name] for name in _UPSTREAM if name in named), None)
     if text is None and named and not rest:
         text = list(named.values())[-1]
     elif text is None:
