@@ -184,7 +184,7 @@ def read_recording(trace: RequestTrace, by: Listing = Listing.USER) -> Recording
 def _limits_of(survey: TraceSurvey) -> Iterator[str]:
     header, footer = survey.header, survey.footer
     if survey.unreadable:
-        yield f"{survey.unreadable} lines can't be read and are left out"
+        yield f"lines that can't be read or are about something else are left out: {survey.unreadable:,}"
     stray_ns = survey.times.stray_ns
     if stray_ns is not None:
         yield (

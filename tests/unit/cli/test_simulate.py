@@ -121,7 +121,7 @@ def test_lines_that_are_left_out_are_reported(trace: Path, scenario: Path) -> No
     result = apf("simulate", scenario, "--trace", trace, "--no-curves")
 
     assert result.exit_code == 0
-    assert "1 lines can't be read and are left out" in result.stderr
+    assert "lines that can't be read or are about something else are left out: 1" in result.stderr
 
 
 def test_a_trace_without_durations_is_reported(trace: Path) -> None:
