@@ -1,7 +1,7 @@
 """``apf recommend``: seats, shares and queues for recorded traffic and a latency objective, with the evidence."""
 
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -26,7 +26,7 @@ _UNLIMITED: Final = 10_000_000
 _OBJECTIVE: Final = re.compile(r"(p\d+)=(\d+(?:\.\d+)?)(ms|s)")
 _HEAVY: Final = 0.1
 _MOST_HEAVY: Final = 16
-_HEADER: Final = ("tried", "seats", "worst level", "latency", "rejected", "in use", "objective")
+_HEADER: Final = ("worst level", "latency", "rejected", "in use", "objective")
 
 
 def recommend(
@@ -41,7 +41,7 @@ def recommend(
         float, typer.Option(min=0, max=1, help="The part of the requests that may be rejected.")
     ] = 0.001,
     places: Annotated[
-        int | None, typer.Option(min=1, help="The requests that the backend serves at once at full speed.")
+        int | None, typer.Option(min=1, help="The requests that a server's backend serves at once at full speed.")
     ] = None,
     rows: Annotated[int, typer.Option(min=1, help="Take no more rows than this.")] = 200_000,
     write: Annotated[Path | None, typer.Option(help="Write the proposed configuration.")] = None,
@@ -81,14 +81,19 @@ def _objective(text: str, rejected: float) -> Objective:
 def _search(
     recording: Recording, configuration: Configuration, objective: Objective, places: int | None
 ) -> Recommendation:
+    path = recording.trace.path
+    if not recording.survey.work_ns:
+        raise TraceFormatError(f"{path}: no request in it has a duration. docs/simulator.md shows what logs need")
+    alone = with_workers(Scenario(path.name), configuration, recording)
+
     def runner(places: int) -> Run:
-        alone = Scenario(recording.trace.path.name, backend=Backend(places=places))
-        scenario = with_workers(alone, configuration, recording)
+        scenario = replace(alone, backend=Backend(places=places))
         return lambda one, name: with_progress(scenario, one, name, recording)
 
     run, run_free = runner(places or _UNLIMITED), runner(_UNLIMITED)
     heavy = _heavy(recording.survey)
-    return search(configuration, objective, run, run_free=run_free, heavy=heavy, most_seats=places)
+    processes = alone.servers if alone.members is None else alone.members.count
+    return search(configuration, objective, run, run_free=run_free, heavy=heavy, most_seats=places, processes=processes)
 
 
 def _heavy(survey: TraceSurvey) -> int:
@@ -103,8 +108,9 @@ def _print(found: Recommendation, survey: TraceSurvey, objective: Objective, wri
     tell(f"Objective: {objective}")
     for reason in found.reasons:
         tell(f"- {reason}")
+    unit = "seats" if found.servers == 1 else "seats per process"
     print_table(
-        _HEADER,
+        ("tried", unit, *_HEADER),
         [
             (
                 trial.tried,
@@ -122,7 +128,7 @@ def _print(found: Recommendation, survey: TraceSurvey, objective: Objective, wri
         tell(line)
     near = ", but only because requests themselves take too long" if found.comes_close else ""
     verdict = "the objective is met." if found.meets else f"the objective is missed{near}."
-    tell(f"{found.configuration.server.total} seats: {verdict}", "bold green" if found.meets else "bold red")
+    tell(f"{found.configuration.server.total} {unit}: {verdict}", "bold green" if found.meets else "bold red")
     if write is None:
         tell("--write FILE writes the configuration.")
 
@@ -133,6 +139,7 @@ def _as_document(found: Recommendation, survey: TraceSurvey) -> dict[str, Any]:
         "busy": round(survey.busy, 3),
         "meets": found.meets,
         "seats": found.configuration.server.total,
+        "servers": found.servers,
         "shares": {name: level.shares.shares for name, level in found.configuration.levels.items()},
         "reasons": list(found.reasons),
         "trials": [asdict(trial) for trial in found.trials],

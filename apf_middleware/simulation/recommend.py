@@ -67,8 +67,9 @@ class Objective(Value):
 class Trial(Value):
     """One simulation: what was tried, and the quantile of the level with the worst result.
 
-    ``used`` is the part of the seats that was in use on average. ``meets`` says whether all levels meet the objective.
-    ``comes_close`` is also true if levels miss it only because their requests take too long even without waiting.
+    ``seats`` are those of each server. ``used`` is the part of all seats that was in use on average. ``meets`` says
+    whether all levels meet the objective. ``comes_close`` is also true if levels miss it only because their requests
+    take too long even without waiting.
     """
 
     tried: str
@@ -85,7 +86,8 @@ class Trial(Value):
 class Recommendation(Value):
     """The proposed configuration, the reasons for it, and the results before and after.
 
-    If it doesn't meet the objective, ``comes_close`` says whether only the durations of requests prevent this.
+    If it doesn't meet the objective, ``comes_close`` says whether only the durations of requests prevent this. Each of
+    so many ``servers`` has the proposed seats.
     """
 
     configuration: Configuration
@@ -95,6 +97,7 @@ class Recommendation(Value):
     trials: tuple[Trial, ...]
     before: Result
     after: Result
+    servers: int = 1
 
 
 def recommend(
@@ -105,13 +108,17 @@ def recommend(
     run_free: Run | None = None,
     heavy: int = 1,
     most_seats: int | None = None,
+    processes: int = 1,
 ) -> Recommendation:
     """Return a recommendation for ``configuration``, with at most ``most_seats``.
+
+    ``run`` simulates so many ``processes``. Each of them has the seats of the configuration, unless it has a fleet,
+    whose members share them.
 
     ``heavy`` is the number of heavy flows that may be active at once. ``run_free`` simulates the same traffic with a
     backend that never becomes slower.
     """
-    return _Search(configuration, objective, run, run_free or run, heavy, most_seats).found()
+    return _Search(configuration, objective, run, run_free or run, heavy, most_seats, processes).found()
 
 
 @dataclass(slots=True, eq=False)
@@ -124,9 +131,19 @@ class _Search:
     run_free: Run
     heavy: int
     most_seats: int | None
+    processes: int
     trials: list[Trial] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     floors: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def servers(self) -> int:
+        """The number of times that there are the seats of a configuration: results are sums over all processes."""
+        return 1 if self.given.server.fleet is not None else self.processes
+
+    @property
+    def unit(self) -> str:
+        return "seats" if self.servers == 1 else "seats per process"
 
     def found(self) -> Recommendation:
         before = self.run(self.given, "as it is")
@@ -152,6 +169,7 @@ class _Search:
             tuple(self.trials),
             before,
             after,
+            self.servers,
         )
 
     # Trials
@@ -166,12 +184,13 @@ class _Search:
         meets = comes_close and slowest <= self.objective.limit_ms
         value = worst.quantiles_ms[self.objective.quantile]
         used = sum(level.seats for level in levels)
-        part = round(used / seats, 4) if seats else 1.0
+        part = round(used / (seats * self.servers), 4) if seats else 1.0
         self.trials.append(Trial(tried, seats, worst.name, value, _rejected(worst), part, meets, comes_close))
         return comes_close
 
     def _excess(self, level: LevelResult) -> float:
-        return (level.quantiles_ms[self.objective.quantile] or math.inf) / self._limit(level.name)
+        value = level.quantiles_ms[self.objective.quantile]
+        return math.inf if value is None else value / self._limit(level.name)
 
     def _limit(self, name: str) -> float:
         return max(self.objective.limit_ms, self.floors.get(name, 0.0))
@@ -193,19 +212,23 @@ class _Search:
                     f"At the level {level.name}, {self.objective.quantile} is {best:.4g} ms when no request waits. No"
                     f" number of seats makes it {self.objective.limit_ms:g} ms, so the aim is {best * 1.05:.4g} ms."
                 )
-        total = sum(level.seats for level in _busy(free))
-        busiest = sum(level.most_seats for level in _busy(free))
+        total = sum(level.seats for level in _busy(free)) / self.servers
+        busiest = sum(level.most_seats for level in _busy(free)) / self.servers
         self.reasons.append(
-            f"When no request waits, {total:.3g} seats are in use on average, and {busiest:.3g} if all levels are at"
-            " their busiest at once."
+            f"When no request waits, {total:.3g} {self.unit} are in use on average, and {busiest:.3g} if all levels are"
+            " at their busiest at once."
         )
         if self.most_seats is not None and total > self.most_seats:
+            backend = "The backend" if self.servers == 1 else "The backend of each process"
             self.reasons.append(
-                f"The backend serves {self.most_seats} at once, which is too few: no configuration serves all requests."
+                f"{backend} serves {self.most_seats} at once, which is too few: no configuration serves all requests."
             )
 
     def _with_shares(self, configuration: Configuration, free: Result) -> Configuration:
         busiest = {level.name: level.most_seats for level in _busy(free)}
+        if not any(busiest.values()):
+            hint = "Record durations, or log them as docs/simulator.md shows"
+            raise InvalidValueError("trace", "requests that take no time", "its rows must have durations", hint)
         limited = {name: level for name, level in configuration.levels.items() if not level.exempt}
         if len(busiest) < 2:
             self.reasons.append("One level has all the traffic, so each of the others gets only one share.")
@@ -218,11 +241,12 @@ class _Search:
         total = sum(level.seats for level in _busy(free))
         busiest = sum(level.most_seats for level in _busy(free))
         promised = sum(level.min_seats or 0 for level in configuration.levels.values() if level.parent is None)
-        low = max(1, math.ceil(total), promised + 1 if promised else 0)
+        low = max(1, math.ceil(total / self.servers), promised + 1 if promised else 0)
+        # One of several servers may have almost all of the requests, so only the lower bound is an average.
         high = min(self.most_seats or _MOST_SEATS, max(low, math.ceil(2 * busiest) + len(configuration.levels)))
         low = min(low, high)
         if not self._try_seats(configuration, high):
-            self.reasons.append(f"Even {high} seats don't meet the objective.")
+            self.reasons.append(f"Even {high} {self.unit} don't meet the objective.")
             return high
         # Invariant: ``high`` seats meet the objective, and fewer than ``low`` seats don't.
         while low < high:
@@ -231,7 +255,7 @@ class _Search:
                 high = middle
             else:
                 low = middle + 1
-        self.reasons.append(f"{high} seats are the fewest with which each level meets the objective.")
+        self.reasons.append(f"{high} {self.unit} are the fewest with which each level meets the objective.")
         return high
 
     def _try_seats(self, configuration: Configuration, seats: int) -> bool:
@@ -272,7 +296,9 @@ class _Search:
         """Return the queue length and the wait limit, in nanoseconds."""
         median_ms = level.quantiles_ms["p50"] or 1.0
         patience_ms = max(self._limit(level.name) - median_ms, 0.1 * self._limit(level.name))
-        seats = max(1.0, configuration.server.total * _part(level.name, configuration))
+        # Each process has queues of its own, and of the seats that members of a fleet share it has its part.
+        total = configuration.server.total * self.servers / self.processes
+        seats = max(1.0, total * _part(level.name, configuration))
         length = math.ceil(patience_ms / median_ms * seats)
         return max(5, min(1000, length)), round(patience_ms * 2) * _MS
 

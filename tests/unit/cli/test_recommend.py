@@ -37,3 +37,33 @@ def test_an_invalid_objective_is_refused(trace: Path) -> None:
         result = apf("recommend", trace, "--objective", objective)
         assert result.exit_code == 2
         assert rule in result.stderr
+
+
+def test_the_seats_of_each_process_of_a_recording_are_recommended(tmp_path: Path) -> None:
+    header = {"recording": "begin", "start": "2026-11-24T06:53:41+00:00", "configuration": "x", "workers": 2}
+    rows = [
+        {"time": n / 20, "duration": 0.1, "user": "alice", "worker": worker} for n in range(99) for worker in range(2)
+    ]
+    path = tmp_path / "two.jsonl"
+    path.write_text("\n".join(map(json.dumps, [header | {"version": 1}, *rows])))
+
+    lines = apf("recommend", path, "--objective", "p99=150ms").stdout.splitlines()
+    assert any(line.startswith("tried            seats per process  worst level") for line in lines)
+    assert lines[-2] == "2 seats per process: the objective is met."
+    document = json.loads(apf("recommend", path, "--objective", "p99=150ms", "-o", "json").stdout)
+    assert (document["seats"], document["servers"]) == (2, 2)
+
+    fleet = tmp_path / "fleet.yaml"
+    fleet.write_text("apiVersion: apf/v1\nkind: Server\nspec: {fleet: {name: shop}}\n")
+    result = apf("recommend", path, "--objective", "p99=150ms", "--config", fleet)
+    assert "seats per process" not in result.stdout
+
+
+def test_rows_without_durations_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text("\n".join(json.dumps({"time": n / 100, "user": "alice"}) for n in range(50)))
+
+    result = apf("recommend", path, "--objective", "p99=150ms")
+
+    rule = "no request in it has a duration. docs/simulator.md shows what logs need"
+    assert (result.exit_code, result.stderr) == (2, f"apf recommend: {path}: {rule}\n")

@@ -4,12 +4,13 @@ import json
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import pytest
 
 from apf_middleware.config import Configuration, emit, load_text, read_source
-from apf_middleware.config.scenario import Backend, Scenario
+from apf_middleware.config.scenario import Backend, Scenario, ScenarioMembers
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.simulation import Result, simulate
 from apf_middleware.simulation.recommend import Objective, Recommendation, recommend
@@ -144,6 +145,80 @@ def test_slowdown_of_a_crowded_backend_is_not_counted_as_demand(run: Run, before
     limits = [level.wait_limit_ns for level in found.configuration.levels.values() if level.wait_limit_ns is not None]
     assert limits
     assert max(limits) < 300 * 10**6, "who waits longer misses the objective"
+
+
+def recorded(path: Path, rows: list[dict[str, object]], scenario: Scenario) -> Run:
+    """Return what simulates these rows of a recording of four processes."""
+    header = {"recording": "begin", "start": "2026-11-24T06:53:41+00:00", "configuration": "x", "workers": 4}
+    path.write_text("\n".join(map(json.dumps, [header | {"version": 1}, *rows])))
+    trace = RequestTrace(path)
+    recording = Recording(trace, trace.survey())
+    return lambda configuration, name: simulate(scenario, configuration, name=name, recording=recording)
+
+
+def two_at_once(workers: list[int]) -> list[dict[str, object]]:
+    """Return 10 s in which each of these processes has two requests of 100 ms in flight."""
+    return [
+        {"time": number * 0.05 + worker * 0.007, "duration": 0.1, "user": "alice", "worker": worker, "path": "/"}
+        for number in range(200)
+        for worker in workers
+    ]
+
+
+@pytest.mark.parametrize("workers", [[0, 1, 2, 3], [2]], ids=["alike", "one busy"])
+def test_the_seats_of_one_of_several_processes_are_found(tmp_path: Path, workers: list[int]) -> None:
+    run = recorded(tmp_path / "t.jsonl", two_at_once(workers), Scenario(servers=4, backend=Backend(places=10**6)))
+    found = recommend(WEB, Objective("p99", 150.0), run, processes=4)
+
+    assert (found.meets, found.servers) == (True, 4)
+    assert found.configuration.server.total == 2
+    assert [trial.meets for trial in found.trials if (trial.tried, trial.seats) == ("bisection", 2)] == [True]
+    assert all(trial.used <= 1 for trial in found.trials)
+    assert "2 seats per process are the fewest with which each level meets the objective." in found.reasons
+    assert f"seats per process are in use on average, and {len(workers) / 2:g} if all" in found.reasons[0]
+
+
+def test_places_of_each_process_are_compared_with_its_demand(tmp_path: Path) -> None:
+    run = recorded(tmp_path / "t.jsonl", two_at_once([0, 1, 2, 3]), Scenario(servers=4, backend=Backend(places=2)))
+    found = recommend(WEB, Objective("p99", 150.0), run, processes=4, most_seats=2)
+
+    assert found.meets
+    assert not any("too few" in reason for reason in found.reasons)
+
+    crowd = recommend(WEB, Objective("p99", 150.0), run, processes=4, most_seats=1)
+    assert "Even 1 seats per process don't meet the objective." in crowd.reasons
+    assert any(reason.startswith("The backend of each process serves 1 at once") for reason in crowd.reasons)
+
+
+def test_the_seats_of_a_whole_fleet_are_found_with_queues_for_each_member(tmp_path: Path) -> None:
+    fleet = load_text("apiVersion: apf/v1\nkind: Server\nspec: {fleet: {name: shop}}\n", defaults="web")
+    backend = Backend(places=10**6)
+    scenario = Scenario(members=ScenarioMembers(4), backend=backend)
+    run = recorded(tmp_path / "t.jsonl", two_at_once([0, 1, 2, 3])[:400], scenario)
+    found = recommend(fleet, Objective("p99", 900.0), run, processes=4)
+
+    assert (found.meets, found.servers) == (True, 1)
+    seats = found.configuration.server.total
+    assert f"{seats} seats are the fewest with which each level meets the objective." in found.reasons
+    assert seats >= 8, "two in each member"
+    queuing = found.configuration.levels["users"].queuing
+    assert queuing is not None
+    assert queuing.queue_length_limit <= 8 * seats / 4 + 1, "a member has a quarter of the seats, and 8 times 100 ms"
+
+
+def test_rows_without_durations_are_refused(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"time": number / 100, "user": "alice"} for number in range(100)]
+    run = recorded(tmp_path / "t.jsonl", rows, Scenario())
+
+    with pytest.raises(InvalidValueError, match="requests that take no time', but its rows must have durations"):
+        recommend(WEB, Objective("p99", 150.0), run)
+
+
+def test_a_level_whose_requests_take_no_time_meets_the_objective(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [*two_at_once([0]), *({"time": 0.1 * number, "user": ""} for number in range(50))]
+    run = recorded(tmp_path / "t.jsonl", rows, Scenario())
+
+    assert recommend(WEB, Objective("p99", 300.0), run).meets
 
 
 def crowded(configuration: Configuration, name: str) -> Result:
