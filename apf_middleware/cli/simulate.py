@@ -88,7 +88,8 @@ def simulate(
     PATHS are a scenario and its configuration, in one file or several. With --trace they may be omitted; then the
     default configuration is simulated. Exit status 2 if they can't be used.
     """
-    scenario, configuration = _read(paths or [], trace)
+    together = not compare_fleet and "own" in (compare or ("own",))
+    scenario, configuration = _read(paths or [], trace, together=together)
     if seed is not None:
         scenario = replace(scenario, seed=seed)
     try:
@@ -158,11 +159,11 @@ def _print(scenario: Scenario, results: Sequence[Result], *, curves: bool) -> No
             tell(f"  {line}")
 
 
-def _read(paths: list[Path], trace: Path | None) -> tuple[Scenario, Configuration]:
+def _read(paths: list[Path], trace: Path | None, *, together: bool) -> tuple[Scenario, Configuration]:
     if not paths and trace is None:
         raise typer.BadParameter("there must be a scenario, or recorded requests with --trace", param_hint="PATHS")
     require_paths(paths)
-    reading = read_scenario(paths, wanted=trace is None)
+    reading = read_scenario(paths, wanted=trace is None, together=together)
     for problem in reading.problems:
         typer.secho(problem, err=True, fg="red" if problem.severity is Severity.ERROR else "yellow")
     if reading.scenario is None or reading.configuration is None:

@@ -196,6 +196,7 @@ _WANTED: Final[Mapping[str, str]] = {
 _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
     "greater_than": ("be more than", "gt"),
     "greater_than_equal": ("be at least", "ge"),
+    "less_than": ("be less than", "lt"),
     "less_than_equal": ("be at most", "le"),
     "too_short": ("have at least", "min_length"),
 }
@@ -242,6 +243,8 @@ def _explained(model: type[Settings], details: ErrorDetails, data: object, *, hi
     elif kind in ("union_tag_not_found", "union_tag_invalid"):
         known = sorted(str(_tag_of(one)) for one in _models_at(model, path, data))
         yield _unknown_tag(context["discriminator"].strip("'"), path, details["input"], known)
+    elif kind == "too_short" and len(details["input"]) >= context["min_length"]:
+        return  # pydantic counts only the valid items; the others have errors of their own
     else:
         value = Absent.ABSENT if kind == "missing" else details["input"]
         yield Violation(path, value, *_rule(kind, context, value, details["msg"], path))

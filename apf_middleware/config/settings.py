@@ -55,6 +55,7 @@ _MOST_MISSPELT: Final = 5  # the number of unknown keys of one model that are co
 _BOUNDS: Final[Mapping[type, tuple[str, str, Callable[[Any, Any], bool]]]] = {
     annotated_types.Ge: ("ge", "be at least", operator.ge),
     annotated_types.Gt: ("gt", "be more than", operator.gt),
+    annotated_types.Lt: ("lt", "be less than", operator.lt),
     annotated_types.Le: ("le", "be at most", operator.le),
 }
 

@@ -19,6 +19,7 @@ from apf_middleware.config.scenario.durations import AnyDuration, ConstantDurati
 from apf_middleware.config.scenario.members import AnyMembers
 from apf_middleware.config.settings import Rules, Settings, Violation
 from apf_middleware.config.values import DnsSubdomain, Nanoseconds, NonEmpty, TextSet
+from apf_middleware.durations import written_duration
 from apf_middleware.frozen import frozen
 
 __all__ = ["Backend", "Retries", "Scenario", "ScenarioDocument", "Tenant", "TenantRequest", "WeightedSeats"]
@@ -204,8 +205,11 @@ class Scenario(Settings):
         return (self._time_rules, self._server_rules, self._caller_rules, self._name_rules, self._loop_rules)
 
     def _time_rules(self) -> Iterator[Violation]:
-        if self.duration_ns <= self.warm_up_ns:
-            yield Violation(("duration_ns",), self.duration_ns, "it must be longer than warmUp")
+        if not self.duration_ns:
+            yield Violation(("duration_ns",), self.duration_ns, "it must be more than zero")
+        elif self.warm_up_ns >= self.duration_ns:
+            rule = f"it must be shorter than duration, which is {written_duration(self.duration_ns)}"
+            yield Violation(("warm_up_ns",), self.warm_up_ns, rule)
 
     def _server_rules(self) -> Iterator[Violation]:
         if self.members is not None and self.servers != 1:

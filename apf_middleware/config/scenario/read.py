@@ -14,7 +14,7 @@ from apf_middleware.config.files import read_files, read_text
 from apf_middleware.config.load import read_documents
 from apf_middleware.config.model import parse, without_nulls
 from apf_middleware.config.objects import Configuration
-from apf_middleware.config.problems import ConfigurationError, Place, Problem, Problems
+from apf_middleware.config.problems import ConfigurationError, Place, Problem, Problems, dotted
 from apf_middleware.config.scenario.objects import Scenario, ScenarioDocument
 from apf_middleware.config.yaml_nodes import Document
 
@@ -43,20 +43,28 @@ def load_scenario(*paths: str | PathLike[str]) -> tuple[Scenario, Configuration]
     return read_scenario(paths).unwrap()
 
 
-def read_scenario(paths: Iterable[str | PathLike[str]], *, wanted: bool = True) -> ScenarioReading:
-    """Return the scenario and its configuration, or the problems. Without ``wanted``, the scenario may be missing."""
+def read_scenario(
+    paths: Iterable[str | PathLike[str]], *, wanted: bool = True, together: bool = False
+) -> ScenarioReading:
+    """Return the scenario and its configuration, or the problems. Without ``wanted``, the scenario may be missing.
+
+    If both are simulated ``together``, and not only with other configurations, they must fit together.
+    """
     problems = Problems()
     listed = [fspath(path) for path in paths]
-    return _reading(read_files(listed, problems), listed[0] if listed else ".", problems, wanted=wanted)
+    documents = read_files(listed, problems)
+    return _reading(documents, listed[0] if listed else ".", problems, wanted=wanted, together=together)
 
 
 def read_scenario_text(text: str, name: str = "<text>") -> ScenarioReading:
     """Return the reading of a text; `read_scenario` reads files."""
     problems = Problems()
-    return _reading(read_text(text, name, problems), name, problems, wanted=True)
+    return _reading(read_text(text, name, problems), name, problems, wanted=True, together=False)
 
 
-def _reading(documents: list[Document], name: str, problems: Problems, *, wanted: bool) -> ScenarioReading:
+def _reading(
+    documents: list[Document], name: str, problems: Problems, *, wanted: bool, together: bool
+) -> ScenarioReading:
     own = [one for one in documents if _is_scenario(one)]
     others = [one for one in documents if not _is_scenario(one)]
     scenario = _scenario(own, name, problems, wanted=wanted)
@@ -65,7 +73,19 @@ def _reading(documents: list[Document], name: str, problems: Problems, *, wanted
         others += read_files([folder / path for path in scenario.configuration], problems)
     reading = read_documents(others, problems)
     broken = reading.configuration is None or scenario is None
+    if together and scenario is not None and reading.configuration is not None:
+        broken = not _fit_together(scenario, reading.configuration, own, problems)
     return ScenarioReading(None if broken else scenario, reading.configuration, tuple(problems))
+
+
+def _fit_together(scenario: Scenario, configuration: Configuration, own: list[Document], problems: Problems) -> bool:
+    members = scenario.members
+    if members is None or not members.events or configuration.server.fleet is not None:
+        return True
+    path = ("spec", "members", "events", 0, "type")
+    rule, hint = "events happen to a fleet, and the server has none", "Write fleet in the Server document"
+    problems.error(own[0].place(path), rule, field=dotted(path), value=members.events[0].type, hint=hint)
+    return False
 
 
 def _is_scenario(document: Document) -> bool:

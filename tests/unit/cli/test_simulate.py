@@ -157,6 +157,18 @@ def shared(tmp_path: Path) -> Path:
     return path
 
 
+def test_events_without_a_fleet_are_reported_with_their_place(shared: Path) -> None:
+    events = "events: [{type: crash, at: 1s, members: [0]}]"
+    text = shared.read_text().replace("members: 5", f"members: {{count: 2, {events}}}")
+    shared.write_text(text.replace(", fleet: {name: shop}", "").replace("duration: 3s", "duration: 1500ms"))
+
+    result = apf("simulate", shared, "--no-curves")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"{shared}:7 (document 1): error: spec.members.events[0].type is 'crash', but ")
+
+    assert apf("simulate", shared, "--compare-fleet", "--no-curves").exit_code == 0, "its layouts bring a fleet"
+
+
 def test_a_fleet_is_compared_with_one_server_and_a_split(shared: Path, scenario: Path) -> None:
     result = apf("simulate", shared, "--compare-fleet", "--no-curves")
 

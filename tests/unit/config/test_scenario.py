@@ -21,6 +21,7 @@ from apf_middleware.config.scenario import (
     ReplayedArrivals,
     Retries,
     Scenario,
+    ScenarioMembers,
     SteadyArrivals,
     Tenant,
     TenantRequest,
@@ -31,6 +32,7 @@ from apf_middleware.config.scenario import (
     read_scenario,
     read_scenario_text,
 )
+from apf_middleware.exceptions import InvalidValueError
 
 MS = 10**6
 SECOND = 10**9
@@ -292,7 +294,15 @@ def test_without_a_scenario_there_may_be_only_a_configuration(tmp_path: Path) ->
         ),
         (
             f"{HEAD}  duration: 5s\n  warmUp: 5s\n{TENANT}",
-            "s.yaml:4: error: spec.duration is '5s', but it must be longer than warmUp",
+            "s.yaml:5: error: spec.warmUp is '5s', but it must be shorter than duration, which is 5s",
+        ),
+        (
+            f"{HEAD}  warmUp: 2m\n{TENANT}",
+            "s.yaml:4: error: spec.warmUp is '2m', but it must be shorter than duration, which is 1m",
+        ),
+        (
+            f"{HEAD}  duration: 0s\n{TENANT}",
+            "s.yaml:4: error: spec.duration is '0s', but it must be more than zero",
         ),
         (
             f"{HEAD}{TENANT}---\n{HEAD}{TENANT}",
@@ -309,6 +319,20 @@ def test_without_a_scenario_there_may_be_only_a_configuration(tmp_path: Path) ->
 )
 def test_what_is_wrong_is_reported_with_file_line_and_field(text: str, expected: str) -> None:
     assert expected in [problem.replace(" (document 1)", "") for problem in problems(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (tenant(more="    retries: {most: 2, on: [failed]}\n"), "on[0] is 'failed', but it must be 'rejected'"),
+        (tenant(more="    retries: {most: 2, on: []}\n"), "on is [], but it must have at least 1"),
+        (tenant("{type: mixture, of: [{weight: 0, duration: 1s}]}"), "of[0].weight is 0, but it must be more than"),
+        (tenant("{type: mixture, of: []}"), "of is [], but it must have at least 1"),
+    ],
+)
+def test_only_an_empty_list_is_too_short(text: str, expected: str) -> None:
+    [problem] = problems(text)
+    assert expected in problem
 
 
 def test_circular_calls_are_refused() -> None:
@@ -374,7 +398,7 @@ def test_all_that_can_happen_to_members_can_be_written() -> None:
     [
         ("0", "spec.members is 0, but it must be at least 1"),
         ("{count: 10001}", "spec.members.count is 10001, but it must be at most 10000"),
-        ("{count: 2, loss: 1}", "spec.members.loss"),
+        ("{count: 2, loss: 1}", "spec.members.loss is 1, but it must be less than 1.0"),
         ("{count: 2, interval: 1s}", "Write it under fleet in the Server document"),
         ("{count: 2, events: [{type: crash, at: 1s, members: [2]}]}", "it must be less than 2"),
         ("{count: 2, events: [{type: crash, at: 1s}]}", "it must have the numbers of members"),
@@ -384,6 +408,27 @@ def test_all_that_can_happen_to_members_can_be_written() -> None:
 def test_members_have_rules(members: str, expected: str) -> None:
     [problem] = problems(with_members(members))
     assert expected in problem
+
+
+def test_members_created_in_python_have_the_same_bounds() -> None:
+    with pytest.raises(InvalidValueError, match=r"loss is 1.0, but it must be less than 1"):
+        ScenarioMembers(2, loss=1.0)
+
+
+def test_events_need_a_fleet_in_the_configuration_with_which_they_are_simulated(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    text = with_members("{count: 2, events: [{type: crash, at: 1s, members: [0]}]}")
+    path.write_text(text)
+
+    [problem] = read_scenario([path], together=True).problems
+    rule = "spec.members.events[0].type is 'crash', but events happen to a fleet, and the server has none"
+    assert str(problem) == f"{path}:4 (document 1): error: {rule}. Write fleet in the Server document"
+    with pytest.raises(ConfigurationError, match="events happen to a fleet"):
+        read_scenario([path], together=True).unwrap()
+    assert not read_scenario([path]).problems, "it may be for configurations in other files"
+
+    path.write_text(f"{text}---\napiVersion: apf/v1\nkind: Server\nspec: {{fleet: {{name: shop}}}}\n")
+    assert not read_scenario([path], together=True).problems
 
 
 def test_members_take_the_place_of_servers() -> None:
