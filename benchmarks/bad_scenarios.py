@@ -14,7 +14,7 @@ from apf_middleware.config.scenario import Scenario, load_scenario
 from apf_middleware.simulation import Result, simulate, variant
 from benchmarks.measure import print_json
 
-__all__ = ["FOLDER", "VARIANTS", "compare", "files"]
+__all__ = ["FOLDER", "VARIANTS", "compare", "files", "heading", "table"]
 
 FOLDER: Final = Path(__file__).parents[1] / "examples" / "scenarios"
 VARIANTS: Final = ("none", "fifo", "kubernetes", "own")
@@ -30,16 +30,19 @@ def compare(path: Path) -> tuple[Scenario, list[Result]]:
     return scenario, [simulate(scenario, variant(name, configuration), name=name) for name in VARIANTS]
 
 
-def _markdown(scenario: Scenario, results: Sequence[Result]) -> Iterator[str]:
-    yield f"## {scenario.name.replace('-', ' ').capitalize()}\n"
-    yield f"{scenario.about}\n"
+def heading(scenario: Scenario) -> str:
+    """Return the heading of a scenario in Markdown."""
+    return f"## {scenario.name.replace('-', ' ').capitalize()}\n"
+
+
+def table(scenario: Scenario, results: Sequence[Result]) -> Iterator[str]:
+    """Yield the lines of a scenario's table in Markdown, with a row for each of its results."""
     names = [tenant.name for tenant in scenario.tenants]
     yield f"| served, p99 | {' | '.join(names)} | goodput | wasted |"
     yield f"|---|{'---:|' * (len(names) + 2)}"
     for result in results:
         cells = [*(_cell(result, name) for name in names), _percent(result.goodput), _percent(result.wasted)]
         yield f"| {result.configuration} | {' | '.join(cells)} |"
-    yield ""
 
 
 def _cell(result: Result, name: str) -> str:
@@ -72,7 +75,7 @@ def main() -> None:
         )
         return
     for scenario, results in compared:
-        print("\n".join(_markdown(scenario, results)))
+        print(heading(scenario), f"{scenario.about}\n", *table(scenario, results), "", sep="\n")
 
 
 if __name__ == "__main__":

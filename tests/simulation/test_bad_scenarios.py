@@ -10,7 +10,7 @@ import pytest
 from apf_middleware.config.scenario import load_scenario
 from apf_middleware.simulation import Result, simulate, variant
 from benchmarks import bad_scenarios
-from benchmarks.bad_scenarios import FOLDER, VARIANTS, compare, files
+from benchmarks.bad_scenarios import FOLDER, VARIANTS, compare, files, heading, table
 
 Results = Mapping[str, Result]
 
@@ -24,6 +24,11 @@ DURATIONS_S = {
     "self-maintenance-crowded-out": 11,
 }
 """Shorter than in the files, but long enough for each verdict."""
+
+WHOLE = ("garbage-collector-crowded-out", "self-maintenance-crowded-out")
+"""The scenarios that take the least time, so that all rows of their tables are compared with the documentation."""
+
+PAGE = (FOLDER.parents[1] / "docs" / "scenarios.md").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +52,22 @@ def p99(result: Result, name: str) -> float:
 
 
 def test_the_documentation_lists_all_bad_scenarios(played: dict[str, Results]) -> None:
-    page = (FOLDER.parents[1] / "docs" / "scenarios.md").read_text()
-
     assert len(played) == 6
     for name in played:
-        assert f"## {name.replace('-', ' ').capitalize()}\n" in page
+        assert f"## {name.replace('-', ' ').capitalize()}\n" in PAGE
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
+def test_the_documentation_has_the_figures_of_this_version(path: Path) -> None:
+    """`python -m benchmarks.bad_scenarios` prints new ones after an intended change."""
+    scenario, configuration = load_scenario(path)
+    names = VARIANTS if path.stem in WHOLE else VARIANTS[-1:]
+    results = [simulate(scenario, variant(name, configuration), name=name) for name in names]
+
+    section = PAGE.partition(heading(scenario))[2].partition("\n## ")[0]
+    head, rule, *rows = [line for line in section.splitlines() if line.startswith("|")]
+    assert [head, rule, *rows[-len(names) :]] == [*table(scenario, results)]
+    assert [row.split()[1] for row in rows] == [*VARIANTS]
 
 
 def test_self_maintenance_needs_its_own_seats(played: dict[str, Results]) -> None:
