@@ -81,10 +81,7 @@ def _objective(text: str, rejected: float) -> Objective:
 def _search(
     recording: Recording, configuration: Configuration, objective: Objective, places: int | None
 ) -> Recommendation:
-    path = recording.trace.path
-    if not recording.survey.work_ns:
-        raise TraceFormatError(f"{path}: no request in it has a duration. docs/simulator.md shows what logs need")
-    alone = with_workers(Scenario(path.name), configuration, recording)
+    alone = with_workers(Scenario(recording.trace.path.name), configuration, recording)
 
     def runner(places: int) -> Run:
         scenario = replace(alone, backend=Backend(places=places))

@@ -65,5 +65,5 @@ def test_rows_without_durations_are_refused(tmp_path: Path) -> None:
 
     result = apf("recommend", path, "--objective", "p99=150ms")
 
-    rule = "no request in it has a duration. docs/simulator.md shows what logs need"
-    assert (result.exit_code, result.stderr) == (2, f"apf recommend: {path}: {rule}\n")
+    assert result.exit_code == 2
+    assert f"apf recommend: {path}: there is no request with a duration in it" in result.stderr
