@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlparse
 
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = [
     "ANY_SEGMENT",
-    "UNSEEN_END",
     "PathTemplate",
     "compile_templates",
     "head_of",
@@ -23,12 +23,13 @@ __all__ = [
     "heads_of_urls",
     "is_parameter",
     "parse_template",
+    "visible_path",
 ]
 
 ANY_SEGMENT = "*"
 """A segment of a template that matches any segment, without a name."""
 
-UNSEEN_END: Final = "\n"
+_UNSEEN_END: Final = "\n"
 """An end of a path that is left out. Starlette's routes end with ``$``, which also matches before a line feed: so
 ``/a%0A`` reaches the route ``/a``, and must not evade the rules for that path."""
 
@@ -57,7 +58,26 @@ class PathTemplate(Value):
                 parts.append("/[^/]+")
             else:
                 parts.append("/" + re.escape(segment))
-        return "".join(parts) + (r"(?s:/.*)?" if self.below else "")
+        unseen = _UNSEEN_END + "?" if self.segments[-1:] == ("",) else ""
+        return "".join(parts) + (r"(?s:/.*)?" if self.below else unseen)
+
+
+def visible_path(path: str) -> str:
+    """Return a path as the routes of all frameworks see it.
+
+    A line feed that is a whole segment stays: it may be the value of a parameter, and a template that ends with a slash
+    matches it, too.
+    """
+    if path.endswith(_UNSEEN_END) and not path.endswith("/" + _UNSEEN_END):
+        path = path.removesuffix(_UNSEEN_END)
+    if path.startswith("/") or path == ANY_SEGMENT:
+        return path
+    # Servers pass a target in absolute form on as it is, and some anything else. Quart takes the path out of it.
+    try:
+        found = urlparse(path).path
+    except ValueError:
+        return path
+    return found if found.startswith("/") else f"/{found}"
 
 
 def is_parameter(segment: str) -> bool:

@@ -10,6 +10,7 @@ takes up to 0.1 s. A limit to their number would let a caller hide a parameter b
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from string import punctuation
 from typing import Final
@@ -40,17 +41,20 @@ class QueryParameters(Mapping[str, str]):
         return cls(quote(text, safe=punctuation).encode())
 
     def every(self, name: str) -> list[str]:
-        """Return the values of a parameter in their order; of more than 64 the first and the last 32."""
+        """Return the values of a parameter in their order; of more than 64 the first and the last 32.
+
+        A value of bytes that aren't encoded is there as Latin-1, as Starlette reads it, and as UTF-8, as Django does.
+        """
         found = _pattern(name).findall(self._raw)
         if len(found) > _MOST_VALUES:
             found = [*found[: _MOST_VALUES // 2], *found[-_MOST_VALUES // 2 :]]
-        return [unquote(value.decode("latin-1").replace("+", " ")) for value in found]
+        return [reading for value in found for reading in _readings(value)]
 
     def __getitem__(self, name: str) -> str:
         found = _pattern(name).search(self._raw)
         if found is None:
             raise KeyError(name)
-        return unquote((found[1] or b"").decode("latin-1").replace("+", " "))
+        return _readings(found[1] or b"")[0]
 
     def __iter__(self) -> Iterator[str]:
         first = b"&".join(self._raw.split(b"&", _MOST_LISTED)[:_MOST_LISTED])
@@ -68,6 +72,16 @@ def every_value(among: Mapping[str, str], name: str) -> Sequence[str]:
     return () if value is None else (value,)
 
 
+def _readings(value: bytes) -> list[str]:
+    """Return the texts that frameworks take a value for: of bytes that a client should have encoded there are two."""
+    plain = value.replace(b"+", b" ")
+    found = [unquote(plain.decode("latin-1"))]
+    if not plain.isascii():
+        with suppress(UnicodeDecodeError):
+            found.append(unquote(plain.decode()))
+    return found
+
+
 @lru_cache(_MOST_PATTERNS)
 def _pattern(name: str) -> re.Pattern[bytes]:
     """Return a regex that finds a parameter and captures its value, however the characters of its name are encoded."""
@@ -82,6 +96,8 @@ def _encodings(character: str) -> bytes:
     more = [rb"\+"] if character == " " else []
     if ord(character) in _LITERAL:
         more.append(re.escape(character.encode("latin-1")))
+    if not character.isascii():
+        more.append(re.escape(character.encode("utf-8", "replace")))
     return b"(?:" + b"|".join([*more, escaped]) + b")"
 
 

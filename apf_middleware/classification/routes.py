@@ -123,7 +123,8 @@ def _find(node: _Node, segments: list[str], index: int, method: str, values: lis
         target = _target(node.here, method)
     else:
         segment = segments[index]
-        literal = node.literal.get(segment)
+        # A line feed alone may be the value of a parameter, or be overlooked (see `visible_path`).
+        literal = node.literal.get("" if segment == "\n" and index + 1 == len(segments) else segment)
         if literal is not None:
             found = _find(literal, segments, index + 1, method, values)
             if found is not None:

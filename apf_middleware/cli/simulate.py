@@ -100,8 +100,7 @@ def simulate(
         scenario = scenario if recording is None else with_workers(scenario, configuration, recording)
         wanted = list(_wanted(scenario, configuration, compare, fleet=compare_fleet))
         warn_of_omissions(one for _, _, one in wanted)
-        if compare is not None:
-            _tell_backend(scenario, configuration, (one for _, _, one in wanted))
+        _tell_backend(scenario, configuration, [one for _, _, one in wanted] if compare else ())
         results = [with_progress(played, one, name, recording) for name, played, one in wanted]
         if plot is not None:
             draw(results, plot)

@@ -23,6 +23,7 @@ from apf_middleware.config.values import (
     Texts,
     TextSet,
     require_known_function,
+    unmapped,
 )
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.frozen import frozen
@@ -71,7 +72,7 @@ def credential_scheme(header: str, scheme: str | None) -> str:
 def network(name: str, text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     """Return the network that this text names; an error shows the text as the value of ``name``."""
     try:
-        return ipaddress.ip_network(text)
+        return unmapped(ipaddress.ip_network(text))
     except ValueError:
         rule = "it must be an IP address, or a network in CIDR form with only zeros after its prefix"
         try:

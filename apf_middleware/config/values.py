@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Annotated, Any, Final, TypeVar
 
 from annotated_types import Ge
@@ -52,6 +52,7 @@ __all__ = [
     "require_known_function",
     "rule_error",
     "size_bytes",
+    "unmapped",
     "written_size",
 ]
 
@@ -68,6 +69,7 @@ _Values = TypeVar("_Values", list[str], tuple[str, ...])
 
 _SECOND: Final = 10**9
 _MS: Final = 10**6
+_MAPPED_PREFIX: Final = 96  # bits of an IPv6 address before the IPv4 address in it
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_RULE: Final = "it must be a DNS label: lower-case letters, digits and '-', at most 63, not '-' first or last"
@@ -132,11 +134,19 @@ def _lower_case(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(text.lower() for text in texts)
 
 
+def unmapped(network: IPv4Network | IPv6Network) -> IPv4Network | IPv6Network:
+    """Return a network of IPv4 addresses that are written as IPv6 as what it is: addresses are compared that way."""
+    first = network.network_address
+    if isinstance(first, IPv6Address) and first.ipv4_mapped is not None and network.prefixlen >= _MAPPED_PREFIX:
+        return IPv4Network((first.ipv4_mapped, network.prefixlen - _MAPPED_PREFIX))
+    return network
+
+
 def _read_network(text: object) -> IPv4Network | IPv6Network:
     if not isinstance(text, str):
         raise PydanticKnownError("string_type")
     try:
-        return ip_network(text)
+        return unmapped(ip_network(text))
     except ValueError:
         rule = "it must be an IP address, or a network with only zeros after its prefix"
         raise rule_error(rule, "Write it like 10.0.0.0/8 or ::1") from None

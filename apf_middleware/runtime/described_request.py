@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from apf_middleware.classification import ANONYMOUS, Explanation, Identity, RequestDigest
 from apf_middleware.classification.kubernetes import is_served_without_seats
-from apf_middleware.classification.paths import UNSEEN_END
+from apf_middleware.classification.paths import visible_path
 from apf_middleware.classification.query import QueryParameters
 from apf_middleware.config import Configuration
 from apf_middleware.config.build import (
@@ -103,7 +103,7 @@ def _parts(url: str) -> tuple[str | None, str, str]:
             raise InvalidValueError("url", url, f"it is no URL: {error}") from None
         if not path.startswith("/"):
             raise InvalidValueError("url", url, "its path doesn't begin with a slash")
-    return host, unquote(path).removesuffix(UNSEEN_END), query
+    return host, visible_path(unquote(path)), query
 
 
 def _address(client: str) -> str:

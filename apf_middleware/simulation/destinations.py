@@ -9,6 +9,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from apf_middleware.classification import ANONYMOUS, Classification, Identity, RequestDigest
+from apf_middleware.classification.paths import visible_path
 from apf_middleware.classification.query import QueryParameters
 from apf_middleware.config import Configuration
 from apf_middleware.config.build import derive_classifier, derive_criticality, derive_resolver, derive_work
@@ -102,7 +103,7 @@ class DestinationResolver:
 
     def _resolve_new(self, template: RequestTemplate, seats: int) -> _Resolved:
         encoded, _, query = template.path.partition("?")
-        path, parameters = unquote(encoded), QueryParameters.of_text(query)
+        path, parameters = visible_path(unquote(encoded)), QueryParameters.of_text(query)
         resolution = self._resolve(template.method, path, parameters)
         digest = RequestDigest(
             identity=template.identity,

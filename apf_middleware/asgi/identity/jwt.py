@@ -32,6 +32,13 @@ class _BadTokenError(Exception):
     """A token is invalid; the argument is the reason."""
 
 
+def _as_text(claim: object) -> object:
+    """Return a claim as a configuration writes it: ``true`` and ``5`` as text."""
+    if isinstance(claim, bool):
+        return "true" if claim else "false"
+    return str(claim) if isinstance(claim, int) else claim
+
+
 def claim_at(claims: _Claims, path: str) -> object:
     """Return a claim by its name or, if no claim has this name, by its path through nested claims: ``a.b.c``."""
     if path in claims:
@@ -155,7 +162,7 @@ class JwtAuthenticator:
             raise _BadTokenError("wrong-audience")
         for path, value in self._settings.required_claims.items():
             found = claim_at(claims, path)
-            if found != value and not (isinstance(found, list) and value in found):
+            if value not in map(_as_text, found if isinstance(found, list) else [found]):
                 raise _BadTokenError("missing-claim")
 
     def _identity(self, claims: _Claims) -> Identity:

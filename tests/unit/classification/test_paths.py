@@ -42,6 +42,11 @@ def test_a_url_does_not_cover_a_part_of_a_segment(url: str) -> None:
         ("*", "*", True),
         ("/", "/", True),
         ("/", "/a", False),
+        ("/a/{x}", "/a/\n", True),
+        ("/a/*", "/a/\n", True),
+        ("/a/", "/a/\n", True),
+        ("/a/", "/a/\n\n", False),
+        ("/a", "/a/\n", False),
     ],
 )
 def test_a_template_covers_whole_segments(template: str, path: str, covered: bool) -> None:  # noqa: FBT001

@@ -47,6 +47,14 @@ def test_a_text_may_have_what_a_client_encodes() -> None:
     assert dict(QueryParameters.of_text("a=é b%20c+d&e")) == {"a": "é b c d", "e": ""}
 
 
+def test_bytes_that_are_not_encoded_are_read_in_both_ways() -> None:
+    parameters = QueryParameters("ü=1&a=ü&".encode() + "ü=2&b=ü".encode("latin-1"))
+
+    assert parameters.every("ü") == ["1", "2"]
+    assert parameters.every("a") == ["Ã¼", "ü"]
+    assert (parameters["a"], parameters.every("b")) == ("Ã¼", ["ü"])
+
+
 def test_other_mappings_have_one_value() -> None:
     assert every_value({"a": "1"}, "a") == ("1",)
     assert every_value({}, "a") == ()

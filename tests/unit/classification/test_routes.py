@@ -74,6 +74,14 @@ def test_everything_below_includes_the_path_itself_and_comes_last() -> None:
     assert SHOP.resolve("GET", "/files/").resource == Resource("files")
 
 
+def test_a_line_feed_may_be_a_parameter_or_be_overlooked() -> None:
+    table = RouteTable([Route("/a/", "slash"), Route("/b/{name}", "named")])
+
+    assert table.resolve("GET", "/a/\n").resource == Resource("slash")
+    assert table.resolve("GET", "/b/\n").resource == Resource("named", name="\n")
+    assert table.resolve("GET", "/a/\n/").resource is None
+
+
 def test_routes_of_one_path_can_differ_by_method() -> None:
     assert SHOP.resolve("GET", "/reports/x/2024").resource == Resource("reports")
     assert SHOP.resolve("POST", "/reports/x/2024").resource == Resource("reports")

@@ -143,6 +143,15 @@ def test_a_zone_is_no_part_of_a_network() -> None:
     assert "fe80::1%eth0" in TrustedNetworks(["fe80::/10"])
 
 
+def test_networks_of_mapped_addresses_are_those_of_ipv4() -> None:
+    for one in ("::ffff:10.0.0.0/104", "::ffff:10.1.2.3", "::ffff:0:0/96"):
+        networks = TrustedNetworks([one])
+        assert "10.1.2.3" in networks
+        assert "::ffff:10.1.2.3" in networks
+        assert "::1" not in networks
+    assert "192.0.2.1" not in TrustedNetworks(["::ffff:10.0.0.0/104", "::/8"])
+
+
 def test_what_is_remembered_is_bounded() -> None:
     networks = TrustedNetworks(["10.0.0.0/8"])
     for number in range(10_000):

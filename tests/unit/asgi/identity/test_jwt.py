@@ -302,6 +302,16 @@ def test_required_claims(path: Path) -> None:
         assert reason_of(tokens, bearer(signed(**claims))) == "missing-claim"
 
 
+def test_required_claims_may_be_booleans_and_numbers(path: Path) -> None:
+    tokens = believer(path, required_claims={"admin": "true", "tenant": "5"})
+
+    assert identity_of(tokens, bearer(signed(admin=True, tenant=5))).name == "alice"
+    assert identity_of(tokens, bearer(signed(admin="true", tenant=[4, 5]))).name == "alice"
+    for admin in (1, False, None, "True"):
+        assert reason_of(tokens, bearer(signed(admin=admin, tenant=5))) == "missing-claim"
+    assert reason_of(tokens, bearer(signed(admin=True, tenant=5.0))) == "missing-claim"
+
+
 def test_a_claim_is_found_by_its_name_before_its_way() -> None:
     claims = {"a.b": 1, "a": {"b": 2, "c": {"d": 3}}, "x": 4}
 
