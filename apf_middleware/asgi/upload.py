@@ -68,8 +68,10 @@ class Upload:
         if self._is_cut:
             return {"type": "http.disconnect"}
         self._is_suspended = self._is_suspended and not self._has_begun  # after an earlier call that was cancelled
-        if body.is_empty and not body.is_whole and (self._is_suspended or self._may_be_suspended()):
+        if body.is_empty and not body.is_whole and (self._is_suspended or self._is_limited):
             await self._gather()
+            if body.reason not in {None, Reason.CANCELLED}:
+                self._release()  # it may have kept its seats
         if self._is_suspended and body.reason is not Reason.CANCELLED and not await self._resume():
             return await self._cut()
         return await body.receive()
@@ -84,33 +86,50 @@ class Upload:
                 self._is_counted = False
                 self._admission.destination.counters.suspended -= 1
 
-    def _may_be_suspended(self) -> bool:
-        """Return whether the request has seats that it can give back and ask for again."""
+    @property
+    def _is_limited(self) -> bool:
+        """Whether the rest of the body has to arrive in time, because the request has seats meanwhile."""
         admission = self._admission
-        destination = admission.destination
-        if self._has_begun or admission.state is not _SEATED or destination.gates:
-            return False
-        return not (admission.work.linger_ns or destination.runtime.shared.exempt)
+        return not self._has_begun and admission.state is _SEATED and not admission.destination.runtime.shared.exempt
+
+    @property
+    def _keeps_seats(self) -> bool:
+        """Whether the request can't ask for seats again: its gates, or the seats that linger, would count twice."""
+        return bool(self._admission.destination.gates or self._admission.work.linger_ns)
 
     def _begin_to_wait(self) -> None:
         self._body.note_task()
-        if not self._is_suspended:
+        if self._is_suspended:
+            if not self._is_counted:  # an earlier call has been cancelled
+                self._count()
+        elif not self._body.incoming.is_counted:
             self._admission.destination.controller.bodies.held.begin(self)
-        elif not self._is_counted:  # an earlier call has been cancelled
-            self._count()
 
     def suspend(self) -> None:
-        """Give the seats back until more of the body has arrived."""
-        if self._may_be_suspended():
-            self._is_suspended = True
-            self._count()
-            self._admission.destination.controller.release(self._admission)
+        """Give the seats back, unless they have to be kept, until more of the body has arrived."""
+        if not self._is_limited:
+            return
+        if self._keeps_seats:
+            self._limit()
+            return
+        self._count()
+        self._release()
 
     def _count(self) -> None:
         self._is_counted = True
         self._admission.destination.counters.suspended += 1
+        self._limit()
+
+    def _limit(self) -> None:
+        """Let the rest of the body arrive in time, or end the request."""
         self._body.incoming.is_running = True
         self._body.count()
+
+    def _release(self) -> None:
+        """Give the seats back, and the leases with them, if the request has any."""
+        if self._is_limited:
+            self._is_suspended = True
+            self._admission.destination.controller.release(self._admission)
 
     async def _resume(self) -> bool:
         """Ask for seats again, and return whether the request may continue."""

@@ -341,7 +341,11 @@ class GateScheduler:
         return queue is not None and queue.parked - acquisition.is_parked >= max(1, limit // 2)
 
     def _park(self, now: int, acquisition: Acquisition, stage: AcquisitionStage) -> None:
-        """Remove the request from the waiting tickets of its queue, if it is among them, and give its leases back."""
+        """Remove the request from the waiting tickets of its queue, if it is among them, and give its leases back.
+
+        While a gate is asked, the leases of those before it are kept. Otherwise they would have to be asked again, and
+        a request with two asynchronous gates would never have both leases.
+        """
         queue, acquisition.candidate_of = acquisition.candidate_of, None
         if queue is not None:
             queue.candidate = None
@@ -350,7 +354,8 @@ class GateScheduler:
         acquisition.is_forced = False
         if was is AcquisitionStage.QUEUED:
             acquisition.level.queueset.park(now, acquisition.ticket)
-        self._leases.undo(now, acquisition)
+        if stage is not AcquisitionStage.CHECKING:
+            self._leases.undo(now, acquisition)
 
     def _move_to(self, now: int, acquisition: Acquisition, slot: Slot | None) -> None:
         """Move the request from the slot where it waits, if any, to ``slot``; None ends its wait.

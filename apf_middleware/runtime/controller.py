@@ -440,6 +440,7 @@ class Controller:
         admission.arrived_at = now
         admission.state = TicketState.REJECTED
         admission.reason = reason
+        admission.destination.runtime.shared.queueset.rejected[reason] += 1  # dumps have the counts of the queue set
         self._count_rejected(admission, now)
 
     def _count_left(self, now: int, admission: Admission) -> None:

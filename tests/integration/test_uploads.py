@@ -107,6 +107,71 @@ async def test_an_upload_that_gets_no_seats_again_is_rejected() -> None:
         protected.check_idle()
 
 
+class KeepingUploadApp(HeldUploadApp):
+    """An app whose requests keep their seats while they wait for more of a body, because they have passed a gate."""
+
+    def __init__(self, tasks: anyio.abc.TaskGroup) -> None:
+        super().__init__(tasks)
+        text = (CONFIG % "").replace("  bodies:", "  gates: [{name: db, capacity: 1}]\n  bodies:")
+        text = text.replace("  level: crowd\n", "  level: crowd\n  gates: [db]\n")
+        self.middleware = APFMiddleware(self._app, load_text(text))
+
+    @property
+    def places_taken(self) -> int:
+        gates = self.middleware.service.controller.gates
+        assert gates is not None
+        return gates.scheduler.gates["db"].used("") or 0
+
+
+async def test_the_rest_of_a_body_must_arrive_in_time_also_where_seats_are_kept() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = KeepingUploadApp(tasks)
+        long = await protected.start()
+        assert protected.expire_holds() == 1
+        assert (protected.seats_in_use, protected.places_taken, protected.bodies.number) == (1, 1, 1)
+        other = protected.open("/other", "bob").body(b"hello")
+        long.body(b"a", more=True)
+        await settle()
+        assert len(protected.received["/long"]) == 1, "it is gathered"
+
+        protected.pass_time()
+        await long.end()
+        assert (long.status, problem(long)["reason"]) == (408, "slow-body")
+        assert [message["type"] for message in protected.received["/long"]] == ["http.request", "http.disconnect"]
+        assert (await other.end()).status == 200
+        assert protected.places_taken == 0
+        protected.check_idle()
+
+
+async def test_a_body_that_arrives_in_time_is_received_on_seats_that_are_kept() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = KeepingUploadApp(tasks)
+        long = await protected.start()
+        protected.expire_holds()
+        long.body(b"a", more=True)
+        await settle()
+        assert protected.expire_holds() == 0, "it is limited already"
+        long.body(b"b")
+        assert (await long.end()).status == 200
+        assert [message["body"] for message in protected.received["/long"]] == [LONG, b"a", b"b"]
+        assert protected.places_taken == 0
+        protected.check_idle()
+
+
+async def test_a_client_that_hangs_up_in_its_body_is_no_slow_one() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = KeepingUploadApp(tasks)
+        long = await protected.start()
+        protected.expire_holds()
+        long.disconnect()
+        await long.end()
+        assert [message["type"] for message in protected.received["/long"]] == ["http.request", "http.disconnect"]
+        counters = protected.middleware.service.controller.levels["crowd"].schema_counters["everybody"]
+        assert not counters.rejected[Reason.SLOW_BODY]
+        assert protected.places_taken == 0
+        protected.check_idle()
+
+
 class HintingApp(HeldUploadApp):
     """An app that sends an early hint before it receives."""
 

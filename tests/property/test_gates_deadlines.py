@@ -95,7 +95,12 @@ _requests = st.lists(
         _Request,
         comes_at=_times,
         flow=st.sampled_from("xyz"),
-        gates=st.sampled_from((("db",), ("state",), ("remote",), ("state", "db"), ("remote", "db"), ("quota",), ())),
+        gates=st.sampled_from(
+            [
+                *((), ("db",), ("state",), ("remote",), ("quota",), ("state", "db"), ("remote", "db")),
+                *(("remote", "far"), ("far", "db", "remote")),
+            ]
+        ),
         takes=st.sampled_from((0.0, 0.01, 0.1, 0.5)),
         cancelled_after=st.sampled_from((None, None, None, 0.0, 0.01, 0.1, 0.2)),
     ),
@@ -108,7 +113,7 @@ _turns = st.lists(
 
 
 class _Scene:
-    """A server with gates: a capacity, a token bucket, and a synchronous and an asynchronous condition."""
+    """A server with gates: a capacity, a token bucket, and a synchronous and two asynchronous conditions."""
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
@@ -118,7 +123,8 @@ class _Scene:
         self.is_well = True
         self.retry_in: float | None = None
         self.gates.condition("state", on="turned", max_parked=1000)(self._ask)
-        self.gates.condition("remote", on="turned", max_parked=1000)(self._ask_from_afar)
+        for name in ("remote", "far"):
+            self.gates.condition(name, on="turned", max_parked=1000)(self._ask_from_afar)
         self.controller = Controller(_CONFIGURATION, self.gates, now=self.now)
 
     def now(self) -> int:

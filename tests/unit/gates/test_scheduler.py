@@ -9,6 +9,7 @@ from apf_middleware.gates import (
     AcquisitionStage,
     Capacity,
     Condition,
+    CustomGate,
     GateRequest,
     ParkDecision,
     Reject,
@@ -25,11 +26,28 @@ from tests.support.gate_world import (
     RemoteWorld,
     Switch,
     answer,
+    asked,
     asynchronous,
     level,
     parks,
     polled,
+    remote,
 )
+
+
+class FarPlaces:
+    """A gate of an app's own, whose leases are elsewhere."""
+
+    name = "far"
+
+    def __init__(self) -> None:
+        self.given_back: list[object] = []
+
+    async def try_acquire(self, _request: GateRequest, _key: object, _cost: int) -> object:
+        raise NotImplementedError
+
+    def release(self, lease: object) -> None:
+        self.given_back.append(lease)
 
 
 def _key(request: GateRequest) -> object:
@@ -104,6 +122,33 @@ def test_a_useless_event_costs_no_request_its_turn() -> None:
 
     assert order(emits_events=True) == order(emits_events=False)
     assert order(emits_events=False).index("wide") == 4
+
+
+@pytest.mark.parametrize("between", [(), ("db",)])
+def test_each_of_several_asynchronous_gates_is_asked_once(between: tuple[str, ...]) -> None:
+    first, second = (Condition(name, remote, Terms(events=("well",))) for name in ("first", "second"))
+    world = GateWorld(first, Capacity("db", 1, WIDE), second)
+    checks = asked(world)
+    world.arrive("a", "first", *between, "second")
+    assert answer(world, checks[0], "lease") == []
+    assert answer(world, checks[1], "lease") == ["a"]
+    assert [check.need.gate.name for check in checks] == ["first", "second"]
+
+
+def test_a_request_that_an_asynchronous_gate_parks_keeps_no_lease_of_another() -> None:
+    far = FarPlaces()
+    world = GateWorld(CustomGate(far, Terms()), Condition("second", remote, Terms(events=("well",))))
+    checks = asked(world)
+    world.arrive("a", "far", "second")
+    answer(world, checks[0], "lease")
+    assert far.given_back == []
+    answer(world, checks[1], parks())
+    assert far.given_back == ["lease"]
+    world.emit("well")
+    for _ in range(2):
+        answer(world, checks[-1], "lease")
+    assert world.served == ["a"]
+    assert [check.need.gate.name for check in checks] == ["far", "second", "far", "second"]
 
 
 def test_an_event_during_an_evaluation_repeats_it_immediately() -> None:

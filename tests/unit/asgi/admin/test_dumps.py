@@ -74,6 +74,14 @@ async def test_levels_as_json_tell_their_seats_too(world: AdminWorld) -> None:
     assert (exempt["executing"], exempt["lingering"], exempt["seats_in_use"], exempt["max"]) == (0, 1, 3, None)
 
 
+async def test_requests_that_never_reached_their_level_count_there(world: AdminWorld) -> None:
+    admission = Admission(world.request("alice").destination)
+    world.controller.refuse(world.time, admission, Reason.SLOW_BODY)
+
+    [crowd] = [one for one in (await world.get_json("dump_priority_levels"))["levels"] if one["level"] == "crowd"]
+    assert {reason: number for reason, number in crowd["rejected"].items() if number} == {"slow-body": 1}
+
+
 async def test_queues_are_shown_all_with_their_sums(world: AdminWorld) -> None:
     busy(world)
     _, *rows = cells(await world.get_text("dump_queues"))
