@@ -206,8 +206,8 @@ def test_the_seats_of_a_whole_fleet_are_found_with_queues_for_each_member(tmp_pa
     assert queuing.queue_length_limit <= 8 * seats / 4 + 1, "a member has a quarter of the seats, and 8 times 100 ms"
 
 
-def test_rows_without_durations_are_refused(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [{"time": number / 100, "user": "alice"} for number in range(100)]
+def test_rows_that_take_no_time_are_refused(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"time": number / 100, "duration": 0, "user": "alice"} for number in range(100)]
     run = recorded(tmp_path / "t.jsonl", rows, Scenario())
 
     with pytest.raises(InvalidValueError, match="requests that take no time', but its rows must have durations"):
@@ -215,7 +215,8 @@ def test_rows_without_durations_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_level_whose_requests_take_no_time_meets_the_objective(tmp_path: Path) -> None:
-    rows: list[dict[str, object]] = [*two_at_once([0]), *({"time": 0.1 * number, "user": ""} for number in range(50))]
+    rows: list[dict[str, object]] = [{"time": 0.1 * number, "duration": 0, "user": ""} for number in range(50)]
+    rows += two_at_once([0])
     run = recorded(tmp_path / "t.jsonl", rows, Scenario())
 
     assert recommend(WEB, Objective("p99", 300.0), run).meets
