@@ -7,7 +7,6 @@ latest. A request whose deadline has passed isn't run, because nobody waits for 
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from starlette.types import Scope
 
@@ -20,15 +19,9 @@ from apf_middleware.fairqueuing import Reason
 from apf_middleware.propagation.reader import DeadlineReader
 from apf_middleware.runtime import Admission
 from apf_middleware.runtime.admission import Destination
-from apf_middleware.runtime.time_limits import limit_time
+from apf_middleware.runtime.time_limits import LEAST_NS, limit_time
 
 __all__ = ["RequestDeadlines", "build_deadlines"]
-
-_LEAST_NS: Final = 500_000
-"""The least time in which an answer can be expected: about that is needed to look at a request, to begin and to answer.
-
-With less, chance would decide whether a request is in time, and those that aren't would be held against the server.
-"""
 
 
 class RequestDeadlines:
@@ -58,7 +51,7 @@ class RequestDeadlines:
     def begin(self, arrived: int, now: int, admission: Admission, scope: Scope) -> bool:
         """Set the deadline of a request that arrived at ``arrived``; reject it and return False if it can't be kept."""
         destination, deadline = admission.destination, self.set(arrived, now, admission, scope)
-        if deadline is None or deadline - now >= _LEAST_NS or destination.runtime.shared.exempt:
+        if deadline is None or deadline - now >= LEAST_NS or destination.runtime.shared.exempt:
             return True
         destination.counters.expired += 1
         destination.controller.refuse(now, admission, Reason.DEADLINE)

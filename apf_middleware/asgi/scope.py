@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from apf_middleware.classification import Identity, RequestDigest, Resolution
 from apf_middleware.classification.digest import NO_VALUES
-from apf_middleware.classification.paths import visible_path
+from apf_middleware.classification.paths import UNSEEN_END, visible_path
 from apf_middleware.classification.query import QueryParameters
 
 __all__ = [
@@ -84,7 +84,7 @@ def path_of(scope: Scope) -> str:
     """Return the path as the app's own routes see it, without the prefix of a mount or a proxy."""
     known = scope if isinstance(scope, dict) else dict(scope)
     path, root = str(known.get("path") or "/"), str(known.get("root_path") or "")
-    if path[0] != "/" or path[-1] == "\n":
+    if path[0] != "/" or path[-1] == UNSEEN_END:
         path = visible_path(path)
     if root and path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/"):
         return path[len(root) :] or "/"

@@ -16,6 +16,7 @@ from apf_middleware.exceptions import InvalidValueError
 
 __all__ = [
     "ANY_SEGMENT",
+    "UNSEEN_END",
     "PathTemplate",
     "compile_templates",
     "head_of",
@@ -29,7 +30,7 @@ __all__ = [
 ANY_SEGMENT = "*"
 """A segment of a template that matches any segment, without a name."""
 
-_UNSEEN_END: Final = "\n"
+UNSEEN_END: Final = "\n"
 """An end of a path that is left out. Starlette's routes end with ``$``, which also matches before a line feed: so
 ``/a%0A`` reaches the route ``/a``, and must not evade the rules for that path."""
 
@@ -58,7 +59,7 @@ class PathTemplate(Value):
                 parts.append("/[^/]+")
             else:
                 parts.append("/" + re.escape(segment))
-        unseen = _UNSEEN_END + "?" if self.segments[-1:] == ("",) else ""
+        unseen = UNSEEN_END + "?" if self.segments[-1:] == ("",) else ""
         return "".join(parts) + (r"(?s:/.*)?" if self.below else unseen)
 
 
@@ -68,8 +69,8 @@ def visible_path(path: str) -> str:
     A line feed that is a whole segment stays: it may be the value of a parameter, and a template that ends with a slash
     matches it, too.
     """
-    if path.endswith(_UNSEEN_END) and not path.endswith("/" + _UNSEEN_END):
-        path = path.removesuffix(_UNSEEN_END)
+    if path.endswith(UNSEEN_END) and not path.endswith("/" + UNSEEN_END):
+        path = path.removesuffix(UNSEEN_END)
     if path.startswith("/") or path == ANY_SEGMENT:
         return path
     # Servers pass a target in absolute form on as it is, and some anything else. Quart takes the path out of it.

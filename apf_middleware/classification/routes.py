@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from apf_middleware.classification.digest import NO_VALUES, Resolution, Resource, resolve_method
-from apf_middleware.classification.paths import ANY_SEGMENT, is_parameter, parse_template
+from apf_middleware.classification.paths import ANY_SEGMENT, UNSEEN_END, is_parameter, parse_template
 from apf_middleware.classification.text import require_text
 from apf_middleware.exceptions import InvalidValueError
 
@@ -124,7 +124,7 @@ def _find(node: _Node, segments: list[str], index: int, method: str, values: lis
     else:
         segment = segments[index]
         # A line feed alone may be the value of a parameter, or be overlooked (see `visible_path`).
-        literal = node.literal.get("" if segment == "\n" and index + 1 == len(segments) else segment)
+        literal = node.literal.get("" if segment == UNSEEN_END and index + 1 == len(segments) else segment)
         if literal is not None:
             found = _find(literal, segments, index + 1, method, values)
             if found is not None:

@@ -7,11 +7,14 @@ from typing import Any, Final, NamedTuple, TypeGuard
 
 from apf_middleware.recordings.request import OUTCOMES, RecordedRequest
 
-__all__ = ["UnreadableLineError", "nanoseconds_of", "parse_fields", "read_fields", "request_line"]
+__all__ = ["LONGEST_S", "UnreadableLineError", "nanoseconds_of", "parse_fields", "read_fields", "request_line"]
 
+LONGEST_S: Final = 1e7
+"""No request lasts so long, in seconds."""
+
+_decode: Final = json.JSONDecoder().raw_decode  # json.loads also looks for blanks, which takes as long again
 _SECOND: Final = 10**9
 _LATEST_S: Final = 1e12
-_LONGEST_S: Final = 1e7
 _MOST_SEATS: Final = 1_000_000
 _MOST_WEIGHT: Final = 1e9
 _TIMES: Final = {
@@ -33,7 +36,6 @@ _TEXTS: Final = {
     "criticality": "criticality",
 }
 _NUMBERS: Final = {"seats": "seats", "finalSeats": "final_seats", "status": "status", "worker": "worker"}
-_decode: Final = json.JSONDecoder().raw_decode  # json.loads also looks for blanks, which takes as long again
 _FLAGS: Final = {"stream": "is_stream", "standing": "is_standing"}
 
 
@@ -111,7 +113,7 @@ def _read_time(value: object) -> int:
 
 
 def _read_duration(value: object) -> int:
-    return _scaled(value, 0, _LONGEST_S)
+    return _scaled(value, 0, LONGEST_S)
 
 
 def _scaled(seconds: object, least: float, below: float) -> int:

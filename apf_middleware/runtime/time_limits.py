@@ -6,10 +6,18 @@ deadline, by the duration that few requests of its route exceed. It may always t
 it begins, so that a wrong estimate does little harm, and a request that needn't wait is served in any case.
 """
 
+from typing import Final
+
 from apf_middleware.estimation.learned import LearnedCosts
 from apf_middleware.runtime.admission import Admission
 
-__all__ = ["limit_time"]
+__all__ = ["LEAST_NS", "limit_time"]
+
+LEAST_NS: Final = 500_000
+"""The least time in which an answer can be expected: about that is needed to look at a request, to begin and to answer.
+
+With less, chance would decide whether a request is in time, and those that aren't would be held against the server.
+"""
 
 
 def limit_time(admission: Admission, now: int, left: int, costs: LearnedCosts) -> None:

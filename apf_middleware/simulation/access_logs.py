@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from apf_middleware.durations import duration_ns
 from apf_middleware.recordings import RecordedRequest, UnreadableLineError
-from apf_middleware.recordings.lines import nanoseconds_of, parse_fields
+from apf_middleware.recordings.lines import LONGEST_S, nanoseconds_of, parse_fields
 
 __all__ = ["NoRequestError", "is_access_log", "parse_access_log", "parse_log_line"]
 
@@ -50,16 +50,9 @@ _INGRESS_NGINX: Final = re.compile(
     re.ASCII,
 )
 _STATUS: Final = re.compile(r"\d{3}", re.ASCII)
-_LONGEST_NS: Final = 10**7 * _SECOND
 _LATEST_S: Final = 1e11  # greater times since 1970 are in milliseconds
 _LATEST_MS: Final = 1e14
-_UPSTREAM: Final = (
-    "urt",
-    "upstream_response_time",
-    "upstream",
-    "rt",
-    "request_time",
-)  # the proxy's own time comes last
+_UPSTREAM: Final = ("urt", "upstream_response_time", "upstream", "rt", "request_time")  # the proxy's own come last
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "time": ("start_time", "StartUTC", "time_iso8601", "@timestamp", "timestamp", "time_local", "ts", "time"),
     "user": ("user", "remote_user", "user_name", "user_id", "ClientUsername"),
@@ -67,7 +60,12 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "path": ("path", "request_uri", "uri", "x_envoy_original_path", "url", "RequestPath"),
     "host": ("host", "http_host", "authority", ":authority", "RequestHost"),
     "clientAddress": (
-        *("clientAddress", "remote_addr", "client_ip", "x_forwarded_for", "downstream_remote_address", "ClientHost"),
+        "clientAddress",
+        "remote_addr",
+        "client_ip",
+        "x_forwarded_for",
+        "downstream_remote_address",
+        "ClientHost",
     ),
 }
 _DURATIONS: Final[Mapping[str, int]] = {
@@ -84,10 +82,16 @@ _DURATIONS: Final[Mapping[str, int]] = {
 """The units of the fields that have the duration, those first that have the app's alone."""
 
 _OF_THE_APP: Final = ("upstream_response_time", "upstream_service_time", "x_envoy_upstream_service_time")
-_NAMES_OF_LOGS: Final = frozenset(
-    {name for names in _NAMES.values() for name in names} | {"msec", "request", *_DURATIONS}
-) - {"time", "user", "user_id", "method", "path", "host", "clientAddress"}
-_ONLY_IN_LOGS: Final = _NAMES_OF_LOGS - {"response_time", "elapsed", "latency", "duration"}
+_ALSO_ELSEWHERE: Final = frozenset(
+    {
+        *("time", "duration", "user", "method", "path", "host", "clientAddress"),  # of recordings
+        *("user_id", "response_time", "elapsed", "latency"),
+    }
+)
+_ONLY_IN_LOGS: Final = (
+    frozenset({name for names in _NAMES.values() for name in names} | {"msec", "request", *_DURATIONS})
+    - _ALSO_ELSEWHERE
+)
 
 
 class NoRequestError(UnreadableLineError):
@@ -110,13 +114,13 @@ def parse_log_line(line: str) -> RecordedRequest:
             raise UnreadableLineError(f"uvicorn's access log has neither times nor durations: {hint}")
         rule = "a line must be JSON, or of the common or combined log form with a duration at its end"
         raise UnreadableLineError(rule)
-    duration_ns, is_end = _duration_of(found["times"].strip())
+    took_ns, is_end = _duration_of(found["times"].strip())
     method, path = found["method"], found["path"]
     if method is None:
         raise NoRequestError
     return RecordedRequest(
-        time_ns=_log_time(found["time"]) - (duration_ns if is_end else 0),
-        duration_ns=duration_ns,
+        time_ns=_log_time(found["time"]) - (took_ns if is_end else 0),
+        duration_ns=took_ns,
         user="" if found["user"] == "-" else found["user"],
         method=method,
         path=path if path.startswith("/") else "/",
@@ -143,10 +147,10 @@ def _duration_of(times: str) -> tuple[int, bool]:
         hint = "with nginx add $request_time to log_format, with Apache %D to LogFormat"
         raise UnreadableLineError(f"a line must end with the duration of the request: {hint}")
     is_apache = "." not in text  # microseconds
-    duration_ns = _nanoseconds(text, 1000 if is_apache else _SECOND)
-    if duration_ns is None:
+    took_ns = _nanoseconds(text, 1000 if is_apache else _SECOND)
+    if took_ns is None:
         raise NoRequestError  # no server was asked
-    return _bounded(duration_ns), not is_apache
+    return _bounded(took_ns), not is_apache
 
 
 def _nanoseconds(value: object, unit: int) -> int | None:
@@ -166,8 +170,9 @@ def _nanoseconds(value: object, unit: int) -> int | None:
 
 def _bounded(duration: int) -> int:
     """Return a duration, unless it is longer than any request takes."""
-    if duration >= _LONGEST_NS:
-        raise UnreadableLineError(f"its duration is {duration / _SECOND:.3g} seconds, but it must be less than 1e7")
+    seconds = duration / _SECOND
+    if seconds >= LONGEST_S:
+        raise UnreadableLineError(f"its duration is {seconds:.3g} seconds, but it must be less than {LONGEST_S:g}")
     return duration
 
 

@@ -21,7 +21,7 @@ from apf_middleware.runtime.event_queue import EventQueue, FifoTimeouts, Virtual
 from apf_middleware.runtime.shadow.durations import TypicalDurations
 from apf_middleware.runtime.shadow.request import ShadowRequest
 from apf_middleware.runtime.shadow.tallies import AT_ONCE, REJECTED, WAITED, ShadowTallies
-from apf_middleware.runtime.time_limits import limit_time
+from apf_middleware.runtime.time_limits import LEAST_NS, limit_time
 
 if TYPE_CHECKING:
     from apf_middleware.estimation import LearnedCosts
@@ -259,7 +259,7 @@ class ShadowServer:
             return False
         if left_ns is not None:
             limit_time(admission, now, left_ns, self.costs)
-            if left_ns <= 0 and not admission.destination.runtime.shared.exempt:
+            if left_ns < LEAST_NS and not admission.destination.runtime.shared.exempt:
                 controller.refuse(now, admission, Reason.DEADLINE)
                 return False
         return True

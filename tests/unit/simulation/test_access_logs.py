@@ -151,7 +151,7 @@ def test_envoys_default_form() -> None:
         (f"{NGINX} {'9' * 5000}", "a line must end with the duration"),
         (f"{NGINX} 1.2.3", "a line must end with the duration"),
         (f"{NGINX} \u0660.\u0661", "a line must end with the duration"),
-        (f"{NGINX} 99999999.0", "its duration is 1e+08 seconds, but it must be less than 1e7"),
+        (f"{NGINX} 99999999.0", "its duration is 1e+08 seconds, but it must be less than 1e+07"),
         (f"{NGINX} 0.9e99", "its duration is 9e+98 seconds"),
         (ENVOY.replace("226 100", "226 99999999999"), "its duration is 1e+08 seconds"),
         (ENVOY.replace("226 100", f"226 {'9' * 5000}"), "Envoy's default form"),

@@ -4,6 +4,7 @@ import pytest
 
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.runtime.time_limits import LEAST_NS
 from tests.support.shadow_world import MS, SECOND, Client, ShadowWorld, config_text
 
 SPEC = "{shares: 30, waitLimit: 10s, queuing: {queues: 1, handSize: 1, queueLengthLimit: 50}}"
@@ -158,6 +159,16 @@ def test_a_request_that_is_refused_before_it_asks_for_seats_is_refused_in_both()
     two.shadow.settle(100)
 
     assert request.admission.reason is Reason.BODY_LIMIT
+
+
+@pytest.mark.parametrize(("left", "outcome"), [(0, Reason.DEADLINE), (LEAST_NS - 1, Reason.DEADLINE), (LEAST_NS, None)])
+def test_a_request_has_to_have_some_time_left_when_it_arrives(left: int, outcome: Reason | None) -> None:
+    two = world(1, 1)
+    request = two._observe(clients(1)[0])
+    request.left_ns = left
+    two.shadow.settle(100)
+
+    assert request.admission.reason is outcome
 
 
 @pytest.mark.parametrize(("left", "outcome"), [(-1, Reason.DEADLINE), (50 * MS, Reason.DEADLINE), (SECOND, None)])
