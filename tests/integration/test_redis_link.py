@@ -187,6 +187,17 @@ async def test_only_the_latest_grant_is_kept(one: RedisLink, two: RedisLink) -> 
     assert await grant_of(one, 1) == write(grant(3))
 
 
+async def test_no_cancellation_is_lost_while_a_connection_is_opened(one: RedisLink) -> None:
+    """`asyncio.wait_for` before Python 3.12 loses one that comes in the turn in which what it waits for is done."""
+    for turns in range(60):
+        taking = asyncio.create_task(one.take_grants(lambda _: None))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        taking.cancel()
+        await asyncio.wait({taking}, timeout=10)
+        assert taking.cancelled(), f"after {turns} turns of the event loop"
+
+
 async def test_no_grant_is_stored_after_another_epoch_has_begun(one: RedisLink, two: RedisLink) -> None:
     await one.claim(0, 0)
     await one.resign(1)

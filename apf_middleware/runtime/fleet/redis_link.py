@@ -316,6 +316,8 @@ class RedisLink:
     async def _connection(self) -> Connection:
         """Return a new connection to the server that has the keys."""
         client: Any = self._client
+        task = asyncio.current_task()
+        cancelled = 0 if task is None else task.cancelling()
         if isinstance(client, Redis):
             connection: Connection = client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
         else:
@@ -324,6 +326,9 @@ class RedisLink:
             connection = node.connection_class(**node.connection_kwargs)
         try:
             await connection.connect()  # type: ignore[no-untyped-call]
+            if task is not None and task.cancelling() > cancelled:
+                # It uses `asyncio.wait_for`, which before Python 3.12 may lose a cancellation.
+                raise asyncio.CancelledError
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
