@@ -316,19 +316,16 @@ class RedisLink:
     async def _connection(self) -> Connection:
         """Return a new connection to the server that has the keys."""
         client: Any = self._client
-        task = asyncio.current_task()
-        cancelled = 0 if task is None else task.cancelling()
         if isinstance(client, Redis):
             connection: Connection = client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
         else:
-            await client.initialize()
+            with _cancellations_kept():
+                await client.initialize()
             node = client.get_node_from_key(self._state)
             connection = node.connection_class(**node.connection_kwargs)
         try:
-            await connection.connect()  # type: ignore[no-untyped-call]
-            if task is not None and task.cancelling() > cancelled:
-                # It uses `asyncio.wait_for`, which before Python 3.12 may lose a cancellation.
-                raise asyncio.CancelledError
+            with _cancellations_kept():
+                await connection.connect()  # type: ignore[no-untyped-call]
         except BaseException:
             await connection.disconnect(nowait=True)
             raise
@@ -371,6 +368,19 @@ def _read_state(found: Any) -> AllocatorState:  # noqa: ANN401 - what Redis answ
 def _read_reports(found: Sequence[Any]) -> list[bytes]:
     first, others = found
     return [*(() if first is None else first[1:]), *(others or ())]
+
+
+@contextmanager
+def _cancellations_kept() -> Iterator[None]:
+    """Raise CancelledError at the end if the task has been cancelled, and redis-py has lost that.
+
+    It uses `asyncio.wait_for`, which may lose a cancellation before Python 3.12.
+    """
+    task = asyncio.current_task()
+    before = 0 if task is None else task.cancelling()
+    yield
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError
 
 
 @contextmanager
