@@ -6,7 +6,7 @@ wakes them. All methods are synchronous, so no other task runs between a decisio
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration
@@ -32,16 +32,16 @@ from apf_middleware.runtime.registry import LevelRegistry, wanted_levels
 from apf_middleware.runtime.wait_monitor import WaitMonitors
 
 if TYPE_CHECKING:
-    from apf_middleware.config.adaptive_seats import SeatBounds
     from apf_middleware.config.gates import GateSettings
     from apf_middleware.config.server import ServerSettings
     from apf_middleware.fairqueuing.sharing import Sharing
     from apf_middleware.gates import GatedSharing, Gates, ParkedRequest
-    from apf_middleware.metrics.reading import AdaptiveReading
     from apf_middleware.runtime.gate_runner import GateRunner
     from apf_middleware.runtime.running_requests import RunningRequests
+    from apf_middleware.runtime.seat_finder import SeatFinder
+    from apf_middleware.runtime.seats_holder import SeatsHolder
 
-__all__ = ["SETTLED_AT_START", "Controller", "SeatFinder", "SeatsHolder"]
+__all__ = ["SETTLED_AT_START", "Controller"]
 
 SETTLED_AT_START: Final = ("borrowing", "discipline", "strict_upstream", "fleet")
 """The server's settings that can't change without a restart, because the levels are created with them."""
@@ -54,45 +54,6 @@ _NO_FACTORS: Final[Mapping[int, int]] = {}
 _SHORT: Final = DURATION_BOUNDS_NS[1]  # most requests take no longer
 # While requests wait, a discipline that `is_restless` is asked at least this often which queue is next.
 _RESTLESS_NS: Final = 10_000_000
-
-
-class SeatsHolder(Protocol):
-    """A member of a fleet, which asks for seats and gives them back."""
-
-    def note_waiting(self, length: int) -> None:
-        """Note that a request has begun to wait, in a queue of this ``length``."""
-        ...
-
-    def note_released(self) -> None:
-        """Note that seats have been given back."""
-        ...
-
-    def note_reconfigured(self) -> None:
-        """Note that another configuration is in force."""
-        ...
-
-
-class SeatFinder(Protocol):
-    """What learns the total of seats: in this process (`AdaptiveRunner`), or for a fleet (`DurationSampler`)."""
-
-    bounds: "SeatBounds"
-
-    @property
-    def reason(self) -> str:
-        """The reason of the last decision."""
-        ...
-
-    def observe(self, now: int, route: str, duration: int, admission: Admission) -> None:
-        """Learn from a request that has ended after ``duration``."""
-        ...
-
-    def note_rejected(self, now: int, reason: Reason) -> None:
-        """Count a request that was rejected, perhaps for lack of seats."""
-        ...
-
-    def reading(self) -> "AdaptiveReading | None":
-        """Return the numbers that metrics show; None if another process has them."""
-        ...
 
 
 class Controller:

@@ -17,6 +17,8 @@ DECLARATIONS: Final = {
     "config/formats/versions.py": "values without behaviour",
     "fleet/samples.py": "values without behaviour",
     "propagation/current.py": "one variable",
+    "runtime/seat_finder.py": "an interface",
+    "runtime/seats_holder.py": "an interface",
     "snapshots/fleet.py": "values without behaviour",
     "snapshots/requests.py": "values without behaviour",
     "snapshots/shadow.py": "values without behaviour",
