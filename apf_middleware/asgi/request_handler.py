@@ -5,16 +5,15 @@ It is pure ASGI, and does as little as possible for a request that is admitted a
 `waiting_client` notices that its client hangs up.
 """
 
-import asyncio
-import inspect
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apf_middleware.asgi.body import RequestBody, announcement
 from apf_middleware.asgi.failure import answer_unavailable
 from apf_middleware.asgi.identity import Refused
+from apf_middleware.asgi.replies import HttpReply, WebSocketReply
 from apf_middleware.asgi.request_deadlines import RequestDeadlines
 from apf_middleware.asgi.resolver import ResolvedRequest, ServedWithoutSeats
 from apf_middleware.asgi.responses import (
@@ -23,15 +22,12 @@ from apf_middleware.asgi.responses import (
     answer_unknown_queue,
     send_answer,
 )
-from apf_middleware.asgi.scope import Headers, complete_digest, path_of
+from apf_middleware.asgi.scope import complete_digest, path_of
 from apf_middleware.asgi.service import Service
 from apf_middleware.asgi.stream_policy import (
     StreamPolicy,
     admit_stream,
-    begin_response,
     begin_watch,
-    is_event_stream,
-    send_timed,
 )
 from apf_middleware.asgi.upload import Upload
 from apf_middleware.asgi.waiting_client import WaitingClient
@@ -43,17 +39,12 @@ from apf_middleware.runtime import Admission, UnknownQueue
 if TYPE_CHECKING:
     from apf_middleware.asgi.resolver import ResolveResult
 
-__all__ = ["HttpReply", "RequestHandler", "WebSocketReply"]
+__all__ = ["RequestHandler"]
 
 _CANCELLED: Final = Reason.CANCELLED
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
-_SENT_AT_ONCE: Final = 16 * 1024  # in bytes; servers buffer up to this size without waiting for the client
 _Exchange = tuple[Scope, Receive, Send]
-_E: Final = frozenset(b"eE")  # the character at index 5 of text/event-stream
-# The marks of coroutine functions: up to Python 3.11 asyncio looks for one, later versions of inspect for the other.
-_MARK_FOR_ASYNCIO: Final[object] = getattr(asyncio.coroutines, "_is_coroutine", None)
-_MARK_FOR_INSPECT: Final[object] = getattr(inspect, "_is_coroutine_mark", None)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -72,13 +63,12 @@ class RequestHandler:
             await self._serve_other(scope, receive, send)
             return
         arrived = now = (service := self._service).now()
-        body: RequestBody | None = None
+        body, reply = None, None
         resolved = service.resolver.cache.recall(scope)
         if resolved is None or resolved.awaits_body or resolved.until <= now or service.due <= now:
             if (found := await _receive(self.app, service, (scope, receive, send), now, resolved)) is None:
                 return
-            resolved, body, now = found
-        # There is no await from here to `arrive`, so no reload can replace the level that was resolved.
+            resolved, body, now = found  # no await from here to `arrive`, so no reload replaces what was resolved
         controller, policy, more = service.controller, resolved.policy, resolved.headers_at_once
         deadlines, admission = service.deadlines, Admission(resolved)
         send = service.observers.attach(scope, resolved, admission, send) if service.is_observed else send
@@ -91,18 +81,19 @@ class RequestHandler:
                 await service.wait(admission, resolved.runtime.wait_limit_ns, client)
                 body = client.body  # a watch of the client begins one
             if (admission.state is not _SEATED or deadlines is not None) and _is_refused(admission, deadlines):
-                _end(admission, body)
-                await self._reject(admission, scope, send)
+                await self._reject(admission, scope, send, body)
                 return
             if policy is not None or body is not None:
                 receive, send = self._follow(admission, policy, body, (scope, receive, send))
             scope["apf"] = admission
-            reply: Send = HttpReply(send, more, admission) if kind == "http" else WebSocketReply(send, more, admission)
+            reply = HttpReply(send, more, admission) if kind == "http" else WebSocketReply(send, more, admission)
             await self.app(scope, receive, reply)
         except BaseException as error:
             admission.fail(aborted=not isinstance(error, Exception))
             raise
         finally:
+            if reply is not None and reply.sends is not None:
+                reply.sends.senders.discard(reply)
             if admission.state is _SEATED:  # otherwise rejected, or a stream or the app has released the seats
                 controller.release(admission)
             if admission.stream is not None or resolved.gates or (body is not None and body.is_open):
@@ -112,8 +103,11 @@ class RequestHandler:
         """Serve a scope that isn't a request."""
         raise NotImplementedError
 
-    def _reject(self, admission: Admission, scope: Scope, send: Send) -> Awaitable[None]:
-        """Answer a request that was rejected, or that got its seats too late."""
+    def _reject(
+        self, admission: Admission, scope: Scope, send: Send, body: RequestBody | None = None
+    ) -> Awaitable[None]:
+        """End and answer a request that was rejected, or that got its seats too late."""
+        _end(admission, body)
         service = self._service
         if admission.state is _SEATED:
             admission.destination.counters.late += 1
@@ -312,90 +306,3 @@ def _end(admission: Admission, body: RequestBody | None) -> None:
         admission.stream.close()
     if body is not None:
         body.close()
-
-
-class HttpReply:
-    """The ``send`` of an app: it looks at a message, and passes it to the server's ``send``.
-
-    It isn't a coroutine function, but returns what the server's ``send`` returns, so a message costs no coroutine of
-    its own. It is marked as a coroutine function, because adapters to synchronous apps (asgiref's) ask for that.
-    """
-
-    __slots__ = ("_admission", "_headers", "_send")
-
-    _is_coroutine: ClassVar[object] = _MARK_FOR_ASYNCIO
-    _is_coroutine_mark: ClassVar[object] = _MARK_FOR_INSPECT
-
-    def __init__(self, send: Send, headers: Headers, admission: Admission) -> None:
-        self._send = send
-        self._headers = headers  # to add to the response
-        self._admission = admission
-
-    def __call__(self, message: Message) -> Awaitable[None]:  # noqa: C901 - calls are slow
-        """Send a message; if it starts the response, add headers and find out whether this is a stream."""
-        admission = self._admission
-        # The specification says dict, on which the compiled build works faster than on other mappings.
-        event = message if isinstance(message, dict) else dict(message)
-        kind: str = event["type"]
-        if kind != "http.response.start":
-            if event.get("more_body") or len(event.get("body", b"")) > _SENT_AT_ONCE:
-                writes = admission.destination.runtime.streams.writes
-                if writes is not None:
-                    return send_timed(self._send, writes, admission, event)
-            return self._send(event)
-        if admission.destination.gates:  # some leases may be needed only until now
-            admission.destination.controller.release_leases(admission, early=True)
-        status: int = event["status"]
-        if status >= 500:
-            admission.fail(status)
-        found = event.get("headers")
-        headers: list[Any] = found if isinstance(found, list) else [*(found or ())]
-        if found and headers is not found:  # an app may pass an iterator, which can only be read once
-            event = {**event, "headers": headers}  # the app may send the same dict again
-        for header in headers:
-            pair: tuple[Any, ...] = header if isinstance(header, tuple) else tuple(header)
-            name = pair[0]
-            if len(name) == 12 and (name == b"content-type" or name.lower() == b"content-type"):
-                value = pair[1]
-                if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # false for most responses
-                    begin_response(admission, is_stream=is_event_stream(value))
-                break
-        else:
-            if admission.stream is not None:
-                begin_response(admission, is_stream=False)
-        if self._headers:
-            event = event.copy()  # the app may send the same dict again
-            event["headers"] = headers + self._headers
-        return self._send(event)
-
-
-class WebSocketReply:
-    """The ``send`` of a WebSocket's app; an accepted WebSocket is a stream."""
-
-    __slots__ = ("_admission", "_headers", "_send")
-
-    _is_coroutine: ClassVar[object] = _MARK_FOR_ASYNCIO
-    _is_coroutine_mark: ClassVar[object] = _MARK_FOR_INSPECT
-
-    def __init__(self, send: Send, headers: Headers, admission: Admission) -> None:
-        self._send = send
-        self._headers = headers
-        self._admission = admission
-
-    def __call__(self, message: Message) -> Awaitable[None]:
-        """Send a message; if it answers the handshake, add headers."""
-        kind = message["type"]
-        if kind in {"websocket.accept", "websocket.http.response.start"}:
-            if self._headers:
-                message = _with_headers(message, self._headers)
-            if kind == "websocket.accept":
-                begin_response(self._admission, is_stream=True)
-            elif message["status"] >= 500:
-                self._admission.fail(message["status"])
-        return self._send(message)
-
-
-def _with_headers(message: Message, extra: Headers) -> Message:
-    """Return the message that starts a response, with ``extra`` headers."""
-    # The app may send the same dict again, so it isn't changed.
-    return {**message, "headers": [*message.get("headers", ()), *extra]}

@@ -12,20 +12,19 @@ refused any more: if no place is left for it, it keeps its seats, which are limi
 
 from typing import TYPE_CHECKING, Final
 
-from starlette.types import Message, Scope, Send
+from starlette.types import Scope
 
 from apf_middleware.accept import parse_accept
 from apf_middleware.asgi.scope import headers_of
 from apf_middleware.classification import RequestDigest
 from apf_middleware.estimation import watch_of
 from apf_middleware.fairqueuing import Reason, TicketState
-from apf_middleware.runtime import Admission, Deadlines, Destination
-from apf_middleware.runtime.open_streams import Releasable
+from apf_middleware.runtime import Admission, Destination
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Resource
 
-__all__ = ["StreamPolicy", "admit_stream", "begin_response", "begin_watch", "is_event_stream", "send_timed"]
+__all__ = ["StreamPolicy", "admit_stream", "begin_response", "begin_watch", "is_event_stream"]
 
 _SEATED: Final = TicketState.SEATED
 _EVENT_STREAM: Final = b"text/event-stream"
@@ -91,16 +90,3 @@ def _is_known(scope: Scope) -> bool:
         for entry in parse_accept(value.decode("latin-1"))
     )
     return any(entry.name == "text/event-stream" and entry.quality > 0 for entry in accepted)
-
-
-async def send_timed(send: Send, writes: Deadlines[Releasable], admission: Admission, message: Message) -> None:
-    """Send a message, and release the seats if this takes too long because the client doesn't read."""
-    # The app may have given the seats back itself; then a slow client occupies none.
-    if admission.state is not _SEATED:
-        await send(message)
-        return
-    writes.begin(admission)
-    try:
-        await send(message)
-    finally:
-        writes.end(admission)

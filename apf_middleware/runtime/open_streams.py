@@ -9,39 +9,26 @@ configurations; a level that is defined again has its open streams again.
 """
 
 from collections.abc import Callable, Container, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from apf_middleware.config.streams import StreamSettings
-from apf_middleware.runtime.deadlines import Deadlines
+from apf_middleware.runtime.blocked_sends import BlockedSends
 from apf_middleware.runtime.retry_after import DrainMeter
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Resource
     from apf_middleware.estimation import Watch, WatchTracker
 
-__all__ = ["OpenStreams", "Releasable", "Stream", "StreamRegistry"]
+__all__ = ["OpenStreams", "Stream", "StreamRegistry"]
 
 Flow = tuple[str, str]
 """A flow by its schema and its distinguisher."""
 
 
-class Releasable(Protocol):
-    """A request that can give its seats back before its response has ended."""
-
-    def release(self) -> bool:
-        """Give the seats back; return False if the request keeps them."""
-        ...
-
-
-def _release(request: Releasable) -> None:
-    """Release the seats of a request that is blocked because its client doesn't read the response."""
-    request.release()
-
-
 class OpenStreams:
     """The streams of one level; ``settings`` are complete, with the server's defaults filled in."""
 
-    __slots__ = ("_by_flow", "_now", "closed", "drain", "is_limited", "open", "settings", "writes")
+    __slots__ = ("_by_flow", "_now", "closed", "drain", "is_limited", "open", "sends", "settings")
 
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
@@ -51,15 +38,15 @@ class OpenStreams:
         self.drain: DrainMeter = DrainMeter(now())  # for the rate at which streams end
         self.settings: StreamSettings = StreamSettings()
         self.is_limited: bool = False  # a copy from the settings, which is faster to read
-        self.writes: Deadlines[Releasable] | None = None
+        self.sends: BlockedSends | None = None
 
     def adopt(self, settings: StreamSettings) -> None:
         """Put ``settings`` in force; open streams stay open, even if there are too many."""
         self.settings = settings
         self.is_limited = settings.is_limited
         limit_ns = settings.release_when_blocked_ns or 0
-        if limit_ns != (self.writes.limit_ns if self.writes is not None else 0):
-            self.writes = Deadlines(limit_ns, self._now, _release) if limit_ns else None
+        if limit_ns != (self.sends.limit_ns if self.sends is not None else 0):
+            self.sends = BlockedSends(limit_ns, self._now) if limit_ns else None
 
     def enter(self, flow: Flow) -> bool:
         """Count one more stream of this flow; False if the limits don't allow it."""

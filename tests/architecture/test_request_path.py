@@ -131,7 +131,7 @@ Way = Callable[[], Coroutine[None, None, Trace]]
 
 @pytest.mark.parametrize(
     ("way", "files", "calls"),
-    [(first, 21, 126), (new, 15, 62), (cached, 5, 10), (beside_another, 12, 39)],
+    [(first, 23, 128), (new, 16, 62), (cached, 6, 10), (beside_another, 13, 39)],
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_an_admitted_request_passes_few_files_and_calls(way: Way, files: int, calls: int) -> None:

@@ -1,11 +1,12 @@
 """Streams: when they release their seats, when they are refused, and what they watch."""
 
+from collections.abc import Coroutine, Generator
 from typing import Any
 
 import anyio
 import pytest
 from anyio.abc import TaskGroup
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.classification import Resource
@@ -302,11 +303,12 @@ async def test_a_stream_whose_level_is_removed_is_counted_until_it_ends() -> Non
 
 
 class Reader:
-    """A client that doesn't read before ``reads`` is set; until then, a send to it is blocked."""
+    """A client that doesn't read before ``reads`` is set; until then, sends are blocked after ``room`` messages."""
 
-    def __init__(self, middleware: APFMiddleware, tasks: TaskGroup, path: str = "/download") -> None:
+    def __init__(self, middleware: ASGIApp, tasks: TaskGroup, path: str = "/download", room: int = 1) -> None:
         self.middleware = middleware
         self.scope = http_scope(path, headers={"Accept": EVENTS})
+        self.room = room
         self.sending = anyio.Event()
         self.reads = anyio.Event()
         self.ended = anyio.Event()
@@ -323,7 +325,7 @@ class Reader:
 
     async def _send(self, message: Message) -> None:
         self.sending.set()
-        if message["type"] == "http.response.body":
+        if len(self.messages) >= self.room:
             await self.reads.wait()
         self.messages.append(message)
 
@@ -354,6 +356,66 @@ async def test_a_client_that_does_not_read_loses_its_seat(is_on: bool) -> None: 
         assert streams.open == 0
 
 
+class _Sending:
+    """What some servers and compiled middlewares return, which isn't a coroutine of Python code."""
+
+    def __init__(self, call: Coroutine[Any, Any, None]) -> None:
+        self._call = call
+
+    def __await__(self) -> Generator[Any, None, None]:
+        return self._call.__await__()
+
+
+@pytest.mark.parametrize("is_coroutine", [True, False])
+@pytest.mark.parametrize("room", [0, 1, 2])
+async def test_any_message_may_wait_for_the_client(room: int, is_coroutine: bool) -> None:  # noqa: FBT001
+    """What blocks may be the start or the end of a response, behind data that the client hasn't read."""
+    async with anyio.create_task_group() as tasks:
+        middleware = APFMiddleware(_download, configuration("{releaseWhenBlocked: 20ms}", seats=1, wait="1h"))
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await middleware(scope, receive, send if is_coroutine else lambda message: _Sending(send(message)))  # type: ignore[arg-type]
+
+        reader = Reader(app, tasks, room=room)
+        await settle()
+        other = Exchange(middleware, http_scope("/other"), tasks).body().start()
+        await other.end()
+
+        assert other.status is None
+        assert not reader.ended.is_set()
+        reader.reads.set()
+        with anyio.fail_after(60):
+            await reader.ended.wait()
+
+
+async def test_a_websocket_that_keeps_its_seat_loses_it_while_its_client_does_not_read() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.accept"})
+            await send({"type": "websocket.send", "text": "news"})
+
+    reads = anyio.Event()
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "websocket.send":
+            await reads.wait()
+
+    streams = "{releaseWhenBlocked: 20ms, releaseAtStart: false}"
+    middleware = APFMiddleware(app, configuration(streams, seats=1, wait="1h"))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(middleware, websocket_scope("/news"), receive, send)
+        await settle()
+        other = Exchange(middleware, http_scope("/other"), tasks).body().start()
+        await other.end()
+
+        assert other.status is None
+        reads.set()
+
+
 async def test_a_failed_write_is_not_in_progress() -> None:
     async def send(message: Message) -> None:
         if message["type"] == "http.response.body":
@@ -366,8 +428,8 @@ async def test_a_failed_write_is_not_in_progress() -> None:
     with pytest.raises(OSError):  # noqa: PT011 - its type is all
         await middleware(http_scope("/download"), receive, send)
 
-    writes = middleware.service.controller.levels["crowd"].streams.writes
-    assert repr(writes).startswith("<Deadlines of 0,")
+    sends = middleware.service.controller.levels["crowd"].streams.sends
+    assert repr(sends).startswith("<BlockedSends of 0 senders,")
 
 
 KUBERNETES = ", resolver: kubernetes, estimation: {cap: false, default: {source: kubernetes}}"

@@ -230,18 +230,18 @@ def test_a_rejection_for_too_many_streams_is_counted_as_such() -> None:
     assert counters.estimated_widths() == {1: 0, 3: 1}
 
 
-def test_writes_are_timed_only_where_that_is_wanted() -> None:
+def test_sends_are_watched_only_where_that_is_wanted() -> None:
     streams = open_streams()
-    assert not streams.writes
+    assert not streams.sends
     streams.adopt(StreamSettings(release_when_blocked_ns=5))
-    writes = streams.writes
-    assert repr(writes) == "<Deadlines of 0, each 5 ns after its beginning>"
+    sends = streams.sends
+    assert repr(sends) == "<BlockedSends of 0 senders, 5 ns each>"
     streams.adopt(StreamSettings(release_when_blocked_ns=5))
-    assert streams.writes is writes
+    assert streams.sends is sends
     streams.adopt(StreamSettings(release_when_blocked_ns=6))
-    assert repr(streams.writes) == "<Deadlines of 0, each 6 ns after its beginning>"
+    assert repr(streams.sends) == "<BlockedSends of 0 senders, 6 ns each>"
     streams.adopt(StreamSettings(release_when_blocked_ns=0))
-    assert not streams.writes
+    assert not streams.sends
 
 
 def test_levels_without_settings_use_those_of_the_server() -> None:

@@ -1,0 +1,95 @@
+"""Senders are looked at from time to time, and release their seats if one message waits for too long."""
+
+from collections.abc import Callable
+
+from apf_middleware.runtime.blocked_sends import BlockedSends
+
+MS = 1_000_000
+
+
+class Timer:
+    """Stands in for `Alarm` under virtual time."""
+
+    def __init__(self, ring: Callable[[], None], _now: Callable[[], int]) -> None:
+        self._ring = ring
+        self.at: int | None = None
+        self.now = self.rings = 0
+
+    def ask(self, at: int) -> None:
+        self.at = at if self.at is None else min(at, self.at)
+
+    def run(self, until: int) -> None:
+        while self.at is not None and self.at <= until:
+            self.now, self.at = self.at, None
+            self.rings += 1
+            self._ring()
+        self.now = until
+
+
+class Fake:
+    """A sender of which one message has been waiting since ``since``."""
+
+    def __init__(self, since: int | None = None) -> None:
+        self.since = since
+        self.releases = 0
+
+    def is_blocked(self, now: int, limit_ns: int) -> bool:
+        return self.since is not None and now - self.since >= limit_ns
+
+    def release(self) -> None:
+        self.releases += 1
+
+
+class House:
+    def __init__(self, limit_ns: int) -> None:
+        self.sends = BlockedSends(limit_ns, lambda: self.timer.now, self._make_timer)
+
+    def _make_timer(self, ring: Callable[[], None], now: Callable[[], int]) -> Timer:
+        self.timer = Timer(ring, now)
+        return self.timer
+
+    def add(self, *senders: Fake) -> None:
+        for one in senders:
+            self.sends.senders.add(one)
+            if self.timer.now >= self.sends.look_at:
+                self.sends.plan(self.timer.now)
+
+
+def test_a_blocked_sender_is_released_within_a_quarter_of_the_limit() -> None:
+    house, blocked, reading = House(400 * MS), Fake(since=30 * MS), Fake()
+    house.add(blocked, reading)
+
+    house.timer.run(430 * MS)
+    assert blocked.releases == 0
+    house.timer.run(500 * MS)
+    assert (blocked.releases, reading.releases) == (1, 0)
+
+
+def test_pauses_between_looks_are_never_too_short_or_too_long() -> None:
+    for limit_ns, looks in ((1, 200), (MS, 200), (400 * MS, 10), (3600 * 1000 * MS, 4)):
+        house = House(limit_ns)
+        house.add(Fake())
+        house.timer.run(1000 * MS)
+        assert house.timer.rings == looks
+
+
+def test_there_is_no_timer_without_senders() -> None:
+    house, sender = House(400 * MS), Fake()
+    house.add(sender)
+    house.sends.senders.discard(sender)
+    house.timer.run(1000 * MS)
+
+    assert (house.timer.at, house.timer.rings) == (None, 1)
+    house.add(sender)
+    assert house.timer.at == 1100 * MS
+
+
+def test_a_timer_whose_loop_has_ended_is_set_anew() -> None:
+    house, forgotten, blocked = House(400 * MS), Fake(), Fake(since=5000 * MS)
+    house.add(forgotten)
+    house.timer.at = None
+    house.timer.now = 5000 * MS
+    house.add(blocked)
+    house.timer.run(5500 * MS)
+
+    assert blocked.releases >= 1
