@@ -248,7 +248,7 @@ class _Places(_InRedis):
         except (Exception, asyncio.CancelledError):
             # The answer is lost, or isn't awaited any longer. Redis may have given the places or may do so later.
             withdraw = self._sender(self._withdraw, key, self._hold_us, *places)
-            self._give_back(key, withdraw, loop.time())
+            self._give_back(key, withdraw, loop.time(), is_withdrawal=True)
             raise
         return (key, places, loop.time()) if taken else Park(penalty=False)
 
@@ -260,6 +260,9 @@ class _Places(_InRedis):
         key, places, since = lease
         self._give_back(key, self._sender(self._release, key, *places), since)
 
-    def _give_back(self, key: Hashable, send: partial[Coroutine[Any, Any, Any]], since: float) -> None:
+    def _give_back(
+        self, key: Hashable, send: partial[Coroutine[Any, Any, Any]], since: float, *, is_withdrawal: bool = False
+    ) -> None:
         """Give a lease back, and emit the event only afterwards, because Redis counts the lease until then."""
-        self._releases.add(PendingRelease(send, since + self._hold, partial(self._gates.emit, self.name, key)))
+        then = partial(self._gates.emit, self.name, key)
+        self._releases.add(PendingRelease(send, since + self._hold, then, is_withdrawal))

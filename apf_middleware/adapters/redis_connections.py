@@ -5,6 +5,9 @@ the app's pool, 500 requests that end at once would ask for 500 connections, and
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,15 +72,36 @@ class RedisConnections:
         Raise NotSentError if Redis hasn't been asked.
         """
         self._require_loop()
-        is_sent = False
+        may_be_sent = False
         try:
-            async with asyncio.timeout(self._sharing.timeout), self._questions:
-                is_sent = True
-                return await script(keys=[place], args=list(arguments), client=self._client)
-        except TimeoutError:
-            if is_sent:
+            async with asyncio.timeout(self._sharing.timeout), self._questions, self._connected() as client:
+                may_be_sent = True
+                return await script(keys=[place], args=list(arguments), client=client)
+        except Exception as error:
+            if may_be_sent:
                 raise
-            raise NotSentError from None
+            if isinstance(error, TimeoutError):
+                raise NotSentError("none came free or could be opened within the time-out") from error
+            raise NotSentError(f"{type(error).__name__}: {error}") from error
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Any]:
+        """Open a connection, and yield a client that uses it; another client than ours opens one when it sends."""
+        if not self._is_own:
+            yield self._client
+            return
+        from redis import VERSION  # noqa: PLC0415 - an extra
+
+        pool = self._client.connection_pool
+        command = ("EVALSHA",) if VERSION < (5, 3) else ()  # needed, and deprecated since then
+        connection = await pool.get_connection(*command)
+        client = copy(self._client)
+        client.connection = connection
+        try:
+            yield client
+        finally:
+            client.connection = None
+            await pool.release(connection)
 
     async def give_back(self, script: Any, place: str, *arguments: "Hashable") -> Any:  # noqa: ANN401
         """Run ``script``, for which no request waits, on one of the connections that questions can't take."""
@@ -92,11 +116,11 @@ class RedisConnections:
             await self._client.connection_pool.disconnect()
 
 
-class NotSentError(TimeoutError):
-    """No connection came free in time, so Redis hasn't been asked."""
+class NotSentError(Exception):
+    """There was no connection, so Redis hasn't been asked."""
 
-    def __init__(self) -> None:
-        super().__init__("no connection to Redis came free within the time-out")
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"no connection to Redis: {reason}")
 
 
 def _bounded(redis: "Redis", sharing: RedisSharing) -> tuple[Any, bool]:

@@ -16,7 +16,11 @@ from typing import Final
 __all__ = ["MOST_PENDING", "PendingRelease", "PendingReleases"]
 
 MOST_PENDING: Final = 10_000
-"""The maximum number of pending releases of a gate. Leases beyond it, the oldest, come free when their time is up."""
+"""The maximum number of pending releases of a gate.
+
+Beyond it the oldest withdrawals are dropped, or, if there are none, the oldest other releases, whose leases come free
+when their time is up.
+"""
 
 _LOG: Final = logging.getLogger("apf_middleware")
 _NOT_GIVEN_BACK: Final = "apf.not-given-back"
@@ -34,50 +38,64 @@ class PendingRelease:
     """Something to give back: ``send`` is called, and again after an error before the event loop's time ``until``.
 
     ``then`` is called when Redis has it back, or when the time has come. It is a call of its own in the event loop, so
-    an error there doesn't stop other releases.
+    an error there doesn't stop other releases. A withdrawal is for something that may never have been taken.
     """
 
     send: Callable[[], Awaitable[object]]
     until: float = 0.0
     then: Callable[[], None] = _nothing
+    is_withdrawal: bool = False
 
 
 class PendingReleases:
-    """The pending releases of the gate ``name``, sent oldest first, ``at_once`` at a time."""
+    """The pending releases of the gate ``name``, sent ``at_once`` at a time: the oldest first, and withdrawals last."""
 
     def __init__(self, name: str, at_once: int) -> None:
         self._name = name
         self._at_once = at_once
-        self._pending: deque[PendingRelease] = deque(maxlen=MOST_PENDING)
+        self._releases: deque[PendingRelease] = deque()
+        self._withdrawals: deque[PendingRelease] = deque()
         self._sending = 0
         self._task: asyncio.Task[None] | None = None
         self._hurry: asyncio.Event = asyncio.Event()
         self._random = Random()  # noqa: S311 - for the jitter of pauses, not for security
 
     def __len__(self) -> int:
-        return len(self._pending) + self._sending
+        return self._waiting + self._sending
+
+    @property
+    def _waiting(self) -> int:
+        return len(self._releases) + len(self._withdrawals)
 
     def add(self, one: PendingRelease) -> None:
         """Give ``one`` back as soon as possible, in a task."""
         loop = asyncio.get_running_loop()
-        self._pending.append(one)
+        self._queue_of(one).append(one)
+        self._drop_excess()
         # A task of another loop, which has ended, would never send anything; its event belongs to that loop, too.
         if self._task is None or self._task.done() or self._task.get_loop() is not loop:
             self._hurry = asyncio.Event()
             # not in the context of the request that happens to give something back first
             self._task = loop.create_task(self._work(), name=f"apf: give back to {self._name}", context=Context())
 
+    def _queue_of(self, one: PendingRelease) -> deque[PendingRelease]:
+        return self._withdrawals if one.is_withdrawal else self._releases
+
+    def _drop_excess(self) -> None:
+        while self._waiting > MOST_PENDING:
+            (self._withdrawals or self._releases).popleft()
+
     async def _work(self) -> None:
         failures = 0
-        while self._pending:
-            batch = [self._pending.popleft() for _ in range(min(self._at_once, len(self._pending)))]
+        while self._waiting:
+            batch = [(self._releases or self._withdrawals).popleft() for _ in range(min(self._at_once, self._waiting))]
             self._sending = len(batch)
             done = await asyncio.gather(*(self._attempt(one) for one in batch))
             self._sending = 0
             left = [one for one, is_done in zip(batch, done, strict=True) if not is_done]
-            # Put them back at the front, in the old order, but no more than fit: otherwise the deque would drop the
-            # newest ones at its other end.
-            self._pending.extendleft(reversed(left[: MOST_PENDING - len(self._pending)]))
+            for one in reversed(left):
+                self._queue_of(one).appendleft(one)
+            self._drop_excess()
             failures = failures + 1 if left else 0
             if left:
                 await self._pause(failures)

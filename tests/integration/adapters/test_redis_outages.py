@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from apf_middleware import Gates
@@ -26,7 +27,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyn
 QUICK = Sharing(timeout=0.2)
 KEY = "apf:db:"
 REQUEST = GateRequest("level", "schema", "alice")
-TIMEOUTS = (TimeoutError, RedisTimeoutError)  # ours and that of redis-py, which are equally long
+# ours and that of redis-py, which are equally long, and ours without a connection
+TIMEOUTS = (TimeoutError, RedisTimeoutError, NotSentError)
 
 
 @pytest.fixture
@@ -83,15 +85,17 @@ async def test_permits_are_released_when_redis_answers_again(server: RedisServer
 
 async def test_an_acquire_whose_reply_was_lost_takes_no_permit(server: RedisServer, redis: Redis) -> None:
     async with capacity(redis, limit=20) as gate:
-        await acquired(gate, 2)
+        await asyncio.gather(*(acquired(gate) for _ in range(8)))  # over as many connections
         server.pause()
         found = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(8)), return_exceptions=True)
-        assert all(isinstance(one, TIMEOUTS) and not isinstance(one, NotSentError) for one in found)
+        assert all(isinstance(one, TIMEOUTS) for one in found)
+        lost = [one for one in found if not isinstance(one, NotSentError)]
+        assert 0 < len(lost) == len(gate._releases)
         server.resume()
         await until(lambda: not len(gate._releases))
         await asyncio.sleep(0.1)
 
-        assert await taken(redis) == 2
+        assert await taken(redis) == 8
 
 
 async def test_an_acquire_that_is_cancelled_takes_no_permit(server: RedisServer, redis: Redis) -> None:
@@ -206,6 +210,29 @@ async def test_an_acquire_that_was_never_sent_needs_no_withdrawal(server: RedisS
         never_sent = [one for one in found if isinstance(one, NotSentError)]
         assert never_sent
         assert len(gate._releases) == len(found) - len(never_sent)
+        server.resume()
+
+
+async def test_an_acquire_without_a_connection_needs_no_withdrawal(server: RedisServer, redis: Redis) -> None:
+    async with capacity(redis) as gate:
+        await acquired(gate)
+        server.stop()
+        found = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(20)), return_exceptions=True)
+
+        errors = [error for error in found if isinstance(error, NotSentError)]
+        assert len(errors) >= 19  # one may have been sent over the connection that was open before
+        assert len(gate._releases) == len(found) - len(errors)
+        for error in errors:
+            assert isinstance(error.__cause__, RedisConnectionError)
+            assert str(error) == f"no connection to Redis: ConnectionError: {error.__cause__}"
+
+
+async def test_an_acquire_whose_connection_hangs_needs_no_withdrawal(server: RedisServer, redis: Redis) -> None:
+    async with capacity(redis) as gate:
+        server.pause()
+        with pytest.raises(NotSentError, match="Redis: none came free or could be opened within the time-out"):
+            await gate.try_acquire(REQUEST, "", 1)
+        assert len(gate._releases) == 0
         server.resume()
 
 

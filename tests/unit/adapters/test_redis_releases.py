@@ -23,8 +23,9 @@ class Server:
         self.settled: list[str] = []
         self.now = self.most = 0
 
-    def item(self, name: str, until: float = 0) -> PendingRelease:
-        return PendingRelease(partial(self._take, name), until, partial(self.settled.append, name))
+    def item(self, name: str, until: float = 0, *, is_withdrawal: bool = False) -> PendingRelease:
+        then = partial(self.settled.append, name)
+        return PendingRelease(partial(self._take, name), until, then, is_withdrawal)
 
     async def _take(self, name: str) -> None:
         self.tried.append(asyncio.get_running_loop().time())
@@ -160,6 +161,26 @@ def test_the_number_of_pending_releases_is_bounded(monkeypatch: pytest.MonkeyPat
         await asyncio.sleep(5)
         assert "99" in server.has
         assert 20 <= len(server.has) <= 24
+
+    run(scenario)
+
+
+def test_withdrawals_are_dropped_before_releases_and_sent_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_releases, "MOST_PENDING", 20)
+
+    async def scenario(server: Server, releases: PendingReleases) -> None:
+        server.is_away = True
+        for number in range(10):
+            releases.add(server.item(f"release {number}", until=600))
+        for number in range(100):
+            releases.add(server.item(f"withdrawal {number}", until=600, is_withdrawal=True))
+            await asyncio.sleep(0.1)
+        for number in range(10, 16):
+            releases.add(server.item(f"release {number}", until=600))
+        server.is_away = False
+        await asyncio.sleep(5)
+        assert set(server.has[:16]) == {f"release {number}" for number in range(16)}
+        assert set(server.has[16:]) == {f"withdrawal {number}" for number in range(96, 100)}
 
     run(scenario)
 
