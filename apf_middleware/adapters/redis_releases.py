@@ -133,8 +133,10 @@ class PendingReleases:
         if not task.done():
             # counted before the task is cancelled, because it then forgets what it is sending
             left = len(self)
-            task.cancel()
-            await asyncio.wait({task})
+            while not task.done():
+                task.cancel()
+                # again, because `asyncio.wait_for`, which redis-py uses, may lose a cancellation before Python 3.12
+                await asyncio.wait({task}, timeout=_FIRST_PAUSE)
             extra = {"event": _NOT_GIVEN_BACK, "apf": {"gate": self._name, "count": left}}
             _LOG.warning("%s gate=%s count=%s", _NOT_GIVEN_BACK, self._name, left, extra=extra)
 
