@@ -1,7 +1,7 @@
-"""Transports for httpx that pass on what is known about the current request, and end calls when its time is over.
+"""Transports for httpx that pass on what is known about the current request, and limit time-outs to what is left.
 
-They do what the event hooks of `DeadlineHeaders` and `CriticalityHeaders` do, and limit the client's time-outs to the
-time that is left::
+They do what the event hooks of `DeadlineHeaders` and `CriticalityHeaders` do, and make none of the client's time-outs
+longer than the time that is left. Each time-out is for one step, so a call of several steps may take longer in all::
 
     transport = AsyncCallTransport(DeadlineHeaders(), CriticalityHeaders())
     client = httpx.AsyncClient(transport=transport)
