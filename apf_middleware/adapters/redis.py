@@ -38,6 +38,8 @@ __all__ = ["Sharing", "by_flow", "redis_capacity", "redis_quota", "redis_rate"]
 
 _MICROSECONDS: Final = 1_000_000
 _POLL: Final = 0.01
+_IN_NAMES: Final = str.maketrans({"%": "%25", ":": "%3A", "{": "%7B", "}": "%7D"})
+_IN_KEYS: Final = str.maketrans({"%": "%25", ":": "%3A", ",": "%2C", "(": "%28", ")": "%29"})
 
 
 Sharing = RedisSharing
@@ -45,8 +47,8 @@ _TOGETHER: Final = Sharing()
 
 
 def by_flow(request: GateRequest) -> Hashable:
-    """Return one key for each flow."""
-    return request.flow
+    """Return one key for each flow; flows of different schemas are different, also if their names are equal."""
+    return request.schema, request.flow
 
 
 def redis_rate(
@@ -131,8 +133,7 @@ class _InRedis(ABC):
     def _place(self, key: Hashable) -> str:
         # The parts after the prefix have no colons, so no two gates have a place in common, also if one prefix begins
         # with the other one. Without braces in the name, no gate has a key of a fleet either.
-        name = _escaped(self.name).replace("{", "%7B").replace("}", "%7D")
-        return f"{self._prefix}:{name}:{_escaped(str(key))}"
+        return f"{self._prefix}:{self.name.translate(_IN_NAMES)}:{_written(key)}"
 
     def _ask(self, script: Any, key: Hashable, *arguments: Hashable) -> Awaitable[Any]:  # noqa: ANN401
         return self._connections.ask(script, self._place(key), *arguments)
@@ -153,8 +154,20 @@ class _InRedis(ABC):
         await self._connections.aclose()
 
 
-def _escaped(part: str) -> str:
-    return part.replace("%", "%25").replace(":", "%3A")
+def _written(key: Hashable) -> str:
+    """Return a text without colons that no other key has: ``a,b`` for a tuple of two strings."""
+    if isinstance(key, tuple) and len(key) > 1:
+        return ",".join(map(_written_part, key))
+    return _written_part(key)
+
+
+def _written_part(part: Hashable) -> str:
+    if isinstance(part, str):
+        return part.translate(_IN_KEYS)
+    if isinstance(part, tuple):
+        # a comma after each one, or the tuples of nothing and of an empty string would be written alike
+        return f"({''.join(f'{_written_part(one)},' for one in part)})"
+    return f"({str(part).translate(_IN_KEYS)})"
 
 
 class _Rate(_InRedis):

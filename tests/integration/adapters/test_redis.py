@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Hashable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -78,7 +78,7 @@ def capacity(redis: Redis, limit: int = 3, hold: float = 30, **more: Any) -> tup
     return gates, gate_of(gates)
 
 
-async def passed(asking: Any, count: int, key: str = "alice", cost: int = 1) -> int:  # noqa: ANN401
+async def passed(asking: Any, count: int, key: Hashable = "alice", cost: int = 1) -> int:  # noqa: ANN401
     """How many of so many, who ask at once, pass."""
     answers = await asyncio.gather(*(asking.try_acquire(REQUEST, key, cost) for _ in range(count)))
     return sum(not isinstance(answer, Park | Reject) for answer in answers)
@@ -130,6 +130,43 @@ async def test_no_gate_has_a_key_of_a_fleet(redis: Redis) -> None:
 
     assert await passed(gate_of(gates, "{shop}"), 1, "state") == 1
     assert await redis.keys() == [b"apf:%7Bshop%7D:state"]
+
+
+async def test_flows_of_different_schemas_share_nothing_although_their_names_are_equal(redis: Redis) -> None:
+    _, one = rate(redis, 0.001, 1)
+    for schema in ("orders", "reports"):
+        assert await passed(one, 2, by_flow(replace(REQUEST, schema=schema))) == 1
+
+    assert sorted(await redis.keys()) == [b"apf:db:orders,alice", b"apf:db:reports,alice"]
+
+
+KEYS: tuple[Hashable, ...] = (
+    *("", "a", "a,b", "a,", ",", "(a)", "(a,b,)", "()", "7", "(7)", "None", "a:b", "a%2Cb", "a%3Ab"),
+    *(
+        (),
+        ("",),
+        ("", ""),
+        ("a",),
+        ("a", ""),
+        ("a", "b"),
+        ("a,b",),
+        ("a:b",),
+        ("a", "b", "c"),
+        ("a,b", "c"),
+        ("a", "b,c"),
+    ),
+    *((("a", "b"), "c"), ("a", ("b", "c")), (("a",), "c"), ((), ""), ((),), ("(a,b,)", "c")),
+    *(7, None, (7,), ("a", 7), ("a", "7")),
+)
+
+
+async def test_no_two_keys_have_the_same_place(redis: Redis) -> None:
+    _, one = rate(redis)
+
+    places = {one._place(key): key for key in KEYS}
+
+    assert len(places) == len(KEYS)
+    assert {place.count(":") for place in places} == {2}
 
 
 async def test_a_bucket_reports_exactly_when_the_next_token_comes(redis: Redis) -> None:
@@ -445,4 +482,3 @@ async def test_invalid_arguments_are_refused(add: Any, options: dict[str, Any], 
 async def test_sharing_needs_a_positive_time() -> None:
     with pytest.raises(InvalidValueError, match="more than 0 seconds"):
         Sharing(timeout=0)
-    assert by_flow(REQUEST) == "alice"
