@@ -61,6 +61,7 @@ class LoadReports:
         self._seats = seats
         self._cpu = cpu
         self._demanded: dict[str, int] | None = None  # by level
+        self._rejected = self._unreal = 0  # rejections, and those that nobody got, because all requests passed
         self._sampled_at = self._valid_until = now = controller.now()
         self._meter = LoadMeter(now, self._sample(now))
         self._header = (b"", b"")
@@ -113,7 +114,7 @@ class LoadReports:
         """
         elapsed, self._sampled_at = max(1, now - self._sampled_at), now
         before, self._demanded = self._demanded, {}
-        served = errors = 0
+        served = errors = rejected = 0
         wanted = 0.0
         levels: dict[str, float] = {}
         for runtime in self._controller.registry.shown:
@@ -128,10 +129,14 @@ class LoadReports:
                 seats = (total - known if total >= known else total) / elapsed
             wanted += seats
             served += runtime.dispatched
-            errors += rejected_for_load(runtime)
+            rejected += rejected_for_load(runtime)
             errors += sum(counters.failed.count for counters in runtime.schema_counters.values())
             if len(levels) < _MOST_LEVELS:
                 levels[runtime.name] = seats / max(1, runtime.shared.limits.nominal)
+        if self._controller.is_passing:
+            self._unreal += max(0, rejected - self._rejected)
+        self._rejected = rejected
+        errors += max(0, rejected - self._unreal)
         return LoadSample(wanted / max(1, self._seats()), served, errors, self._cpu(), levels)
 
     def __repr__(self) -> str:

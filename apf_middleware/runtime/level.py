@@ -50,6 +50,7 @@ class LevelRuntime:
         "_writes",
         "deadline_ns",
         "factors",
+        "forgotten",
         "generation",
         "level",
         "occupancy",
@@ -74,6 +75,7 @@ class LevelRuntime:
         self.factors: Mapping[int, int] = _NO_FACTORS
         self._alone_ns = 0
         self._schema_counters: dict[str, SchemaCounters] = {}
+        self.forgotten: SchemaCounters = SchemaCounters(level.name, "")  # the sums of those that were forgotten
         self._writes: dict[str, SchemaCounters] = {}  # of requests that write; their schemas are keys above, too
         self.occupancy: Occupancy = Occupancy(now, _EMPTY)
         self._rate_meter = ServiceRateMeter(now, Served(0, 0, 0, 0))
@@ -93,6 +95,7 @@ class LevelRuntime:
         """Share the counters of ``before``, an earlier level of this name, which still counts while it drains."""
         # Both use the same dictionaries, so that counters of this name don't fall while requests of ``before`` end.
         self._schema_counters, self._writes = before._schema_counters, before._writes  # noqa: SLF001 - of the same class
+        self.forgotten = before.forgotten
         self._rate_meter = ServiceRateMeter(now, self._served(now))
 
     def forget_schemas(self, current: Container[str], now: int) -> bool:
@@ -105,6 +108,7 @@ class LevelRuntime:
         # where no metric looks.
         gone = [schema for schema, counters in others.items() if not _has_requests(counters)]
         for schema in gone:
+            self.forgotten = self.forgotten.plus(others[schema])
             del self._schema_counters[schema]
             self._writes.pop(schema, None)
         if gone:

@@ -3,6 +3,7 @@
 import base64
 import json
 from types import SimpleNamespace
+from typing import Literal
 
 import anyio
 import httpx
@@ -372,3 +373,21 @@ async def test_without_settings_the_paths_are_the_app_s() -> None:
         assert (await ask(app, "/readyz")).text == "/readyz"
         assert app.app is app._app
         assert app.service.load_reports is None
+
+
+@pytest.mark.parametrize("mode", ["on", "observe"])
+async def test_rejections_that_nobody_gets_are_no_errors(mode: Literal["on", "observe"]) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = stopped(tasks, configuration(seats=2, response="Reject", server=f", {TEXT}"))
+        app = protected.middleware
+        app.service.switch(mode)
+        held = [await protected.holder(f"/hold{number}") for number in range(2)]
+        answers = [protected.request(f"/more{number}") for number in range(20)]
+        await settle()
+        move_clock(app, 2)
+        report = (await ask(app, "/load")).json()
+        assert ("eps" in report) == (mode == "on")
+        for number in range(2):
+            protected.finish(f"/hold{number}")
+        for exchange in (*held, *answers):
+            await exchange.end()

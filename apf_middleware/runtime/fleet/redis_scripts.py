@@ -72,7 +72,8 @@ local function pass_on()
   redis.call('RPUSH', KEYS[2], told)
 end
 redis.call('HSET', KEYS[1], 'm:' .. ARGV[1], '')
-count = redis.call('HINCRBY', KEYS[1], 'count', 1)
+count = count + 1
+redis.call('HSET', KEYS[1], 'count', string.format('%d', count))
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
 local alive = is_alive(tonumber(ARGV[4]))
 if alive and epoch == tonumber(ARGV[3]) then

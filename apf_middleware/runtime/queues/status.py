@@ -4,8 +4,8 @@ Counts are sums of counters that the server keeps anyway. At any time,
 
     arrived = completed + failed + aborted + rejected + inqueue + pending + running.
 
-A request *failed* if the app raised, or answered with a status of 500 or more. A request was *aborted* if its client
-left while it waited, or its task was cancelled while it ran.
+A request *failed* if the app raised or answered with a status of 500 or more, or if it got its seats after its deadline
+and wasn't run. A request was *aborted* if its client left while it waited, or its task was cancelled while it ran.
 """
 
 from collections.abc import Container, Mapping
@@ -46,11 +46,11 @@ class _Counts:
         self.is_idle = self.is_idle and runtime.shared.is_idle
         self.pending += queueset.parked
         self.inqueue -= queueset.parked  # parked requests count as waiting below
-        for counters in runtime.schema_counters.values():
+        for counters in (*runtime.schema_counters.values(), runtime.forgotten):
             self.inqueue += counters.waiting
             self.running += counters.executing
             self.finished += counters.executions.count + counters.streams.count
-            self.failed += counters.failed.count
+            self.failed += counters.failed.count + counters.late
             self.aborted += counters.aborted.count
             for reason, number in counters.rejected.items():
                 if reason is Reason.CANCELLED:

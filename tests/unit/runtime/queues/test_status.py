@@ -2,6 +2,7 @@
 
 import pytest
 
+from apf_middleware.fairqueuing import Reason
 from tests.support.named_queues import FAMILY, NamedQueueServer, level, server
 
 
@@ -34,3 +35,19 @@ def test_thirds_of_seats_that_are_deserved_are_shown_so_that_they_add_up() -> No
     house.arrive("a", 1)
 
     assert sum(one.deserved for one in house.queues.list()) == pytest.approx(10, abs=1e-9)
+
+
+def test_counts_of_forgotten_schemas_stay_and_late_requests_have_failed() -> None:
+    house = NamedQueueServer(FAMILY)
+    runtime = house.controller.levels["free"]
+    counters = runtime.counters_of("gone")
+    counters.at_once = 5
+    counters.executions.observe_many(1, 5)
+    counters.late = 2
+    counters.rejected[Reason.QUEUE_FULL] = 3
+    before = house.queues.status("free")
+    assert (before.completed, before.failed, before.rejected) == (3, 2, {"queue-full": 3})
+
+    assert runtime.forget_schemas((), 0)
+    assert not runtime.schema_counters
+    assert house.queues.status("free") == before
