@@ -109,7 +109,9 @@ def _fetch(url: str, headers: Mapping[str, str], timeout: float) -> str:
     request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - its scheme was checked
     server = f"{request.type}://{request.host}"
     try:
-        with urllib.request.build_opener(_NoRedirects).open(request, timeout=timeout) as response:
+        # Credentials are for the named server, not for a proxy that the environment names.
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
+        with direct.open(request, timeout=timeout) as response:
             if response.headers.get(MARK) is None:
                 _fail(f"{url} answers, but isn't apf's admin: it is another server, {_OFF}")
             body: bytes = response.read()

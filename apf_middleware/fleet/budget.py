@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from apf_middleware.copying import Value
-from apf_middleware.exceptions import require_integer
+from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 
 __all__ = ["Budget", "SeatRange"]
@@ -42,6 +42,10 @@ class Budget(Value):
     def __post_init__(self) -> None:
         require_integer("seats", self.seats, least=0)
         require_integer("floor", self.floor, least=0)
+        for name, claim in self.claims.items():
+            parent = claim.parent
+            if parent is not None and (parent not in self.claims or self.claims[parent].parent is not None):
+                raise InvalidValueError(f"the parent of {name!r}", parent, "it must have a claim, and no parent itself")
 
     @property
     def parents(self) -> set[str | None]:

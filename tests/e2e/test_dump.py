@@ -193,6 +193,12 @@ def test_another_server_that_answers_200_is_recognized() -> None:
     assert forbidden.stderr.rstrip().endswith("answers 403 Forbidden")
 
 
+def test_credentials_do_not_go_to_a_proxy_of_the_environment(server: str) -> None:
+    nobody = "http://127.0.0.1:1"
+
+    assert apf(server, *OLGA, http_proxy=nobody, HTTP_PROXY=nobody, no_proxy="").returncode == 0
+
+
 def test_credentials_do_not_follow_a_redirect() -> None:
     seen: list[str] = []
 

@@ -215,6 +215,14 @@ async def test_an_allocator_is_alive_as_long_as_it_grants(one: RedisLink, two: R
     assert (await two.send(1, REPORT)).is_alive
 
 
+async def test_a_damaged_number_of_reports_is_counted_anew(one: RedisLink, two: RedisLink, client: Client) -> None:
+    await one.claim(0, 0)
+    await client.hset(PREFIX + "state", "count", "zzz")
+
+    assert (await two.send(1, REPORT)).is_alive
+    assert await client.hget(PREFIX + "state", "count") == b"1"
+
+
 async def test_a_clock_that_is_set_back_doesn_t_keep_a_dead_allocator_alive(
     one: RedisLink, two: RedisLink, client: Client
 ) -> None:

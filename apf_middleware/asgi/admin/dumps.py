@@ -167,13 +167,16 @@ async def dump_requests(view: View, formatter: Formatter, query: Mapping[str, st
     return await write_text(columns, requests, cells)
 
 
+_MOST_DIGITS: Final = 18  # Python refuses to read numbers of thousands of digits
+
+
 def _wanted_requests(requests: list[ObservedRequest], query: Mapping[str, str]) -> list[ObservedRequest]:
     """Return the requests that the query asks for."""
     wanted = {name: query[name] for name in ("level", "schema", "flow") if name in query}
     if wanted:
         requests = [one for one in requests if _matches(one.admission.destination.classification, wanted)]
     most = query.get("most", "")
-    return requests[: int(most)] if most.isascii() and most.isdigit() else requests
+    return requests[: int(most)] if most.isascii() and most.isdigit() and len(most) <= _MOST_DIGITS else requests
 
 
 def _matches(place: Classification, wanted: Mapping[str, str]) -> bool:

@@ -26,3 +26,10 @@ def test_former_children_raise_no_max() -> None:
     found = budget.including({"b": SeatDemand(2, 0, 3, 3, "p")})
     assert found.maxes["p"] == 3
     assert (found.claims["a"].least, found.claims["b"].least, found.claims["d"].least) == (1, 1, 6)
+
+
+@pytest.mark.parametrize("parent", ["nowhere", "b", "a"])
+def test_a_parent_is_a_claim_without_a_parent(parent: str) -> None:
+    claims = {"a": SeatDemand(1, 0, 0, None, parent), "b": SeatDemand(1, 0, 0, None, "c"), "c": SeatDemand(1, 0, 0)}
+    with pytest.raises(InvalidValueError, match="the parent of 'a'"):
+        Budget(6, claims)

@@ -357,6 +357,7 @@ async def test_others_have_their_turn_between_portions(*, as_json: bool) -> None
         ("flow=alice&most=2", ["alice", "alice"]),
         ("flow=alice&most=x", ["alice", "alice", "alice"]),
         ("most=0", []),
+        ("flow=bob&most=" + "9" * 5000, ["bob"]),
     ],
 )
 async def test_requests_of_one_flow_may_be_asked_for(query: str, flows: list[str]) -> None:
