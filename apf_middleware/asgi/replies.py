@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable
 from types import CoroutineType
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from starlette.types import Message, Send
 
@@ -12,6 +12,9 @@ from apf_middleware.asgi.coroutines import as_coroutine
 from apf_middleware.asgi.scope import Headers
 from apf_middleware.asgi.stream_policy import begin_response, is_event_stream
 from apf_middleware.runtime import Admission
+
+if TYPE_CHECKING:
+    from apf_middleware.runtime.blocked_sends import BlockedSends
 
 __all__ = ["AppReply", "HttpReply", "WebSocketReply"]
 
@@ -43,7 +46,8 @@ class AppReply:
         self._call: Any = None  # the last call of the server's
         self._seen: object = None  # the one that waited at the last look, and the first look at which it did
         self._seen_at = 0
-        sends = self.sends = admission.destination.runtime.streams.sends
+        sends = admission.destination.runtime.streams.sends
+        self.sends: BlockedSends | None = sends
         if sends is not None:
             sends.senders.add(self)  # until the app has returned
             if admission.seated_at >= sends.look_at:
