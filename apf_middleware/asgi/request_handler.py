@@ -37,6 +37,7 @@ from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.runtime import Admission, UnknownQueue
 
 if TYPE_CHECKING:
+    from apf_middleware.asgi.replies import AppReply
     from apf_middleware.asgi.resolver import ResolveResult
 
 __all__ = ["RequestHandler"]
@@ -61,13 +62,14 @@ class RequestHandler:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901 - calls are slow
         if (kind := str(scope["type"])) not in ("http", "websocket") or not self._serves_requests:
             await self._serve_other(scope, receive, send)
-            return
+            return None
         arrived = now = (service := self._service).now()
-        body, reply = None, None
+        body: RequestBody | None = None
+        reply: AppReply | None = None
         resolved = service.resolver.cache.recall(scope)
         if resolved is None or resolved.awaits_body or resolved.until <= now or service.due <= now:
             if (found := await _receive(self.app, service, (scope, receive, send), now, resolved)) is None:
-                return
+                return None
             resolved, body, now = found  # no await from here to `arrive`, so no reload replaces what was resolved
         controller, policy, more = service.controller, resolved.policy, resolved.headers_at_once
         deadlines, admission = service.deadlines, Admission(resolved)
@@ -81,8 +83,7 @@ class RequestHandler:
                 await service.wait(admission, resolved.runtime.wait_limit_ns, client)
                 body = client.body  # a watch of the client begins one
             if (admission.state is not _SEATED or deadlines is not None) and _is_refused(admission, deadlines):
-                await self._reject(admission, scope, send, body)
-                return
+                return await self._reject(admission, scope, send, body)
             if policy is not None or body is not None:
                 receive, send = self._follow(admission, policy, body, (scope, receive, send))
             scope["apf"] = admission
