@@ -31,10 +31,10 @@ class AppReply:
     It isn't a coroutine function, but returns what the server's ``send`` returns, so a message costs no coroutine of
     its own. It is marked as a coroutine function, because adapters to synchronous apps (asgiref's) ask for that.
 
-    ``sends`` are those of the level, if it releases the seats of clients that don't read. A reply adds itself to them.
+    If the level releases the seats of clients that don't read, a reply adds itself to those that are looked at.
     """
 
-    __slots__ = ("_admission", "_call", "_headers", "_seen", "_seen_at", "_send", "sends")
+    __slots__ = ("_admission", "_call", "_headers", "_seen", "_seen_at", "_send", "_sends")
 
     _is_coroutine: ClassVar[object] = _MARK_FOR_ASYNCIO
     _is_coroutine_mark: ClassVar[object] = _MARK_FOR_INSPECT
@@ -47,9 +47,9 @@ class AppReply:
         self._seen: object = None  # the one that waited at the last look, and the first look at which it did
         self._seen_at = 0
         sends = admission.destination.runtime.streams.sends
-        self.sends: BlockedSends | None = sends
-        if sends is not None:
-            sends.senders.add(self)  # until the app has returned
+        self._sends: BlockedSends = sends
+        if sends.limit_ns:
+            sends.senders[admission] = self  # until the app has returned
             if admission.seated_at >= sends.look_at:
                 sends.plan(admission.seated_at)
 
@@ -60,7 +60,7 @@ class AppReply:
 
     def _wrap(self, call: Awaitable[None]) -> Awaitable[None]:
         """Return a coroutine that says whether it waits; not all servers and compiled middlewares give one."""
-        if self.sends is None:
+        if not self._sends.limit_ns:
             return call
         found = self._call = as_coroutine(call)
         return found

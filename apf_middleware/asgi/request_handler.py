@@ -37,7 +37,6 @@ from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.runtime import Admission, UnknownQueue
 
 if TYPE_CHECKING:
-    from apf_middleware.asgi.replies import AppReply
     from apf_middleware.asgi.resolver import ResolveResult
 
 __all__ = ["RequestHandler"]
@@ -62,17 +61,16 @@ class RequestHandler:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901 - calls are slow
         if (kind := str(scope["type"])) not in ("http", "websocket") or not self._serves_requests:
             await self._serve_other(scope, receive, send)
-            return None
+            return
         arrived = now = (service := self._service).now()
         body: RequestBody | None = None
-        reply: AppReply | None = None
         resolved = service.resolver.cache.recall(scope)
         if resolved is None or resolved.awaits_body or resolved.until <= now or service.due <= now:
             if (found := await _receive(self.app, service, (scope, receive, send), now, resolved)) is None:
-                return None
+                return
             resolved, body, now = found  # no await from here to `arrive`, so no reload replaces what was resolved
         controller, policy, more = service.controller, resolved.policy, resolved.headers_at_once
-        deadlines, admission = service.deadlines, Admission(resolved)
+        deadlines, sends, admission = service.deadlines, resolved.runtime.streams.sends, Admission(resolved)
         send = service.observers.attach(scope, resolved, admission, send) if service.is_observed else send
         try:
             is_plain = resolved.is_plain and body is None and deadlines is None
@@ -83,7 +81,8 @@ class RequestHandler:
                 await service.wait(admission, resolved.runtime.wait_limit_ns, client)
                 body = client.body  # a watch of the client begins one
             if (admission.state is not _SEATED or deadlines is not None) and _is_refused(admission, deadlines):
-                return await self._reject(admission, scope, send, body)
+                await self._reject(admission, scope, send, body)
+                return
             if policy is not None or body is not None:
                 receive, send = self._follow(admission, policy, body, (scope, receive, send))
             scope["apf"] = admission
@@ -93,8 +92,8 @@ class RequestHandler:
             admission.fail(aborted=not isinstance(error, Exception))
             raise
         finally:
-            if reply is not None and reply.sends is not None:
-                reply.sends.senders.discard(reply)
+            if sends.senders:
+                sends.senders.pop(admission, None)
             if admission.state is _SEATED:  # otherwise rejected, or a stream or the app has released the seats
                 controller.release(admission)
             if admission.stream is not None or resolved.gates or (body is not None and body.is_open):

@@ -6,9 +6,12 @@ time finds those that were being sent at the look before, and still are.
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 __all__ = ["BlockedSends", "Sender"]
 
@@ -29,7 +32,7 @@ class Sender(Protocol):
 
 
 class BlockedSends:
-    """Release the seats of those ``senders`` of which one message waits for more than ``limit_ns``.
+    """Release the seats of those ``senders``, by request, of which one message waits for more than ``limit_ns``; 0: never.
 
     This is noticed by looks at pauses of a quarter of the limit, and of 5 to 250 ms. ``now`` is the clock, and
     ``alarm`` creates the timer, which is set only while there are senders.
@@ -43,12 +46,16 @@ class BlockedSends:
         now: Callable[[], int],
         alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
     ) -> None:
-        self.limit_ns: int = limit_ns
+        self.set_limit(limit_ns)
         self._now = now
-        self._pause = min(max(limit_ns // 4, _LEAST_PAUSE_NS), _LONGEST_PAUSE_NS)
-        self.senders: set[Sender] = set()
+        self.senders: dict[Hashable, Sender] = {}
         self.look_at: int = 0  # unless it has passed, the alarm is set; it has, too, if the loop of the timer has ended
         self._alarm = alarm(self._look, now)
+
+    def set_limit(self, limit_ns: int) -> None:
+        """Put another limit in force, also for the present senders."""
+        self.limit_ns: int = limit_ns
+        self._pause = min(max(limit_ns // 4, _LEAST_PAUSE_NS), _LONGEST_PAUSE_NS)
 
     def plan(self, now: int) -> None:
         """Look soon after ``now``. Whoever adds a sender calls this if the time of the last planned look has passed."""
@@ -57,7 +64,7 @@ class BlockedSends:
 
     def _look(self) -> None:
         now = self._now()
-        blocked = [one for one in self.senders if one.is_blocked(now, self.limit_ns)]
+        blocked = [one for one in self.senders.values() if self.limit_ns and one.is_blocked(now, self.limit_ns)]
         if self.senders:
             self.plan(now)
         else:

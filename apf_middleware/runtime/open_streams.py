@@ -28,25 +28,22 @@ Flow = tuple[str, str]
 class OpenStreams:
     """The streams of one level; ``settings`` are complete, with the server's defaults filled in."""
 
-    __slots__ = ("_by_flow", "_now", "closed", "drain", "is_limited", "open", "sends", "settings")
+    __slots__ = ("_by_flow", "closed", "drain", "is_limited", "open", "sends", "settings")
 
     def __init__(self, now: Callable[[], int]) -> None:
-        self._now = now
         self._by_flow: dict[Flow, int] = {}
         self.open: int = 0
         self.closed: int = 0
         self.drain: DrainMeter = DrainMeter(now())  # for the rate at which streams end
         self.settings: StreamSettings = StreamSettings()
         self.is_limited: bool = False  # a copy from the settings, which is faster to read
-        self.sends: BlockedSends | None = None
+        self.sends: BlockedSends = BlockedSends(0, now)
 
     def adopt(self, settings: StreamSettings) -> None:
         """Put ``settings`` in force; open streams stay open, even if there are too many."""
         self.settings = settings
         self.is_limited = settings.is_limited
-        limit_ns = settings.release_when_blocked_ns or 0
-        if limit_ns != (self.sends.limit_ns if self.sends is not None else 0):
-            self.sends = BlockedSends(limit_ns, self._now) if limit_ns else None
+        self.sends.set_limit(settings.release_when_blocked_ns or 0)
 
     def enter(self, flow: Flow) -> bool:
         """Count one more stream of this flow; False if the limits don't allow it."""

@@ -50,7 +50,7 @@ class House:
 
     def add(self, *senders: Fake) -> None:
         for one in senders:
-            self.sends.senders.add(one)
+            self.sends.senders[one] = one
             if self.timer.now >= self.sends.look_at:
                 self.sends.plan(self.timer.now)
 
@@ -76,7 +76,7 @@ def test_pauses_between_looks_are_never_too_short_or_too_long() -> None:
 def test_there_is_no_timer_without_senders() -> None:
     house, sender = House(400 * MS), Fake()
     house.add(sender)
-    house.sends.senders.discard(sender)
+    del house.sends.senders[sender]
     house.timer.run(1000 * MS)
 
     assert (house.timer.at, house.timer.rings) == (None, 1)
@@ -93,3 +93,14 @@ def test_a_timer_whose_loop_has_ended_is_set_anew() -> None:
     house.timer.run(5500 * MS)
 
     assert blocked.releases >= 1
+
+
+def test_another_limit_holds_for_those_that_send_now() -> None:
+    house, blocked = House(400 * MS), Fake(since=0)
+    house.add(blocked)
+    house.sends.set_limit(0)
+    house.timer.run(1000 * MS)
+    assert blocked.releases == 0
+    house.sends.set_limit(100 * MS)
+    house.timer.run(1200 * MS)
+    assert blocked.releases > 0

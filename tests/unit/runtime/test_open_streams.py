@@ -230,18 +230,15 @@ def test_a_rejection_for_too_many_streams_is_counted_as_such() -> None:
     assert counters.estimated_widths() == {1: 0, 3: 1}
 
 
-def test_sends_are_watched_only_where_that_is_wanted() -> None:
+@pytest.mark.parametrize("limit_ns", [5, 6, 0])
+def test_sends_are_watched_only_where_that_is_wanted(limit_ns: int) -> None:
     streams = open_streams()
-    assert not streams.sends
-    streams.adopt(StreamSettings(release_when_blocked_ns=5))
     sends = streams.sends
-    assert repr(sends) == "<BlockedSends of 0 senders, 5 ns each>"
-    streams.adopt(StreamSettings(release_when_blocked_ns=5))
-    assert streams.sends is sends
-    streams.adopt(StreamSettings(release_when_blocked_ns=6))
-    assert repr(streams.sends) == "<BlockedSends of 0 senders, 6 ns each>"
-    streams.adopt(StreamSettings(release_when_blocked_ns=0))
-    assert not streams.sends
+    assert repr(sends) == "<BlockedSends of 0 senders, 0 ns each>"
+    streams.adopt(StreamSettings(release_when_blocked_ns=limit_ns))
+
+    assert streams.sends is sends, "requests that have begun are looked at with the new limit"
+    assert repr(sends) == f"<BlockedSends of 0 senders, {limit_ns} ns each>"
 
 
 def test_levels_without_settings_use_those_of_the_server() -> None:
