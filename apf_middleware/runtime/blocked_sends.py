@@ -32,10 +32,10 @@ class Sender(Protocol):
 
 
 class BlockedSends:
-    """Release the seats of those ``senders``, by request, of which one message waits for more than ``limit_ns``; 0: never.
+    """Release the seats of those ``senders``, by request, of which a message waits longer than ``limit_ns``.
 
     This is noticed by looks at pauses of a quarter of the limit, and of 5 to 250 ms. ``now`` is the clock, and
-    ``alarm`` creates the timer, which is set only while there are senders.
+    ``alarm`` creates the timer, which is set only while there are senders. With a limit of 0, none is released.
     """
 
     __slots__ = ("_alarm", "_now", "_pause", "limit_ns", "look_at", "senders")
