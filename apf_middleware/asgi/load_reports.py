@@ -61,7 +61,7 @@ class LoadReports:
         self._seats = seats
         self._cpu = cpu
         self._demanded: dict[str, int] | None = None  # by level
-        self._rejected = self._unreal = 0  # rejections, and those that nobody got, because all requests passed
+        self._rejected = self._refused = 0  # rejections, and those that clients got: not while all requests pass
         self._sampled_at = self._valid_until = now = controller.now()
         self._meter = LoadMeter(now, self._sample(now))
         self._header = (b"", b"")
@@ -133,11 +133,10 @@ class LoadReports:
             errors += sum(counters.failed.count for counters in runtime.schema_counters.values())
             if len(levels) < _MOST_LEVELS:
                 levels[runtime.name] = seats / max(1, runtime.shared.limits.nominal)
-        if self._controller.is_passing:
-            self._unreal += max(0, rejected - self._rejected)
+        if not self._controller.is_passing:
+            self._refused += max(0, rejected - self._rejected)
         self._rejected = rejected
-        errors += max(0, rejected - self._unreal)
-        return LoadSample(wanted / max(1, self._seats()), served, errors, self._cpu(), levels)
+        return LoadSample(wanted / max(1, self._seats()), served, errors + self._refused, self._cpu(), levels)
 
     def __repr__(self) -> str:
         return f"<LoadReports {self._meter!r}>"
