@@ -4,8 +4,9 @@ The pool has no event for a connection that comes back. Requests that came throu
 other users of the pool, the gate looks again after pauses, from 10 ms on, doubled each time. The gate needs only three
 numbers of the library, so it works with any pool that has these.
 
-Nor does the pool have an event for a connection that is taken. While other users have connections, a request that has
-passed the gate counts in addition to the connections in use, until their number has grown or some time has passed.
+Nor does the pool have an event for a connection that is taken. A request that has passed the gate counts in addition to
+the connections in use until the pool shows that it has taken its own, or some time has passed. For that, the gate keeps
+an estimate of how many connections other users have: those that neither belong to leases nor are promised.
 """
 
 from collections.abc import Hashable
@@ -58,8 +59,9 @@ class PoolGate(Gate):
         self._limit = pool.get_max_size()
         self._pool = pool
         self._places = SharedPlaces()
-        self._seen = 0
-        self._promised_until = 0
+        self._others = 0
+        self._unsettled = 0  # the smallest number of promises since the time to forget was set
+        self._forget_at = 0
 
     @property
     def limit(self) -> int:
@@ -79,18 +81,31 @@ class PoolGate(Gate):
 
     def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:  # noqa: ARG002
         places, taken = self._places, self._taken()
-        has_others = taken > places.leased(key)
-        if not has_others or now >= self._promised_until:
-            places.forget_promises()
-        elif taken > self._seen:
-            places.note_use(key, taken - self._seen)
-        self._seen = taken
+        self._settle(now, key, taken)
         answer = places.acquire(key, cost, limit=self._limit, taken=taken)
-        if isinstance(answer, int):
-            self._promised_until = now + _PROMISED_FOR_NS
-            if not has_others:
-                places.forget_promises()
+        if isinstance(answer, int) and places.promised(key) == answer:  # the only promise
+            self._forget_at, self._unsettled = now + _PROMISED_FOR_NS, answer
         return answer
+
+    def _settle(self, now: int, key: Hashable, taken: int) -> None:
+        """Find out which promises count no longer, and how many connections others have.
+
+        A request that has given its connection back still counts as one that has it, until its lease ends. So a
+        connection that was taken and has come back between two looks at the pool is noticed when the lease ends.
+        """
+        places = self._places
+        leased, promised = places.leased(key), places.promised(key)
+        self._others = min(self._others, taken) if leased else taken
+        more = taken - self._others - (leased - promised)
+        if more > 0:
+            places.note_use(key, more)
+            self._others += max(0, more - promised)
+        self._unsettled = min(self._unsettled, places.promised(key))
+        if now >= self._forget_at:
+            # so many requests take no connection, or took those that others have given back unseen
+            places.note_use(key, self._unsettled)
+            self._others -= min(self._others, self._unsettled)
+            self._forget_at, self._unsettled = now + _PROMISED_FOR_NS, places.promised(key)
 
     def release(self, key: Hashable, lease: object) -> None:
         self._places.release(key, lease)

@@ -30,9 +30,13 @@ class SharedPlaces:
         """Return how many places are leased to requests that have passed the gate."""
         return self._leased.get(key, 0)
 
+    def promised(self, key: Hashable) -> int:
+        """Return how many of the leased places are not yet seen to be taken."""
+        return self._promised.get(key, 0)
+
     def used(self, key: Hashable, taken: int) -> int:
         """Return how many places count as used if the resource reports ``taken`` places."""
-        return max(self.leased(key), taken + self._promised.get(key, 0))
+        return max(self.leased(key), taken + self.promised(key))
 
     def acquire(self, key: Hashable, cost: int, *, limit: int, taken: int) -> int | ParkDecision | Reject:
         """Return a lease of ``cost`` places, or the gate's answer if there are too few."""
@@ -61,17 +65,13 @@ class SharedPlaces:
     def note_use(self, key: Hashable, amount: int = 1) -> None:
         """Note that ``amount`` more places are taken, promised or not; any thread may call this."""
         with self._lock:
-            self._promise_at_most(key, self._promised.get(key, 0) - amount)
+            self._promise_at_most(key, self.promised(key) - amount)
 
     def _promise_at_most(self, key: Hashable, most: int) -> None:
-        if self._promised.get(key, 0) > most:
+        if self.promised(key) > most:
             self._promised[key] = most
         if self._promised.get(key, 1) <= 0:
             del self._promised[key]
-
-    def forget_promises(self) -> None:
-        """Forget all promises: beyond the leased places, only those count that the resource reports as taken."""
-        self._promised.clear()
 
     def check(self) -> None:
         """Raise AssertionError if the numbers are inconsistent."""

@@ -11,6 +11,7 @@ import pytest
 
 from apf_middleware import Gates
 from apf_middleware.adapters.asyncpg import pool_gate
+from apf_middleware.gates.gate import GateRequest, ParkDecision
 from tests.support.databases import Postgres
 from tests.support.handler_app import HandlerApp
 from tests.support.until import until
@@ -69,30 +70,32 @@ async def test_connections_in_use_elsewhere_count_and_are_polled_until_returned(
         assert protected.rescues == 0
 
 
+@pytest.mark.parametrize(("size", "count"), [(4, 3), (5, 2), (10, 4)])
 async def test_connections_in_use_elsewhere_are_not_granted(
-    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch, size: int, count: int
 ) -> None:
     monkeypatch.setattr("apf_middleware.adapters.asyncpg._PROMISED_FOR_NS", 60 * 10**9)  # on a busy machine
-    async with pool_of(postgres, 4) as pool, anyio.create_task_group() as tasks:
+    async with pool_of(postgres, size) as pool, anyio.create_task_group() as tasks:
         gates = Gates(flush=60)
         pool_gate(gates, "db", pool)
-        outsiders = [await pool.acquire() for _ in range(3)]
-        now, most = 0, 0
+        outsiders = [await pool.acquire() for _ in range(count)]
+        waiting, most = 0, 0
 
         async def use(_path: str) -> None:
-            nonlocal now, most
-            now += 1
-            most = max(most, now)
-            await pool.fetchval("SELECT pg_sleep(0.002)")
-            now -= 1
+            nonlocal waiting, most
+            waiting += 1
+            most = max(most, waiting + pool.get_size() - pool.get_idle_size())
+            async with pool.acquire() as connection:
+                waiting -= 1
+                await connection.fetchval("SELECT pg_sleep(0.002)")
 
         protected = HandlerApp(tasks, gates, use)
-        for waiter in protected.request_many(8):
+        for waiter in protected.request_many(20, users=4):
             await waiter.end()
-
-        assert most == 1
         for outsider in outsiders:
             await pool.release(outsider)
+
+        assert most == size
 
 
 class SlowPool:
@@ -128,8 +131,29 @@ async def test_an_admitted_request_that_takes_no_connection_stops_counting_after
         await asyncio.sleep(0.02)
         assert len(protected.started) == 2
 
-        gate._promised_until = 0  # the while is over
+        gate._forget_at = 0  # the while is over
         await until(lambda: len(protected.started) == 3)
         door.set()
         for waiter in waiters:
             await waiter.end()
+
+
+async def test_a_connection_that_is_taken_and_returned_unseen_is_not_awaited() -> None:
+    """One of four is in use elsewhere, and each request ends before the next look at the pool."""
+    pool, request = SlowPool(4), GateRequest("level", "schema", "flow")
+    gate = pool_gate(Gates(), "db", pool)
+    pool.used = 1
+    leases = [gate.acquire(0, request, "", 1) for _ in range(4)]
+    assert leases[:3] == [1, 1, 1]
+    assert leases[3] == ParkDecision(below=1)
+    pool.used = 3  # that of one request has come back
+    for _ in range(10):
+        gate.release("", 1)
+        assert gate.acquire(0, request, "", 1) == 1
+        assert gate.acquire(0, request, "", 1) == ParkDecision(below=1)
+
+    pool.used = 4
+    assert gate.acquire(0, request, "", 1) == ParkDecision(below=1)
+    pool.used = 3  # the other user's comes back, too
+    assert gate.acquire(0, request, "", 1) == 1
+    assert gate.limit == gate.used("") == 4
