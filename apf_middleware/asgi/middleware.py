@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Final
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from apf_middleware.asgi.arguments import (
+    check_flag,
+    check_gates,
+    check_inventory,
+    check_registry,
+    checked_authenticators,
+)
 from apf_middleware.asgi.drained_exchange import needs_draining, wrap_with_draining
 from apf_middleware.asgi.failure import SetupFailureApp, keeps_failure
 from apf_middleware.asgi.identity import Authenticator
@@ -64,6 +71,12 @@ class APFMiddleware(RequestHandler):
     ) -> None:
         self._app = app
         self.app: ASGIApp = app  # the app that is called: ``app``, wrapped where needed
+        authenticators = checked_authenticators(authenticators)
+        check_registry(registry)
+        check_inventory(inventory)
+        check_gates(gates)
+        check_flag("watch", watch)
+        check_flag("allow_empty", allow_empty)
         sources = _sources(config)
         watcher = Watcher(sources) if watch else None  # made first, so that no change after the reading is missed
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources, allow_empty=allow_empty)
