@@ -28,6 +28,9 @@ MAX_FILES: Final = 1_000
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 """The suffixes of the files in a directory that belong to the configuration."""
 
+_MARK: Final = re.compile("^\ufeff+", re.MULTILINE)
+"""Byte order marks: of a file, or of a later part of files that were concatenated."""
+
 _SURROGATES: Final = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
 
 
@@ -110,7 +113,7 @@ def read_text(text: str | bytes, name: str, problems: Problems) -> list[Document
         if len(raw) > MAX_BYTES:
             problems.error(Place(name), f"a file must not be longer than {MAX_BYTES} bytes", hint="Split it")
             return []
-        decoded = raw.decode("utf-8-sig")
+        decoded = _MARK.sub("", raw.decode())
     except UnicodeError as error:
         start = error.start if isinstance(error, UnicodeDecodeError | UnicodeEncodeError) else 0
         line = text[:start].count(b"\n" if isinstance(text, bytes) else "\n") + 1  # type: ignore[arg-type]

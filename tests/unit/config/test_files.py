@@ -36,6 +36,14 @@ def test_directories_and_globs_stand_for_their_files(tmp_path: Path) -> None:
     assert {"a", "b", "c"} <= load(tmp_path).levels.keys()
 
 
+@pytest.mark.parametrize("separator", ["---\n\ufeff", "\ufeff---\n", "---\r\n\ufeff# comment\r\n"])
+def test_concatenated_files_may_have_byte_order_marks(tmp_path: Path, separator: str) -> None:
+    text = f"\ufeff{LEVEL % 'a'}{separator}{LEVEL % 'b'}{separator}{LEVEL % 'c'}"
+    (tmp_path / "a.yaml").write_text(text, newline="")
+
+    assert {"a", "b", "c"} <= load(tmp_path / "a.yaml").levels.keys()
+
+
 def test_what_cannot_be_read_is_reported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "big.yaml").write_bytes(b"a" * 10_000_000)
