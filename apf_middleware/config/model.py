@@ -225,7 +225,9 @@ def parse(
 
 
 def report(document: Document, problems: Problems, one: Violation, *, warning: bool = False) -> None:
-    """Report a violation with its file, document and line."""
+    """Report a violation with its file, document and line, unless its field could not even be read."""
+    if not document.root.is_read(one.path):
+        return
     tell = problems.warn if warning else problems.error
     tell(document.place(one.path), one.rule, field=dotted((*document.base, *one.path)), value=one.value, hint=one.hint)
 

@@ -124,7 +124,7 @@ class Problems:
     __slots__ = ("_found",)
 
     def __init__(self) -> None:
-        self._found: list[Problem] = []
+        self._found: dict[int, Problem] = {}  # by their identities
 
     def __repr__(self) -> str:
         return f"Problems({len(self.errors)} errors, {len(self._found) - len(self.errors)} warnings)"
@@ -134,17 +134,30 @@ class Problems:
 
     def __iter__(self) -> Iterator[Problem]:
         """Iterate over the problems in the order of their places."""
-        return iter(sorted(self._found, key=lambda problem: (problem.place, problem.field, problem.rule)))
+        return iter(sorted(self._found.values(), key=lambda problem: (problem.place, problem.field, problem.rule)))
 
-    def error(self, place: Place, rule: str, *, field: str = "", value: object = Absent.ABSENT, hint: str = "") -> None:
-        self._found.append(Problem(place, field, value, rule, hint))
+    def error(
+        self, place: Place, rule: str, *, field: str = "", value: object = Absent.ABSENT, hint: str = ""
+    ) -> Problem:
+        return self._added(Problem(place, field, value, rule, hint))
 
-    def warn(self, place: Place, rule: str, *, field: str = "", value: object = Absent.ABSENT, hint: str = "") -> None:
-        self._found.append(Problem(place, field, value, rule, hint, Severity.WARNING))
+    def warn(
+        self, place: Place, rule: str, *, field: str = "", value: object = Absent.ABSENT, hint: str = ""
+    ) -> Problem:
+        return self._added(Problem(place, field, value, rule, hint, Severity.WARNING))
+
+    def _added(self, problem: Problem) -> Problem:
+        self._found[id(problem)] = problem
+        return problem
+
+    def drop(self, problems: Iterable[Problem]) -> None:
+        """Remove problems that were found in something that turns out not to matter."""
+        for one in problems:
+            self._found.pop(id(one), None)
 
     @property
     def errors(self) -> tuple[Problem, ...]:
-        return tuple(problem for problem in self._found if problem.severity is Severity.ERROR)
+        return tuple(problem for problem in self._found.values() if problem.severity is Severity.ERROR)
 
 
 class ConfigurationError(APFError, ValueError):

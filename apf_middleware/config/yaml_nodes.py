@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import yaml
 
-from apf_middleware.config.problems import Path, Place, Problems
+from apf_middleware.config.problems import Path, Place, Problem, Problems, brief
 from apf_middleware.frozen import frozen
 
 __all__ = ["MAX_DEPTH", "MAX_DOCUMENTS", "MAX_NODES", "Document", "Entry", "Node", "Scalar", "compose"]
@@ -39,7 +39,8 @@ _LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TOO_DEEP: Final = f"values must not be nested deeper than {MAX_DEPTH}"
 _CORE: Final = "tag:yaml.org,2002:"
 _HALF: Final = re.compile("[\ud800-\udfff]")
-_INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]{0,18})")
+_MOST_DIGITS: Final = 100  # products of numbers still fit into floats, and Python's own limit is never reached
+_INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _RADIX: Final = re.compile(r"0x[0-9a-fA-F]{1,15}|0o[0-7]{1,20}")
 _FLOAT: Final = re.compile(r"[-+]?(0|[1-9][0-9]{0,18})(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?")
 _TAGS: Final = {bool: "bool", int: "int", float: "float", type(None): "null", str: ""}
@@ -59,10 +60,14 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value and the line where it begins."""
+    """A value and the line where it begins.
+
+    If nothing of it could be read, which is a problem already, it ``is_unread``, and the value stands for any other.
+    """
 
     line: int
     value: Scalar | tuple["Node", ...] | Mapping[str, Entry]
+    is_unread: bool = False
 
     def plain(self) -> object:
         """Return the value without its lines."""
@@ -74,6 +79,13 @@ class Node:
 
     def line_of(self, path: Path) -> int:
         """Return the line of the field at ``path``, or of its closest parent that exists."""
+        return self._closest(path).line
+
+    def is_read(self, path: Path) -> bool:
+        """Return whether the field at ``path``, or its closest parent that exists, could be read."""
+        return not self._closest(path).node.is_unread
+
+    def _closest(self, path: Path) -> Entry:
         node, line = self, self.line
         for step in path:
             if isinstance(node.value, Mapping) and isinstance(step, str) and step in node.value:
@@ -83,7 +95,7 @@ class Node:
                 line = node.line
             else:
                 break
-        return line
+        return Entry(line, node)
 
     def walk(self, path: Path = ()) -> "Iterator[tuple[Path, Node]]":
         """Yield this node and all nodes in it, each with its path, in the order of the text."""
@@ -102,12 +114,16 @@ class Node:
 
 @frozen
 class Document:
-    """One object. If the file's document is a list of objects, ``base`` is the path of this one in it."""
+    """One object. If the file's document is a list of objects, ``base`` is the path of this one in it.
+
+    ``faults`` are the problems that were found when the document was composed, unless it is one of a list.
+    """
 
     file: str
     number: int
     root: Node
     base: Path = ()
+    faults: tuple[Problem, ...] = ()
 
     def place(self, path: Path = ()) -> Place:
         return Place(self.file, self.number, self.root.line_of(path))
@@ -132,18 +148,19 @@ class _Composer:
         self._problems = problems
         self._number = 0
         self._nodes = 0
+        self._faults: list[Problem] = []  # of the document that is being read
         self._anchors: dict[str, tuple[Node, int] | None] = {}  # with the number of nodes; None while it is being read
 
     def documents(self) -> Iterator[Document]:
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 self._number += 1
-                self._anchors = {}
+                self._anchors, self._faults = {}, []
                 if self._number > MAX_DOCUMENTS:
                     raise _UnreadableError(_line(event), f"a file must not have more than {MAX_DOCUMENTS} documents")
                 root = self._node(next(self._events), 0)
-                if root.value is not None:
-                    yield Document(self._file, self._number, root)
+                if root.value is not None and not root.is_unread:
+                    yield Document(self._file, self._number, root, faults=tuple(self._faults))
 
     def _node(self, event: yaml.Event, depth: int) -> Node:
         """Return the node that begins with this event; ``depth`` bounds the recursion."""
@@ -157,7 +174,7 @@ class _Composer:
             return known[0]
         self._count(line, 1)
         if isinstance(event, yaml.ScalarEvent):
-            node = Node(line, self._scalar(line, event))
+            node = self._scalar(line, event)
             if event.anchor is not None:
                 self._anchors[event.anchor] = node, 1
             return node
@@ -171,7 +188,7 @@ class _Composer:
         before = self._nodes
         if event.anchor is not None:
             self._anchors[event.anchor] = None
-        node = Node(line, self._mapping(depth + 1) if is_mapping else tuple(self._items(depth + 1)))
+        node = self._mapping(line, depth + 1) if is_mapping else Node(line, tuple(self._items(depth + 1)))
         if event.anchor is not None:
             self._anchors[event.anchor] = node, self._nodes - before + 1
         return node
@@ -180,16 +197,19 @@ class _Composer:
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             yield self._node(event, depth)
 
-    def _mapping(self, depth: int) -> dict[str, Entry]:
+    def _mapping(self, line: int, depth: int) -> Node:
         entries: dict[str, Entry] = {}
         merged: list[Node] = []  # the mappings that << includes
+        has_template = False
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             is_merge = isinstance(event, yaml.ScalarEvent) and event.value == "<<" and _is_plain(event)
             node = self._node(event, depth)
-            key = "<<" if is_merge else self._key(entries, node)
+            key = "<<" if is_merge else self._key(entries, node, event)
             value = self._node(next(self._events), depth)
             if not is_merge:
-                entries.setdefault(key, Entry(node.line, value))
+                if key is not None:
+                    entries.setdefault(key, Entry(node.line, value))
+                has_template = has_template or isinstance(node.value, Mapping)
                 continue
             several = value.value if isinstance(value.value, tuple) else (value,)
             if not all(isinstance(one.value, Mapping) for one in several):
@@ -199,14 +219,23 @@ class _Composer:
             if isinstance(node.value, Mapping):
                 for key, entry in node.value.items():
                     entries.setdefault(key, entry)
-        return entries
+        return Node(line, entries, is_unread=has_template and not entries)
 
-    def _key(self, entries: Mapping[str, Entry], node: Node) -> str:
-        """Return the key; an invalid one is replaced by a unique text, so that its value is still read."""
+    def _key(self, entries: Mapping[str, Entry], node: Node, event: yaml.Event) -> str | None:
+        """Return the key; None if it is invalid, which is reported."""
         key = node.value
+        if isinstance(key, Mapping):
+            hint = "If {{ … }} is left of a template, such as a Helm chart, render it first"
+            self.error(node.line, "a key must be text, and this one is a mapping", hint)
+            return None
+        if isinstance(key, tuple):
+            self.error(node.line, "a key must be text, and this one is a list")
+            return None
         if not isinstance(key, str):
-            self.error(node.line, "a key must be text", "Put it in quotes" if not isinstance(key, tuple | dict) else "")
-            return f"\0{len(entries)}"
+            written = event.value[:60] if isinstance(event, yaml.ScalarEvent) else brief(key)
+            rule = f"a key must be text, and {written} isn't" if written else "a key must be text, and here is none"
+            self.error(node.line, rule, f"Write '{written}', in quotes")
+            return None
         if key in entries:
             rule = f"the key {key[:60]!r} stands here twice, first in line {entries[key].line}"
             self.error(node.line, rule, "Remove one of them")
@@ -218,24 +247,26 @@ class _Composer:
             rule = f"a file must not have more than {MAX_NODES} values, where an alias counts as all that it stands for"
             raise _UnreadableError(line, rule, "Use fewer aliases, or several files")
 
-    def _scalar(self, line: int, event: yaml.ScalarEvent) -> Scalar:
+    def _scalar(self, line: int, event: yaml.ScalarEvent) -> Node:
         if _HALF.search(event.value):  # libyaml refuses such text itself
             raise _UnreadableError(line, "the text must be YAML: half of a character (a surrogate) stands alone")
-        if _is_plain(event):
-            return _plain(event.value)
-        if event.tag in (None, "!", f"{_CORE}str"):
-            return event.value
+        if not _is_plain(event) and event.tag in (None, "!", f"{_CORE}str"):
+            return Node(line, event.value)
+        if len(event.value) > _MOST_DIGITS and _INTEGER.fullmatch(event.value):
+            hint = "Put it in quotes if it is text"
+            self.error(line, f"a number must not have more than {_MOST_DIGITS} digits", hint)
+            return Node(line, event.value, is_unread=True)
         value = _plain(event.value)
-        if event.tag != _CORE + _TAGS[type(value)]:
+        if event.tag is not None and event.tag != _CORE + _TAGS[type(value)]:
             self._report_tag(line, event.tag)
-        return value
+        return Node(line, value)
 
     def _report_tag(self, line: int, tag: str) -> None:
         shown = tag.replace(_CORE, "!!")[:60]
         self.error(line, f"the tag {shown} doesn't suit this value or isn't known", "Remove the tag")
 
     def error(self, line: int, rule: str, hint: str = "") -> None:
-        self._problems.error(Place(self._file, self._number, line), rule, hint=hint)
+        self._faults.append(self._problems.error(Place(self._file, self._number, line), rule, hint=hint))
 
 
 def compose(text: str, file: str, problems: Problems) -> list[Document]:

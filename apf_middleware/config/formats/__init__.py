@@ -38,6 +38,7 @@ def define(document: Document, problems: Problems, *, skip_foreign: bool = False
     """
     for one in unwrapped(document, problems):
         if _is_foreign(one):
+            problems.drop(one.faults)  # it may follow other rules
             if not skip_foreign:
                 _warn_of_foreign(one, problems)
             continue

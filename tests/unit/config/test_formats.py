@@ -40,6 +40,16 @@ def test_a_list_can_contain_foreign_objects() -> None:
     assert [one.field for one in reading.errors] == ["items[1].apiVersion"]
 
 
+def test_foreign_objects_may_have_keys_and_tags_that_ours_may_not_have() -> None:
+    foreign = "---\napiVersion: v1\nkind: ConfigMap\ndata: {1: x, true: !ref y, a: 1, a: 2, b: {{ .z }}}\n"
+
+    reading = read_source(f"{LEVEL}{foreign}{SCHEMA}")
+
+    assert [one.rule for one in reading.problems] == ["this object is of another API, so it is ignored"]
+    assert read_source(f"{foreign}---\na: [\n").errors[0].rule.startswith("the text must be YAML")
+    assert len(read_source(f"{LEVEL}{SCHEMA}---\n{LEVEL.replace('name: a', '1: a')}").errors) == 2
+
+
 @pytest.mark.parametrize(
     "text", ["resources: [a.yaml]\n", "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"]
 )

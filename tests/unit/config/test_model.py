@@ -74,6 +74,16 @@ def test_a_pure_object_is_read_and_written_by_its_settings() -> None:
     assert as_mapping(Pure("a", 9), AnyPure) == {"name": "a", "size": 9}
 
 
+def test_what_could_not_be_read_has_no_second_problem() -> None:
+    _, problems = read("pure: {{ .name }}\nnames: [a, {{ .b }}]\n")
+
+    assert [one.partition(". ")[0] for one in problems] == ["a key must be text, and this one is a mapping"] * 2
+    assert read("pure: {name: a, 404: x}\nlists: 5\n")[1] == [
+        "a key must be text, and 404 isn't. Write '404', in quotes",
+        "lists is 5, but it must be a list. Write lists: [5]",
+    ]
+
+
 def test_what_a_pure_object_refuses_is_reported_at_its_field() -> None:
     assert read("pure: {name: a, size: 1}") == (None, ["pure.size is 1, but it must be at least 2"])
     assert read("pure: {name: ''}") == (None, ["pure.name is '', but it must not be empty"])

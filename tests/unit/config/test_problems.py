@@ -54,6 +54,16 @@ def test_problems_come_in_the_order_of_their_places() -> None:
     assert [problem.severity for problem in problems] == [Severity.WARNING, Severity.ERROR]
 
 
+def test_problems_can_be_dropped() -> None:
+    problems = Problems()
+    alike = [problems.error(Place("a"), "wrong") for _ in range(2)]
+    problems.drop([alike[0]])
+    problems.drop([alike[0]])
+
+    assert list(problems) == [alike[1]]
+    assert len(problems) == 1
+
+
 def test_the_error_has_one_line_for_each() -> None:
     with pytest.raises(ConfigurationError) as caught:
         load_text("apiVersion: a\n---\nkind: b\n", "f.yaml")

@@ -47,7 +47,10 @@ def plain(text: str) -> object:
         ("1_000", "1_000"),
         ("12:30:45", "12:30:45"),
         ("2026-01-02", "2026-01-02"),
-        ("9" * 30, "9" * 30),
+        ("9" * 30, int("9" * 30)),
+        ("-" + "9" * 99, -int("9" * 99)),
+        ("'" + "9" * 5_000 + "'", "9" * 5_000),
+        ("0" + "9" * 5_000, "0" + "9" * 5_000),
         (".inf", ".inf"),
         ("=", "="),
         ("true", True),
@@ -132,9 +135,20 @@ WRONG = [
     ("a: !foo b\n", "the tag !foo"),
     ("a: !!int b\n", "the tag !!int"),
     ("a: !!binary aGk=\n", "the tag !!binary"),
-    ("1: a\n", "a key must be text"),
-    ("true: a\n", "a key must be text. Put it in quotes"),
-    ("? [a, b]\n: c\n", "a key must be text"),
+    ("404: a\n", "a key must be text, and 404 isn't. Write '404', in quotes"),
+    ("0x10: a\n", "and 0x10 isn't. Write '0x10', in quotes"),
+    ("true: a\n", "a key must be text, and true isn't. Write 'true', in quotes"),
+    ("? \n: a\n", "a key must be text, and here is none. Write '', in quotes"),
+    ("? [a, b]\n: c\n", "a key must be text, and this one is a list"),
+    (
+        "a: {{ .Values.a }}\n",
+        "and this one is a mapping. If {{ … }} is left of a template, such as a Helm chart, render",
+    ),
+    (
+        "a: " + "9" * 5_000,
+        "f.yaml:1 (document 1): error: a number must not have more than 100 digits. Put it in quotes",
+    ),
+    ("a: !!int " + "9" * 5_000, "a number must not have more than 100 digits"),
     ("a:\n\tb: 1\n", "Indent with spaces"),
     ("a: [1, 2\n", "the text must be YAML"),
     ("a: *b\n", "the alias *b names no anchor"),
@@ -196,6 +210,29 @@ def test_what_is_wrong_is_reported_after_bounded_work(text: str | bytes, problem
 def test_a_megabyte_of_anything_takes_bounded_work(text: str) -> None:
     with bounded():
         read(text)
+
+
+def test_a_key_that_is_no_text_is_left_out() -> None:
+    [document], problems = read("a:\n  404: x\n  b: 1\n  ? [c]\n  : 2\n")
+
+    assert document.root.plain() == {"a": {"b": 1}}
+    assert len(problems) == 2
+
+
+def test_nothing_is_known_of_a_template_or_of_a_number_that_is_too_long() -> None:
+    [document], problems = read("a: {{ .x }}\nb:\n- {{ .y }}: 1\n  c: 2\n- " + "9" * 101)
+
+    read_paths = [("a",), ("a", "x"), ("b", 0), ("b", 0, "c"), ("b", 1), ("missing",), ()]
+    assert [document.root.is_read(path) for path in read_paths] == [False, False, True, True, False, True, True]
+    assert [str(one) for one in document.faults] == problems
+    assert read("{{ .x }}\n---\na: 1\n")[0][0].number == 2
+
+
+def test_faults_belong_to_their_document() -> None:
+    documents, problems = read("1: a\n---\nb: 2\n---\nc: 3\nc: 4\n")
+
+    assert [len(document.faults) for document in documents] == [1, 0, 1]
+    assert len(problems) == 2
 
 
 def test_all_duplicates_are_reported() -> None:
