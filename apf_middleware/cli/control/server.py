@@ -34,7 +34,11 @@ _App = Annotated[
 ]
 _Url = Annotated[
     str | None,
-    typer.Option("--server", metavar="URL", help="The server's admin, instead of sockets, like http://127.0.0.1:8000."),
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="The server's admin, instead of sockets, like http://127.0.0.1:8000; with its admin.path if that is set.",
+    ),
 ]
 _TokenFile = Annotated[
     Path | None, typer.Option(help=f"A file with a bearer token for --server; or the variable {TOKEN_VARIABLE}.")

@@ -225,11 +225,11 @@ def _reply_of(worker: Worker, response: http.client.HTTPResponse, kind: type[Doc
     content = response.read(_MOST_BYTES)
     mark, location = response.getheader(MARK), response.getheader("location")
     if mark is None:
-        return Reply(worker.name, silence=_describe_stranger(response.status, location))
+        return Reply(worker.name, silence=_describe_stranger(worker, response.status, location))
     return _parse(worker.name, response.status, content, kind)
 
 
-def _describe_stranger(status: int, location: str | None) -> str:
+def _describe_stranger(worker: Worker, status: int, location: str | None) -> str:
     """Return what is wrong with an answer that isn't the admin's."""
     where = f" and redirects to {location!r}" if location else ""
     if status == http.client.SERVICE_UNAVAILABLE:
@@ -237,7 +237,8 @@ def _describe_stranger(status: int, location: str | None) -> str:
         return f"it answers {status}: {why}; close some, or try again"
     if status == http.client.UNAUTHORIZED:
         return f"it doesn't accept these credentials: {_CREDENTIALS}"
-    return f"it answers {status}{where}, but isn't apf's admin: check the address, and its admin"
+    path = f"; {worker.path} was asked, and the URL may end with another admin.path" if worker.path else ""
+    return f"it answers {status}{where}, but isn't apf's admin: check the address, and its admin{path}"
 
 
 def _parse(name: str, status: int, content: bytes, kind: type[DocumentT_co]) -> Reply[DocumentT_co]:

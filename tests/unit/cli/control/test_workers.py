@@ -92,7 +92,8 @@ def test_workers_are_asked_at_once_and_replies_keep_their_order(directory: Path)
     assert [(reply.worker, reply.is_silent) for reply in replies] == [("1", True), ("2", True), ("3", False)]
 
 
-def test_an_address_gets_the_credentials_and_its_own_path() -> None:
+def ask_address(answer: bytes) -> tuple[Reply[DeletedQueue], bytes]:
+    """Return the reply of a server that gives this answer, and what the server has received."""
     received = bytearray()
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -100,17 +101,29 @@ def test_an_address_gets_the_credentials_and_its_own_path() -> None:
             connection, _ = listener.accept()
             with connection:
                 received.extend(connection.recv(65536))
-                connection.sendall(admin_says(DELETED))
+                connection.sendall(answer)
 
         thread = threading.Thread(target=talk)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/internal/apf"
         [reply] = ask_all([UrlWorker(url, {"Authorization": "Bearer x"})], "GET", "/queues", DeletedQueue, timeout=60)
         thread.join()
+    return reply, bytes(received)
+
+
+def test_an_address_gets_the_credentials_and_its_own_path() -> None:
+    reply, received = ask_address(admin_says(DELETED))
 
     assert reply.is_done
     assert received.startswith(b"GET /internal/apf/queues HTTP/1.1\r\n")
     assert b"\r\nAuthorization: Bearer x\r\n" in received
+
+
+def test_another_path_is_suggested_for_an_address_without_the_admin() -> None:
+    reply, _ = ask_address(b"HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n")
+
+    hint = "check the address, and its admin; /internal/apf was asked, and the URL may end with another admin.path"
+    assert reply.trouble == f"it answers 404, but isn't apf's admin: {hint}"
 
 
 def test_a_refused_connection_is_silence() -> None:
