@@ -53,7 +53,8 @@ class AppReply:
             if admission.seated_at >= sends.look_at:
                 sends.plan(admission.seated_at)
 
-    # Also because objects of the compiled build have a place for it: those of a subclass alone would not fit its base.
+    # Declared here, because it takes a place in the objects of the compiled build: those of a class that only its
+    # subclasses can call would have another layout than theirs.
     def __call__(self, message: Message) -> Awaitable[None]:
         """Pass a message on."""
         raise NotImplementedError
@@ -61,6 +62,7 @@ class AppReply:
     def _wrap(self, call: Awaitable[None]) -> Awaitable[None]:
         """Return a coroutine that says whether it waits; not all servers and compiled middlewares give one."""
         if not self._sends.limit_ns:
+            self._call = None
             return call
         found = self._call = as_coroutine(call)
         return found
