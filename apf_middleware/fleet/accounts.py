@@ -7,11 +7,15 @@ A member whose lease has ended has lowered its own limit to the floor of all mem
 aside for members without an account, too. So its account is closed.
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Final
 
+from apf_middleware.fleet.budget import key_of
 from apf_middleware.fleet.debt import Debt
 from apf_middleware.fleet.messages import Report
+
+if TYPE_CHECKING:
+    from apf_middleware.fleet.messages import LevelUsage
 
 __all__ = ["MemberAccount"]
 
@@ -20,6 +24,8 @@ _NONE: Final = -1
 
 class MemberAccount:
     """One member: its last ``report``, the `Debt` of all its seats, and those of the levels whose max is divided.
+
+    The ``usages`` are those of the report, by the levels' keys in the newest budget.
 
     The account is closed at ``lease_until``, unless the member reports before that. No grant is below its floor. Until
     ``quiet_until`` a report needs no answer, unless the seats change. The member has had its configuration since
@@ -37,10 +43,12 @@ class MemberAccount:
         "quiet_until",
         "report",
         "sequence",
+        "usages",
     )
 
     def __init__(self, report: Report, now: int, lease_until: int, floor: int) -> None:
         self.report: Report = report
+        self.usages: Mapping[str, LevelUsage] = report.levels
         self.lease_until: int = lease_until
         self.quiet_until: int = 0
         self.configured_at: int = now - report.age_ns
@@ -72,6 +80,12 @@ class MemberAccount:
         # of these parts it may have given some back
         self.granted = {name: min(part, self.maxes[name].seats) for name, part in self.granted.items()}
         return any(now_owed < before for before, now_owed in zip(owed, self._all_owed(), strict=True))
+
+    def read_usages(self, parents: Collection[str | None]) -> None:
+        """Take the usages of the report, by the levels' keys in the budget with these ``parents``."""
+        levels = self.report.levels
+        is_same = levels.keys().isdisjoint(parents)
+        self.usages = levels if is_same else {key_of(name, parents): usage for name, usage in levels.items()}
 
     def open_max(self, name: str) -> Debt:
         """Return the debt of a max that was not divided before; grants on their way may say nothing about it."""

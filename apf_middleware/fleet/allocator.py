@@ -32,7 +32,7 @@ from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fleet.accounts import MemberAccount
 from apf_middleware.fleet.board import Board
-from apf_middleware.fleet.budget import Budget
+from apf_middleware.fleet.budget import Budget, key_of, level_of
 from apf_middleware.fleet.debt import grantable
 from apf_middleware.fleet.level_max import CALM_TURNS
 from apf_middleware.fleet.level_maxes import LevelMaxes
@@ -194,8 +194,11 @@ class Allocator:
         live = self.accounts
         self._choose_configuration()
         self._adapt(now)
+        parents = self.budget.parents
+        for account in live.values():
+            account.read_usages(parents)
         budget = self.budget.including(self._former_levels())
-        usages = {name: account.report.levels for name, account in live.items()}
+        usages = {name: account.usages for name, account in live.items()}
         shared = replace(budget, seats=max(0, budget.seats - self._set_aside)) if self._set_aside else budget
         self.shares = divide_budget(shared, usages, self._levels)
         if self.debt > budget.seats:  # a max that the seats don't exceed may be exceeded until they are given back
@@ -286,14 +289,15 @@ class Allocator:
         They are promised no more than they demand, but one seat at least.
         """
         found: dict[str, SeatDemand] = {}
+        parents = self.budget.parents
         for name, budget in self._budgets.items():
             if name != self.configuration:
                 found |= {level: budget.claims[level] for level in budget.leaves}
-        reports = [account.report for account in self.accounts.values()]
-        for report in reports:
-            found |= report.leaving
-        for name in found.keys() - self.budget.claims.keys():
-            demand = sum(report.levels[name].demand for report in reports if name in report.levels)
+        for account in self.accounts.values():
+            found |= account.report.leaving
+        for name in found.keys() - set(self.budget.leaves):
+            key = key_of(name, parents)
+            demand = sum(one.usages[key].demand for one in self.accounts.values() if key in one.usages)
             wanted = replace(found[name], demand=demand, least=0)
             found[name] = replace(wanted, least=min(wanted.upper, max(1, found[name].least)))
         return found
@@ -322,7 +326,7 @@ class Allocator:
         self._divided_at = now
         amounts = {name: share.amount for name, share in self.shares.members.items()}
         demands = {}
-        usages = (usage for one in live.values() for usage in one.report.levels.values())
+        usages = (usage for one in live.values() for usage in one.usages.values())
         if self._rotation.is_wide or any(usage.widest > 1 for usage in usages):
             demands = {name: self._demand_of(one) for name, one in live.items()}
         seats = max(0, self.budget.seats - self._set_aside)
@@ -331,7 +335,7 @@ class Allocator:
     def _demand_of(self, account: MemberAccount) -> MemberDemand:
         """Return what a member wants and can use with its parts of the levels' maxes."""
         report = account.report
-        usable = self._maxes.usable(report.member, report.levels)
+        usable = self._maxes.usable(report.member, account.usages)
         widest = min(usable.widest, self._most)
         return MemberDemand(usable.seats, report.in_use, widest, usable.turns, account.debt.seats)
 
@@ -351,8 +355,8 @@ class Allocator:
     def _message(self, account: MemberAccount, sequence: int, seats: int, maxes: Mapping[str, int]) -> Grant:
         name = account.report.member
         share = self.shares.members[name]
-        least = _least_seats(share, seats, account.report.levels)
-        self._maxes.leave_room(name, account.report.levels, least)
+        least = _least_seats(share, seats, account.usages)
+        self._maxes.leave_room(name, account.usages, least)
         return Grant(
             self.epoch,
             sequence,
@@ -416,7 +420,7 @@ def _least_seats(share: MemberShare, seats: int, usages: Mapping[str, LevelUsage
 def _level_parts(share: MemberShare, least: Mapping[str, int]) -> dict[str, LevelPart]:
     """Return the levels' parts of a member's seats."""
     return {
-        name: LevelPart(max(1, one.amount * _WEIGHT // SEAT), least[name], one.factors)
+        level_of(name): LevelPart(max(1, one.amount * _WEIGHT // SEAT), least[name], one.factors)
         for name, one in share.levels.items()
     }
 

@@ -1,13 +1,16 @@
 """The seats of a fleet, and what its levels claim of them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 
-__all__ = ["Budget", "SeatRange"]
+__all__ = ["Budget", "SeatRange", "key_of", "level_of"]
+
+_FORMER: Final = "/former"  # no name of a level has a slash
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +75,14 @@ class Budget(Value):
     def including(self, former: Mapping[str, SeatDemand]) -> "Budget":
         """Return the budget with those ``former`` levels whose names it lacks, because they still have requests.
 
-        Their parents are those of this budget. The mins of all children of a parent are reduced if they would exceed
-        its max otherwise.
+        Their parents are those of this budget. One that has become a parent counts as a child of this, within its max.
+        The mins of all children of a parent are reduced if they would exceed its max otherwise.
         """
         parents, most, claims = self.parents, self.maxes, dict(self.claims)
         for name, claim in former.items():
-            if name not in claims:
+            if name in parents:
+                claims[key_of(name, parents)] = replace(claim, parent=name, most=None)
+            elif name not in claims:
                 claims[name] = claim if claim.parent in parents else replace(claim, parent=None)
         if len(claims) == len(self.claims):
             return self
@@ -87,6 +92,16 @@ class Budget(Value):
             if needed > room and claim.parent is not None:
                 claims[name] = replace(claim, least=claim.least * room // needed)
         return replace(self, claims=claims)
+
+
+def key_of(level: str, parents: Collection[str | None]) -> str:
+    """Return the key of a member's ``level`` in the claims: not its name, if that is a parent's now."""
+    return level + _FORMER if level in parents else level
+
+
+def level_of(key: str) -> str:
+    """Return the name that members have for a level, from its key in the claims."""
+    return key.removesuffix(_FORMER)
 
 
 def _promised(claims: Mapping[str, SeatDemand]) -> dict[str | None, int]:

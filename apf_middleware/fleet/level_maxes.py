@@ -104,7 +104,7 @@ class LevelMaxes:
         for account in accounts.values():
             for name in self._maxes.keys() - account.maxes.keys():
                 self._maxes[name].open(account.open_max(name))
-        usages = {member: account.report.levels for member, account in accounts.items()}
+        usages = {member: account.usages for member, account in accounts.items()}
         used = set().union(*usages.values())
         for name, one in self._maxes.items():
             family, most = self._families[name], self._most[name]
@@ -122,7 +122,7 @@ class LevelMaxes:
     def _demand(self, name: str, account: MemberAccount, share: MemberShare) -> MaxDemand:
         """Return what a member wants of a max, as far as its part of the parent's max allows."""
         family, maxes = self._families[name], [one for one in self._within[name] if one != name]
-        member, usages = account.report.member, account.report.levels
+        member, usages = account.report.member, account.usages
         found = [(usages[level], self._usable(member, usages[level], maxes)) for level in family if level in usages]
         wanted = MemberDemand(
             sum(one.seats for _, one in found),

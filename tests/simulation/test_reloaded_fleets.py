@@ -101,3 +101,31 @@ def test_a_level_that_drains_leaves_the_others_their_parts() -> None:
         fleet.run(37 * MS)
         assert abs(fleet.used["old"] - 4) <= 2
         assert fleet.used["old"] + fleet.used["web"] == 16
+
+
+CHILD = "parent: web, shares: 3, waitLimit: 1h"
+
+
+def test_a_level_that_becomes_a_parent_drains() -> None:
+    fleet = ReloadingFleet(2, configuration(10, web=WEB))
+    fleet.ask(0, "web", 40)
+    fleet.run(2 * SECOND)
+    fleet.reload(configuration(10, web="shares: 3", new=CHILD))
+    fleet.ask(1, "new", 20)
+    fleet.run(5 * SECOND)
+    assert not fleet.waiting("web")
+    assert fleet.used == {"web": 0, "new": 10}
+
+
+@pytest.mark.parametrize("most", [6, 10])
+def test_a_level_that_is_a_parent_at_other_members_shares_its_max_with_its_children(most: int) -> None:
+    fleet = ReloadingFleet(2, configuration(10, web=WEB))
+    fleet.ask(0, "web", 40)
+    fleet.run(2 * SECOND)
+    fleet.reload(configuration(10, web=f"shares: 3, maxSeats: {most}", new=CHILD), 1)
+    fleet.ask(1, "new", 20)
+    fleet.run(2 * SECOND)
+    for _ in range(20):
+        fleet.run(37 * MS)
+        assert fleet.used["web"] >= 1, "what the min of the new level leaves"
+        assert fleet.used["web"] + fleet.used["new"] == most
