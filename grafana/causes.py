@@ -88,8 +88,10 @@ def rejections() -> Row:
         [
             timeseries(
                 "Rejected, by reason",
-                "queue-full and concurrency-limit at once, time-out after the wait limit; cancelled: the client left.",
+                "queue-full and concurrency-limit at once, time-out after the wait limit; cancelled: the client left; "
+                "too late: the deadline had passed when the request got its seats.",
                 Query(reasons, "{{reason}}"),
+                Query(rate("late_seats_total", ""), "too late"),
                 unit="reqps",
                 stack=True,
             ),
@@ -206,7 +208,7 @@ def clients() -> Row:
             ),
             timeseries(
                 "Hang-ups",
-                "Clients that left, by what their request was doing.",
+                "Clients that left while their requests waited for their bodies, gates or seats.",
                 Query(server_rate("hang_ups_total", "phase"), "{{phase}}"),
                 unit="reqps",
                 width=6,

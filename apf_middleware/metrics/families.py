@@ -385,13 +385,13 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     _server(
         "invalid_criticality_headers_total",
-        "Claims of criticality that were ignored because they can't be read, by header.",
+        "Claims of criticality that were ignored because they can't be read, by header; equal requests count once.",
         lambda reading: reading.invalid_criticality,
         "header",
     ),
     _server(
         "lowered_criticality_total",
-        "Claims of criticality by callers that may not claim so much, by what they claimed.",
+        "Claims of criticality by callers that may not claim so much, by what they claimed; equal requests count once.",
         lambda reading: reading.lowered_criticality,
         "criticality",
     ),
@@ -458,7 +458,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     _server(
         "hang_ups_total",
-        "Clients that left before they had their response, by the phase of their request.",
+        "Clients that left while their requests waited for their bodies, gates or seats.",
         lambda reading: reading.hang_ups,
         "phase",
     ),

@@ -184,13 +184,13 @@ class ShadowReading(NamedTuple):
 class ServerReading(NamedTuple):
     """All numbers of a server.
 
-    ``hang_ups`` counts clients that left, by the phase of their request (``waiting``, ``executing``). ``open_streams``
-    are by level; a removed level is included as long as it has any. ``receiving`` are the requests without seats that
-    wait for their bodies, by level, and ``body_bytes`` is the size of the buffered bodies. ``configuration_loads`` are
-    by outcome (``success``, ``failure``), ``request_kinds`` by phase (``executing``, ``waiting``) and kind
-    (``readOnly``, ``mutating``), ``revocations`` by named queue. ``invalid_headers`` are the time limits that can't be
-    read, by header. ``invalid_criticality`` are the claims that can't be read, by header, and ``lowered_criticality``
-    those of callers that may not claim so much, by what they claimed.
+    ``hang_ups`` counts clients that left, by the phase of their request, which is ``waiting``. ``open_streams`` are by
+    level; a removed level is included as long as it has any. ``receiving`` are the requests without seats that wait for
+    their bodies, by level, and ``body_bytes`` is the size of the buffered bodies. ``configuration_loads`` are by
+    outcome (``success``, ``failure``), ``request_kinds`` by phase (``executing``, ``waiting``) and kind (``readOnly``,
+    ``mutating``), ``revocations`` by named queue. ``invalid_headers`` are the time limits that can't be read, by
+    header. ``invalid_criticality`` are the claims that can't be read, by header, and ``lowered_criticality`` those of
+    callers that may not claim so much, by what they claimed.
     ``predictions`` are by level. ``passed`` are the requests that the ``mode`` has let pass, by mode.
     ``shadow`` is there while a second configuration is tried. ``has_legacy_names`` adds the legacy families.
     """

@@ -114,13 +114,12 @@ def test_the_dashboard_asks_for_all_metrics_but_a_few() -> None:
 
     strict_mode = {"dispatch_r", "epoch_advance_total", "latest_s", "next_discounted_s_bounds"}
     kubernetes_estimates = {"watch_count_samples"}
-    deadlines = {"late_seats_total", "invalid_deadline_headers_total"}  # rejections are shown by reason
-    criticality = {"invalid_criticality_headers_total", "lowered_criticality_total"}  # mistakes of callers
+    mistakes = {"invalid_deadline_headers_total", "invalid_criticality_headers_total", "lowered_criticality_total"}
     other_measurements = {"adaptive_elasticity"}  # the decisions show what follows from it
     covered_by_others = {"read_vs_write_current_requests", "request_concurrency_in_use", "request_concurrency_limit"}
     covered_by_others |= {"mode"}  # servers that don't limit show the requests that they let pass
     operators = {"gate_held"}  # what they do themselves is for the alert
-    unseen = strict_mode | kubernetes_estimates | deadlines | criticality | other_measurements | operators
+    unseen = strict_mode | kubernetes_estimates | mistakes | other_measurements | operators
     assert SUFFIXES - shown == unseen | covered_by_others
 
 
