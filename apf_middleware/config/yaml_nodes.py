@@ -116,7 +116,7 @@ class Node:
 class Document:
     """One object. If the file's document is a list of objects, ``base`` is the path of this one in it.
 
-    ``faults`` are the problems that were found when the document was composed, unless it is one of a list.
+    ``faults`` are the problems that were found in its lines when the file's document was composed.
     """
 
     file: str

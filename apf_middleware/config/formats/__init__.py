@@ -1,6 +1,7 @@
 """One module for each way to write a configuration; all of them read documents into the same definitions."""
 
 import difflib
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from pathlib import PurePath
@@ -71,12 +72,14 @@ def unwrapped(document: Document, problems: Problems) -> Iterator[Document]:
         problems.error(document.place(("items",)), "it must be a list", field=field, value=value)
         return
     implied = {"apiVersion": version, "kind": Node(kind.line, _LISTS[kind.value])} if kind.value in _LISTS else {}
-    for place, item in enumerate(items.value):
+    ends = [*(item.line for item in items.value[1:]), sys.maxsize]  # the lines where the following items begin
+    for place, (item, end) in enumerate(zip(items.value, ends, strict=True)):
         root = item
         if isinstance(item.value, Mapping):  # items of a typed list don't repeat its kind
             missing = {key: Entry(item.line, node) for key, node in implied.items() if node and not item.get(key)}
             root = Node(item.line, {**missing, **item.value})
-        inner = Document(document.file, document.number, root, (*document.base, "items", place))
+        faults = tuple(one for one in document.faults if item.line <= one.place.line < end)
+        inner = Document(document.file, document.number, root, (*document.base, "items", place), faults)
         yield from unwrapped(inner, problems)
 
 

@@ -50,6 +50,15 @@ def test_foreign_objects_may_have_keys_and_tags_that_ours_may_not_have() -> None
     assert len(read_source(f"{LEVEL}{SCHEMA}---\n{LEVEL.replace('name: a', '1: a')}").errors) == 2
 
 
+def test_foreign_objects_of_a_list_may_have_such_keys_and_ours_may_not() -> None:
+    foreign = "- {apiVersion: v1, kind: ConfigMap, data: {1: x}}\n"
+    own = "- apiVersion: apf/v1\n  kind: Server\n  spec: {2: x}\n"
+
+    for items in (f"{foreign}{own}", f"{own}{foreign}"):
+        reading = read_source(f"apiVersion: v1\nkind: List\nitems:\n{items}")
+        assert [one.rule for one in reading.errors] == ["a key must be text, and 2 isn't"]
+
+
 @pytest.mark.parametrize(
     "text", ["resources: [a.yaml]\n", "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"]
 )
