@@ -83,6 +83,7 @@ def of_members(scenario: Scenario, configuration: Configuration) -> Configuratio
     """Return the configuration of each process: without members, one server has all the seats of its fleet."""
     members = scenario.members
     if members is not None and members.events and configuration.server.fleet is None:
-        rule, hint = "events happen to a fleet, and the server has none", "Write fleet in the Server document"
+        rule = "events happen to a fleet, and one of the servers has none"
+        hint = "Write fleet in its Server document; with --compare, choose servers that have one"
         raise InvalidValueError("members.events", members.events[0].type, rule, hint)
     return _without_fleet(configuration) if members is None else configuration
