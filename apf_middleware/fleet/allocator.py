@@ -32,7 +32,7 @@ from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fleet.accounts import MemberAccount
 from apf_middleware.fleet.board import Board
-from apf_middleware.fleet.budget import Budget, key_of, level_of
+from apf_middleware.fleet.budget import Budget, level_of
 from apf_middleware.fleet.debt import grantable
 from apf_middleware.fleet.level_max import CALM_TURNS
 from apf_middleware.fleet.level_maxes import LevelMaxes
@@ -194,10 +194,10 @@ class Allocator:
         live = self.accounts
         self._choose_configuration()
         self._adapt(now)
-        parents = self.budget.parents
+        budget = self.budget.including(self._former_levels())
+        parents = budget.parents
         for account in live.values():
             account.read_usages(parents)
-        budget = self.budget.including(self._former_levels())
         usages = {name: account.usages for name, account in live.items()}
         shared = replace(budget, seats=max(0, budget.seats - self._set_aside)) if self._set_aside else budget
         self.shares = divide_budget(shared, usages, self._levels)
@@ -289,15 +289,14 @@ class Allocator:
         They are promised no more than they demand, but one seat at least.
         """
         found: dict[str, SeatDemand] = {}
-        parents = self.budget.parents
         for name, budget in self._budgets.items():
             if name != self.configuration:
                 found |= {level: budget.claims[level] for level in budget.leaves}
-        for account in self.accounts.values():
-            found |= account.report.leaving
+        reports = [account.report for account in self.accounts.values()]
+        for report in reports:
+            found |= report.leaving
         for name in found.keys() - set(self.budget.leaves):
-            key = key_of(name, parents)
-            demand = sum(one.usages[key].demand for one in self.accounts.values() if key in one.usages)
+            demand = sum(report.levels[name].demand for report in reports if name in report.levels)
             wanted = replace(found[name], demand=demand, least=0)
             found[name] = replace(wanted, least=min(wanted.upper, max(1, found[name].least)))
         return found

@@ -75,27 +75,33 @@ class Budget(Value):
     def including(self, former: Mapping[str, SeatDemand]) -> "Budget":
         """Return the budget with those ``former`` levels whose names it lacks, because they still have requests.
 
-        Their parents are those of this budget. One that has become a parent counts as a child of this, within its max.
-        The mins of all children of a parent are reduced if they would exceed its max otherwise.
+        Their parents are those of this budget. A level that is a parent at some members and none at others counts as a
+        child of itself, within its max. The mins of all children of a parent are reduced if they would exceed its max
+        otherwise.
         """
-        parents, most, claims = self.parents, self.maxes, dict(self.claims)
-        for name, claim in former.items():
-            if name in parents:
-                claims[key_of(name, parents)] = replace(claim, parent=name, most=None)
-            elif name not in claims:
-                claims[name] = claim if claim.parent in parents else replace(claim, parent=None)
-        if len(claims) == len(self.claims):
+        added = {name: claim for name, claim in former.items() if name not in self.leaves}
+        if not added:
             return self
+        most, claims, priorities = self.maxes, dict(self.claims), dict(self.priorities)
+        alone = {name for name, claim in claims.items() if claim.parent is None}
+        parents = (self.parents | {claim.parent for claim in added.values()}) & alone
+        for name, claim in {**{name: claims[name] for name in self.leaves}, **added}.items():
+            if name in parents:
+                key = key_of(name, parents)
+                claims[key] = replace(claim, parent=name, most=None)
+                priorities[key] = priorities.get(name, 0)
+            elif name in added:
+                claims[name] = claim if claim.parent in parents else replace(claim, parent=None)
         promised = _promised(claims)
         for name, claim in claims.items():
             room, needed = most.get(claim.parent or "", self.seats), promised[claim.parent]
             if needed > room and claim.parent is not None:
                 claims[name] = replace(claim, least=claim.least * room // needed)
-        return replace(self, claims=claims)
+        return replace(self, claims=claims, priorities=priorities)
 
 
 def key_of(level: str, parents: Collection[str | None]) -> str:
-    """Return the key of a member's ``level`` in the claims: not its name, if that is a parent's now."""
+    """Return the key of a member's ``level`` in the claims: not its name, if that is a parent's."""
     return level + _FORMER if level in parents else level
 
 

@@ -129,3 +129,16 @@ def test_a_level_that_is_a_parent_at_other_members_shares_its_max_with_its_child
         fleet.run(37 * MS)
         assert fleet.used["web"] >= 1, "what the min of the new level leaves"
         assert fleet.used["web"] + fleet.used["new"] == most
+
+
+def test_the_children_of_a_level_that_is_no_parent_at_other_members_are_served() -> None:
+    fleet = ReloadingFleet(2, configuration(10, web="shares: 3, maxSeats: 5", new=CHILD))
+    fleet.ask(1, "new", 20)
+    fleet.run(2 * SECOND)
+    fleet.reload(configuration(10, web="shares: 3, maxSeats: 5, waitLimit: 1h"), 0)
+    fleet.ask(0, "web", 20)
+    fleet.run(2 * SECOND)
+    for _ in range(20):
+        fleet.run(37 * MS)
+        assert min(fleet.used["web"], fleet.used["new"]) >= 1
+        assert fleet.used["web"] + fleet.used["new"] == 5

@@ -1,10 +1,12 @@
 """A budget has a number of seats."""
 
+from dataclasses import replace
+
 import pytest
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
-from apf_middleware.fleet.budget import Budget
+from apf_middleware.fleet.budget import Budget, key_of, level_of
 
 
 def test_a_budget_has_no_negative_number_of_seats() -> None:
@@ -19,6 +21,22 @@ def test_levels_of_a_former_configuration_keep_their_claims_and_the_parents_that
     found = budget.including(former)
     assert found.claims == {**budget.claims, "b": former["b"], "c": SeatDemand(2, 0, 1, 3)}
     assert budget.including({"a": former["a"]}) is budget
+
+
+def test_a_level_that_is_a_parent_at_some_members_counts_as_a_child_of_itself() -> None:
+    child, alone = SeatDemand(1, 0, 1, None, "p"), SeatDemand(2, 0, 2, 4)
+    budget = Budget(9, {"a": child, "p": alone}, {"a": 1, "p": 2})
+    found = budget.including({"p": SeatDemand(5, 0, 1, 3)})
+    assert found.claims == {**budget.claims, "p/former": SeatDemand(5, 0, 1, None, "p")}
+    assert found.priorities["p/former"] == 2
+    budget = Budget(9, {"p": alone})
+    assert budget.including({"a": child}).claims == {
+        "p": alone,
+        "p/former": replace(alone, parent="p", most=None),
+        "a": child,
+    }
+    assert [key_of(name, {"p"}) for name in ("a", "p")] == ["a", "p/former"]
+    assert [level_of(key) for key in ("a", "p/former")] == ["a", "p"]
 
 
 def test_former_children_raise_no_max() -> None:
