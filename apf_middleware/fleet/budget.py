@@ -92,12 +92,27 @@ class Budget(Value):
                 priorities[key] = priorities.get(name, 0)
             elif name in added:
                 claims[name] = claim if claim.parent in parents else replace(claim, parent=None)
-        promised = _promised(claims)
-        for name, claim in claims.items():
-            room, needed = most.get(claim.parent or "", self.seats), promised[claim.parent]
-            if needed > room and claim.parent is not None:
-                claims[name] = replace(claim, least=claim.least * room // needed)
+        for parent in parents:
+            family = {name: claim for name, claim in claims.items() if claim.parent == parent}
+            claims |= _within(most.get(parent or "", self.seats), family)
         return replace(self, claims=claims, priorities=priorities)
+
+
+def _within(room: int, family: Mapping[str, SeatDemand]) -> dict[str, SeatDemand]:
+    """Return the claims with smaller mins if they exceed ``room`` together: at least one seat each, if there are as many.
+
+    Those that fit are left out.
+    """
+    needed = sum(claim.least for claim in family.values())
+    if needed <= room:
+        return {}
+    kept = sum(claim.least > 0 for claim in family.values())
+    kept = kept if kept <= room else 0
+    mins = {name: min(claim.least, 1) if kept else 0 for name, claim in family.items()}
+    return {
+        name: replace(claim, least=mins[name] + (claim.least - mins[name]) * (room - kept) // max(1, needed - kept))
+        for name, claim in family.items()
+    }
 
 
 def key_of(level: str, parents: Collection[str | None]) -> str:

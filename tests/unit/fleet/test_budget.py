@@ -39,6 +39,12 @@ def test_a_level_that_is_a_parent_at_some_members_counts_as_a_child_of_itself() 
     assert [level_of(key) for key in ("a", "p/former")] == ["a", "p"]
 
 
+def test_a_small_min_next_to_a_large_one_stays_a_seat() -> None:
+    budget = Budget(10, {"a": SeatDemand(1, 0, 10, None, "p"), "p": SeatDemand(1, 0)})
+    found = budget.including({"b": SeatDemand(1, 0, 1, None, "p")})
+    assert (found.claims["a"].least, found.claims["b"].least) == (9, 1)
+
+
 def test_former_children_raise_no_max() -> None:
     budget = Budget(9, {"a": SeatDemand(1, 0, 3, None, "p"), "p": SeatDemand(1, 0, 0, 3), "d": SeatDemand(1, 0, 6)})
     found = budget.including({"b": SeatDemand(2, 0, 3, 3, "p")})
