@@ -1,11 +1,11 @@
 """What the page shows: one document about one moment, made of the snapshots that the admin has.
 
 Counts are cumulative, so the page computes rates from two documents, and a lost document loses nothing. The size of a
-document is bounded: what comes from clients (flows, queues, parked requests) is cut, with the number of what is left
-out. What comes from the configuration (levels, named queues, gates) is complete.
+document is bounded: what comes from clients (flows, queues, keys of gates, parked requests) is cut, with the number of
+what is left out. What comes from the configuration (levels, named queues, gates) is complete.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from heapq import nlargest
 from typing import Any, Final
@@ -43,6 +43,7 @@ from apf_middleware.snapshots.requests import FlowSnapshot
 
 __all__ = [
     "MOST_FLOWS",
+    "MOST_KEYS",
     "MOST_PARKED",
     "MOST_PROBLEMS",
     "MOST_QUEUES",
@@ -55,6 +56,9 @@ __all__ = [
 
 MOST_FLOWS: Final = 12
 """The number of flows that are shown by each measure, and of each level by its present requests."""
+
+MOST_KEYS: Final = 12
+"""The number of keys of a gate that are shown, those for which the most requests wait."""
 
 MOST_QUEUES: Final = 12
 """The number of queues of a level that are shown, the longest ones."""
@@ -111,8 +115,9 @@ class WaitingQueue:
 class ConsoleDocument:
     """The server at the time ``at``.
 
-    ``present_flows`` and ``waiting_queues`` count all, also those that ``flows`` and ``queues`` leave out. ``drift``
-    is the number of named queues that differ from the files.
+    ``present_flows``, ``waiting_queues`` and ``parked_requests`` count all, also those that ``flows``, ``queues``,
+    ``gates`` and ``parked`` leave out. ``other_keys`` is the number of keys that ``gates`` leaves out, and ``drift``
+    that of the named queues that differ from the files.
     """
 
     at: Time
@@ -130,7 +135,9 @@ class ConsoleDocument:
     named_queues: tuple[NamedQueueSnapshot, ...]
     drift: Count
     gates: tuple[GateSnapshot, ...]
+    other_keys: Count
     parked: tuple[ParkedRequest, ...]
+    parked_requests: Count
     members: tuple[FleetMemberSnapshot, ...]
     fleet_levels: tuple[FleetLevelSnapshot, ...]
     problems: tuple[ConfigurationProblem, ...]
@@ -152,6 +159,8 @@ def observe_console(view: View) -> ConsoleDocument:
     queues, waiting_queues = _waiting_queues(requests)
     fleet_levels = observe_fleet_levels(view, requests)  # before the next question, which forgets the last answer
     gates = controller.gates
+    keys = [] if gates is None else gates.list()
+    busiest = _busiest_keys(keys)
     problems = view.problems
     return ConsoleDocument(
         at=controller.now(),
@@ -168,8 +177,10 @@ def observe_console(view: View) -> ConsoleDocument:
         waiting_queues=waiting_queues,
         named_queues=view.queues.list(),
         drift=len({one.queue for one in view.queues.drift()}),
-        gates=() if gates is None else tuple(gates.list()),
+        gates=busiest,
+        other_keys=len(keys) - len(busiest),
         parked=_oldest_parked(gates),
+        parked_requests=sum(one.parked for one in keys),
         members=_members(view),
         fleet_levels=tuple(map(_with_short_names, fleet_levels)),
         problems=tuple(map(describe_problem, problems[:MOST_PROBLEMS])),
@@ -247,10 +258,24 @@ class _QueueCount:
         return WaitingQueue(level, index, self.waiting, self.seats, parts, len(self.flows) - len(parts))
 
 
+def _busiest_keys(keys: Iterable[GateSnapshot]) -> tuple[GateSnapshot, ...]:
+    """Return the rows of each gate, of one with many keys those for which the most requests wait."""
+    of_gates: dict[str, list[GateSnapshot]] = {}
+    for one in keys:
+        of_gates.setdefault(one.gate, []).append(one)
+    chosen = (nlargest(MOST_KEYS, own, key=lambda one: one.parked) for own in of_gates.values())
+    return tuple(replace(one, key=_short_key(one.key)) for own in chosen for one in own)
+
+
+def _short_key(key: Hashable) -> Hashable:
+    """Return a key that can't make the document long, because clients may choose keys."""
+    return None if key is None else short_name(str(key))
+
+
 def _oldest_parked(gates: Gates | None) -> tuple[ParkedRequest, ...]:
     parked: Iterable[ParkedRequest] = () if gates is None else gates.parked()
     oldest = nlargest(MOST_PARKED, parked, key=lambda one: one.parked_for)
-    return tuple(replace(one, flow=short_name(one.flow)) for one in oldest)
+    return tuple(replace(one, flow=short_name(one.flow), key=_short_key(one.key)) for one in oldest)
 
 
 def _members(view: View) -> tuple[FleetMemberSnapshot, ...]:

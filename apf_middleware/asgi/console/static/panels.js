@@ -103,8 +103,9 @@ function makeNamedQueue(one) {
 
 function showGates(state) {
   set(at("gates"), "hidden", state.gates.length === 0);
-  const parked = state.gates.reduce((total, one) => total + one.parked, 0);
-  say(at("gates-note"), parked ? `${plural(parked, "request")} wait for gates` : "nothing waits for a gate");
+  const parked = state.parked_requests;
+  const others = state.other_keys ? `; ${plural(state.other_keys, "other key")} with fewer of them` : "";
+  say(at("gates-note"), parked ? `${plural(parked, "request")} wait for gates${others}` : "nothing waits for a gate");
   list(at("gate-rows"), state.gates, (one) => JSON.stringify([one.gate, one.key]), makeGate, (row, one) => {
     say(row.name, one.key === null ? one.gate : `${one.gate} ${one.key}`);
     set(row.chip, "data-state", one.state);

@@ -9,9 +9,10 @@ import pytest
 
 from apf_middleware.asgi.admin.formatting import Formatter
 from apf_middleware.asgi.console import document
-from apf_middleware.asgi.console.document import MOST_FLOWS, MOST_QUEUES, observe_console
+from apf_middleware.asgi.console.document import MOST_FLOWS, MOST_KEYS, MOST_PARKED, MOST_QUEUES, observe_console
 from apf_middleware.config.problems import Place, Problem, Severity
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.snapshots import GateSnapshot, ParkedRequest
 from apf_middleware.snapshots.fleet import FleetFlowSnapshot, FleetLevelSnapshot, FleetMemberSnapshot
 from tests.support.admin_world import SECOND, WALL, AdminWorld, busy
 
@@ -80,6 +81,27 @@ def test_flows_and_queues_are_bounded_whatever_clients_send(monkeypatch: pytest.
     assert len(json.dumps(found)) < 60_000
     assert found["queues"][0]["waiting"] == max(one["waiting"] for one in found["queues"])
     assert all(one["waiting"] >= sum(part["waiting"] for part in one["parts"]) for one in found["queues"])
+
+
+def test_keys_of_gates_are_bounded_whatever_clients_send() -> None:
+    world = AdminWorld()
+    keys = [f"{'long' * 500} {number}" for number in range(400)]
+    gates = [GateSnapshot("tenant", key, "capacity", "blocking", n, 1.0, 1, 1, 0, 0) for n, key in enumerate(keys, 1)]
+    gates.append(GateSnapshot("db", None, "capacity", "passing", 0, None, 0, 5, 0, 0))
+    parked = [
+        ParkedRequest(n, "crowd", "all", "alice", "tenant", key, 1, "parked", n, n, 1) for n, key in enumerate(keys)
+    ]
+    world.controller.gates = SimpleNamespace(list=lambda: gates, parked=lambda: parked)  # type: ignore[assignment]
+    found = shown(world)
+    tenants = [one for one in found["gates"] if one["gate"] == "tenant"]
+
+    assert [one["parked"] for one in tenants] == list(range(400, 400 - MOST_KEYS, -1))
+    assert [(one["gate"], one["key"]) for one in found["gates"][MOST_KEYS:]] == [("db", None)]
+    assert (found["other_keys"], found["parked_requests"]) == (400 - MOST_KEYS, sum(range(401)))
+    assert len(found["parked"]) == MOST_PARKED
+    assert {len(one["key"]) for one in (*tenants, *found["parked"])} == {120}
+    assert len({one["key"] for one in tenants}) == MOST_KEYS, "keys that begin alike stay different"
+    assert len(json.dumps(found)) < 20_000
 
 
 def test_long_names_that_begin_alike_stay_different() -> None:
