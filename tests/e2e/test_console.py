@@ -181,6 +181,16 @@ def test_a_click_on_a_flow_shows_its_requests_and_its_share(page: Page) -> None:
     page.wait("!document.querySelector('#flow').open")
 
 
+@pytest.mark.parametrize("ahead_s", [7200, -7200])
+def test_ages_do_not_depend_on_the_clock_of_the_browser(page: Page, ahead_s: int) -> None:
+    page.value(f"void (Date.now = ((now) => () => now() + {ahead_s * 1000})(Date.now))")
+    page.click(f"{row(page, 'flow-rows', 'elephant')} button")
+    ages = "[...document.querySelectorAll('#flow-requests [data-label=Since]')].map((one) => one.innerText)"
+    page.wait(f"{ages}.some((age) => !['0 ms', '–'].includes(age))", 10)
+
+    assert {age.split()[1] for age in page.value(ages)} <= {"ms", "s"}
+
+
 def test_a_request_is_explained(page: Page) -> None:
     page.type("[name=url]", "/pay/7")
     page.type("[name=user]", "alice")

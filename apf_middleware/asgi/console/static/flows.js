@@ -146,7 +146,7 @@ const nameCell = (label, name) => el("td", { "data-label": label, class: "name-c
 
 function requestRow(request) {
   const since = request.seated_at ?? request.arrived_at;
-  const age = Math.max(0, (Date.now() - Date.parse(since)) / 1000);
+  const age = Math.max(0, (Date.parse(latest.at) - Date.parse(since)) / 1000); // the browser's clock may be wrong
   const held = request.held_by ? `parked for ${request.held_by.gate ?? "an earlier request"}` : null;
   const state = request.seated_at ? "runs" : held ?? (request.position === null ? "waits" : `waits, place ${request.position + 1}`);
   return el(
