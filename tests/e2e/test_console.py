@@ -272,6 +272,40 @@ def test_the_mode_is_switched_and_switched_back(page: Page) -> None:
     page.wait("document.querySelector('#fact-mode').innerText === 'on'")
 
 
+@pytest.mark.parametrize(("button", "state"), [("Pause", "Paused"), ("Close", "Closed")])
+def test_a_remedy_that_opens_a_queue_can_be_undone(page: Page, button: str, state: str) -> None:
+    queue = row(page, "named-rows", "interactive")
+    page.click(f"{queue} [aria-label='{button} interactive']")
+    confirm(page, "Running requests go on")
+    page.wait_for_text("#headline", f"interactive is {state.lower()}")
+    page.wait_for_text(f"{queue} .chip", state)
+    page.click("#remedies button")
+    confirm(page, "Open interactive?")
+    page.wait_for_text(f"{queue} .chip", "Open")
+    assert page.text("#notice-undo") == "Undo"
+
+    page.click("#notice-undo")
+    page.wait_for_text(f"{queue} .chip", state)
+    page.click(f"{queue} [aria-label='Open interactive']")
+    confirm(page, "Open interactive?")
+    page.wait_for_text(f"{queue} .chip", "Open")
+
+
+def test_a_remedy_that_switches_the_mode_on_can_be_undone(page: Page) -> None:
+    page.click("#switch")
+    confirm(page, "Switching rejects and loses no request")
+    page.wait_for_text("#remedies", "Switch on…")
+    page.click("#remedies button")
+    confirm(page, "Switch the mode to on?")
+    page.wait("document.querySelector('#fact-mode').innerText === 'on'")
+    page.click("#notice-undo")
+    page.wait_for_text("#fact-mode", "observe")
+
+    page.click("#remedies button")
+    confirm(page, "Switch the mode to on?")
+    page.wait("document.querySelector('#fact-mode').innerText === 'on'")
+
+
 def test_the_configuration_is_shown_and_read_again(page: Page) -> None:
     page.click("#yaml summary")
     page.wait_for_text("#yaml-text", "kind: PriorityLevel")

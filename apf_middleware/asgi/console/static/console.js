@@ -63,14 +63,20 @@ function showSummary(state) {
     at("remedies"),
     known,
     (one) => one.label,
-    (one) => ({ element: el("button", { type: "button", onclick: () => remedy(one) }, one.label) }),
-    () => {},
+    (one) => {
+      const row = { remedy: one };
+      row.element = el("button", { type: "button", onclick: () => remedy(row.remedy) }, one.label);
+      return row;
+    },
+    (row, one) => {
+      row.remedy = one; // what it takes back may have changed
+    },
   );
 }
 
-function remedy({ action, name, flow }) {
+function remedy({ action, name, flow, before }) {
   if (action === "flow") openFlow(flowKey(flow));
-  else void act(action, name);
+  else void act(action, name, before);
 }
 
 const STATES = { live: "live", late: "late", waiting: "reconnecting", refused: "not allowed any more" };

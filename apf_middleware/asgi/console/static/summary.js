@@ -33,8 +33,8 @@ export function elephantOf(state, level) {
 }
 
 /**
- * Return the tone, the parts of the headline, the advice, and the remedies, which are actions with their objects; and
- * what is going on without any numbers, in `spoken`.
+ * Return the tone, the parts of the headline, the advice, and the remedies, which are actions with their objects and
+ * what an undo needs, the state `before`; and what is going on without any numbers, in `spoken`.
  */
 export function summarize(state, workers) {
   const stopped = state.named_queues.find((one) => one.state !== "Open" && one.children.length === 0 && isMissed(one));
@@ -82,7 +82,7 @@ function switched(state) {
     headline: [isOff ? "Requests are only counted, none is limited" : "Requests are observed, none is limited"],
     spoken: `The mode is ${state.mode}.`,
     advice: `The mode is ${state.mode}: every request runs at once. Switch it on to limit requests.`,
-    remedies: [{ action: "mode", name: "on", label: "Switch on…" }],
+    remedies: [{ action: "mode", name: "on", before: state.mode, label: "Switch on…" }],
   };
 }
 
@@ -101,7 +101,7 @@ function ofStopped(queue) {
     spoken: `${queue.name} is ${queue.state.toLowerCase()}.`,
     headline: [["code", queue.name], ` is ${queue.state.toLowerCase()}: ${waitIn(queue) ? `${requestsWait(waitIn(queue))} in it` : rejections(lastOf(queue.name))}`],
     advice: STOPPED[queue.state] ?? "Nothing of it is served until an operator opens it.",
-    remedies: [{ action: "open", name: queue.name, label: `Open ${queue.name}…` }],
+    remedies: [{ action: "open", name: queue.name, before: queue.state, label: `Open ${queue.name}…` }],
   };
 }
 
