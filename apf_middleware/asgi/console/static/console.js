@@ -10,7 +10,7 @@ import { showLevels } from "./levels.js";
 import { allow, preparePanels, showPanels } from "./panels.js";
 import { prepareRecordings, showRecordings } from "./recordings.js";
 import { prepareShadow, showShadow } from "./shadow.js";
-import { ask } from "./requests.js";
+import { ask, askStatus } from "./requests.js";
 import { summarize } from "./summary.js";
 
 const PATIENCE = 5; // seconds without a document, after which the data counts as old
@@ -18,7 +18,7 @@ const PATIENCE = 5; // seconds without a document, after which the data counts a
 const workers = Number(new URLSearchParams(location.search).get("workers"));
 let mayChange = false;
 let lastAt = null;
-let isRefused = false;
+let failure = null; // the state after an answer that was no stream, until the page asks again
 
 function greet({ actor, may_change, worker }) {
   mayChange = may_change;
@@ -79,7 +79,8 @@ function remedy({ action, name, flow, before }) {
   else void act(action, name, before);
 }
 
-const STATES = { live: "live", late: "late", waiting: "reconnecting", refused: "not allowed any more" };
+const STATES = { live: "live", late: "late", waiting: "reconnecting", silent: "the server doesn't answer", refused: "not allowed any more" };
+const REFUSALS = new Set([401, 403]);
 
 function live(state) {
   set(at("fact-live"), "data-state", state);
@@ -92,15 +93,18 @@ function listen() {
   events.addEventListener("hello", (event) => greet(JSON.parse(event.data)));
   events.addEventListener("state", (event) => show(JSON.parse(event.data)));
   events.addEventListener("error", () => {
-    isRefused = events.readyState === EventSource.CLOSED;
-    if (isRefused) retry();
+    if (events.readyState === EventSource.CLOSED) void retry();
   });
 }
 
-/** Ask again later: a server that restarts refuses connections for a while, and a credential may be renewed. */
-function retry() {
+/**
+ * Find out why there is no stream, of which the browser tells nothing, and ask again later: a server that restarts, or
+ * the proxy before it, answers with errors for a while, and a credential may be renewed.
+ */
+async function retry() {
+  failure = REFUSALS.has(await askStatus("mode", PATIENCE)) ? "refused" : "silent";
   setTimeout(() => {
-    isRefused = false;
+    failure = null;
     listen();
   }, PATIENCE * 1000);
 }
@@ -115,7 +119,7 @@ async function prepareRest() {
 
 setInterval(() => {
   const isOld = lastAt === null || performance.now() / 1000 - lastAt > PATIENCE;
-  if (isOld) live(isRefused ? "refused" : lastAt === null ? "waiting" : "late");
+  if (isOld) live(failure ?? (lastAt === null ? "waiting" : "late"));
 }, 1000);
 
 prepareActions();

@@ -23,6 +23,17 @@ export async function ask(method, path, body) {
   }
 }
 
+/** Return the status of a page; 0 if there is no answer within so many seconds. */
+export async function askStatus(path, patience) {
+  const signal = AbortSignal.timeout(patience * 1000);
+  try {
+    const response = await fetch(new URL(path, BASE), { cache: "no-store", redirect: "error", signal });
+    return response.status;
+  } catch {
+    return 0;
+  }
+}
+
 /** Return the response to a request whose answer goes on for a time, or a `problem` in words. */
 export async function openStream(path, body) {
   const headers = { accept: "application/x-ndjson", "content-type": "application/json" };
