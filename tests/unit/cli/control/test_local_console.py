@@ -142,6 +142,17 @@ def test_without_the_cookie_nothing_is_shown(world: World, cookie: str) -> None:
     assert [one.asked for one in world.shops] == [[], []]
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("seen; ", ""), ("", "; seen"), ("=; ;a b=c d; ", ";"), ('quoted="x; ', ""), ("apf_console=old; ", "; k[]=é{}")],
+)
+def test_cookies_of_other_apps_do_not_matter(world: World, before: str, after: str) -> None:
+    world.opened()
+    world.cookie = f"{before}{world.cookie}{after}"
+
+    assert world.ask("GET", world.page("mode"))[0] == 200
+
+
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:80", ""])
 def test_a_name_that_points_to_the_loopback_is_refused(world: World, host: str) -> None:
     key = urlsplit(world.console.url).path
