@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import typer
 
@@ -77,14 +77,26 @@ def admin_address(url: str, hint: str = "URL") -> str:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        netloc = _encoded_netloc(parts)
     except ValueError:
-        usable, parts = False, urlsplit("")
+        usable, parts, netloc = False, urlsplit(""), ""
     if not usable:
         raise typer.BadParameter(f"{url!r} isn't like http://127.0.0.1:8000", param_hint=hint)
+    if not url.isprintable() or " " in url or not parts.path.isascii():
+        rule = "has characters that no URL may have, such as spaces; percent-encode those of its path"
+        raise typer.BadParameter(f"{url!r} {rule}", param_hint=hint)
     if parts.username is not None or parts.query or parts.fragment:
         rule = "it must have no user, query or fragment; give credentials by options"
         raise typer.BadParameter(rule, param_hint=hint)
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or DEFAULT_PATH}"
+    return f"{parts.scheme}://{netloc}{parts.path.rstrip('/') or DEFAULT_PATH}"
+
+
+def _encoded_netloc(parts: SplitResult) -> str:
+    """Return the host and port in ASCII; raise ValueError if there can't be such a host."""
+    host = (parts.hostname or "").encode("idna").decode()
+    if parts.netloc.isascii():
+        return parts.netloc
+    return host if parts.port is None else f"{host}:{parts.port}"
 
 
 def find_server(

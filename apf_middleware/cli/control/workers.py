@@ -116,9 +116,11 @@ class UrlWorker:
     def connect(self, timeout: float) -> http.client.HTTPConnection:
         parts = urlsplit(self.url)
         host = parts.hostname or ""
+        # Without a port, http.client takes the end of an IPv6 address for one.
         if parts.scheme == "https":
-            return http.client.HTTPSConnection(host, parts.port, timeout=timeout, context=ssl.create_default_context())
-        return http.client.HTTPConnection(host, parts.port, timeout=timeout)
+            port = parts.port or http.client.HTTPS_PORT
+            return http.client.HTTPSConnection(host, port, timeout=timeout, context=ssl.create_default_context())
+        return http.client.HTTPConnection(host, parts.port or http.client.HTTP_PORT, timeout=timeout)
 
 
 Worker = SocketWorker | UrlWorker

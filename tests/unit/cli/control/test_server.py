@@ -9,6 +9,7 @@ import typer
 from apf_middleware.cli.control.outcomes import Exit
 from apf_middleware.cli.control.server import Server, admin_address, find_server
 from apf_middleware.cli.control.workers import UrlWorker
+from apf_middleware.config.admin import DEFAULT_PATH
 from tests.support.socket_workers import socket_worker
 
 
@@ -54,6 +55,38 @@ def test_a_directory_that_others_can_write_to_is_refused(directory: Path, capsys
 def test_a_command_needs_to_know_which_server() -> None:
     with pytest.raises(typer.BadParameter, match="which server"):
         found(None)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://a b:80", "http://a\tb", "http://a:80/b c", "http://a/naïve", "http://a\x7f", " http://a"),
+        *("http://", "http://:80", "http:/a", "http://.", "http://a..b", f"http://{'a' * 64}", "http://[::1"),
+        *("http://a:b", "http://a:0", "http://a:-1", "http://a:99999", "http://a:80:80", "ftp://a", ""),
+    ],
+)
+def test_an_address_that_none_can_have_is_named_with_its_option(url: str) -> None:
+    with pytest.raises(typer.BadParameter) as ended:
+        found(None, url=url)
+
+    assert repr(url) in ended.value.message
+    assert ended.value.param_hint == "--server"
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port"),
+    [
+        *(("http://[::1]", "::1", 80), ("https://[fe80::abcd]", "fe80::abcd", 443), ("http://[::1]:8000", "::1", 8000)),
+        *(("http://Shop:", "shop", 80), ("https://münchen.example:8443", "xn--mnchen-3ya.example", 8443)),
+    ],
+)
+def test_hosts_may_be_addresses_or_international_names(url: str, host: str, port: int) -> None:
+    [worker] = found(None, url=url).workers
+    connection = worker.connect(1.0)
+
+    assert (connection.host, connection.port) == (host, port)
+    assert worker.path == DEFAULT_PATH
+    assert worker.name.isascii()
 
 
 def test_a_token_comes_from_a_file_or_the_environment(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
