@@ -20,6 +20,7 @@ _CANT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.E
 
 def main() -> None:
     """Run ``apf`` with the arguments of this process."""
+    _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names of files may not be valid text
@@ -37,6 +38,13 @@ def main() -> None:
         if error.filename is not None or error.errno not in _CANT_WRITE:
             raise
         _end_unwritten(error)
+
+
+def _replace_closed_streams() -> None:
+    """Connect the standard streams that are closed, which Python leaves out as None, with the null device."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
 
 
 def _end_unwritten(error: OSError) -> NoReturn:

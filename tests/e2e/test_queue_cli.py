@@ -5,6 +5,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from apf_middleware.asgi.admin.documents import DeletedQueue, NamedQueueDocument
 from apf_middleware.cli.control.workers import SocketWorker, ask_all, page
 from apf_middleware.config.sockets import find_sockets, is_refused
 from tests.e2e.shop import Shop, open_shop
-from tests.e2e.terminal import CURSOR_ON, terminal
+from tests.e2e.terminal import CURSOR_ON, ROOT, terminal
 from tests.support.command_line import Outcome
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
@@ -348,6 +350,16 @@ def test_without_a_terminal_the_live_screen_is_one_table(batch: Shop) -> None:
     assert head.split()[0] == "NAME"
     assert [line.split()[0] for line in lines] == ["batch", "catch-all", "exempt", "web"]
     assert {line.split()[-1] for line in lines} == {"0.0"}, "two looks were taken"
+
+
+@pytest.mark.parametrize("closing", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["list", "top -n 0.1"])
+def test_standard_streams_may_be_closed(shop: Shop, command: str, closing: str) -> None:
+    line = f"{sys.executable} -m apf_middleware queue {command} --runtime-dir {shop.sockets} {closing}"
+    result = subprocess.run(["sh", "-c", line], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)  # noqa: S607
+
+    assert (result.returncode, result.stderr) == (DONE, "")
+    assert ("catch-all" in result.stdout) == (">&-" not in closing.replace("2>&-", ""))
 
 
 def test_the_list_fits_into_a_terminal_of_80_columns(batch: Shop) -> None:
