@@ -20,7 +20,7 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from apf_middleware.asgi.admin.documents import FleetMemberList, NamedQueueDocument, NamedQueueList
-from apf_middleware.cli.control.outcomes import end, require_success
+from apf_middleware.cli.control.outcomes import end, note, require_success
 from apf_middleware.cli.control.rendering import terminal_width
 from apf_middleware.cli.control.server import Server
 from apf_middleware.cli.control.top_screen import Key, QueueCommand, TopScreen
@@ -45,7 +45,7 @@ class _Fetched(NamedTuple):
 
 
 def watch(server: Server, interval: float, *, with_fleet: bool = False) -> None:
-    """Show the screen until the user quits, ``with_fleet`` if asked for; without a terminal, show it once."""
+    """Show the screen until the user quits, ``with_fleet`` if asked for; show it once where no screen can be shown."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # write ? for a character that can't be encoded
     screen = TopScreen(server.name)
@@ -53,9 +53,13 @@ def watch(server: Server, interval: float, *, with_fleet: bool = False) -> None:
     fetched = fetch()
     require_success(fetched.replies)
     screen.update(fetched.replies, time.monotonic(), fetched.members)
-    if sys.stdin.isatty() and sys.stdout.isatty():
-        _watch_live(server, screen, interval, fetch)
+    is_terminal, console = sys.stdin.isatty() and sys.stdout.isatty(), Console()
+    if is_terminal and not console.is_dumb_terminal:
+        _watch_live(server, screen, interval, fetch, console)
     else:
+        if is_terminal:
+            kind = os.environ.get("TERM", "")
+            note(f"a terminal of the kind TERM={kind} can't show a screen, so this is one table; set TERM, as to xterm")
         time.sleep(interval)  # rejections per second need two readings
         _show_once(screen, fetch)
 
@@ -83,8 +87,9 @@ def _show_once(screen: TopScreen, fetch: Callable[[], _Fetched]) -> None:
     end(replies, screen.queues)
 
 
-def _watch_live(server: Server, screen: TopScreen, interval: float, fetch: Callable[[], _Fetched]) -> None:
-    console = Console()
+def _watch_live(
+    server: Server, screen: TopScreen, interval: float, fetch: Callable[[], _Fetched], console: Console
+) -> None:
     with (
         suppress(KeyboardInterrupt),  # Ctrl-C quits, too
         _sigterm_as_ctrl_c(),
