@@ -19,7 +19,7 @@ from apf_middleware.asgi.admin.documents import RecordingDocument
 from apf_middleware.cli.control.line_streams import LineStreams
 from apf_middleware.cli.control.merged_recording import MergedRecording
 from apf_middleware.cli.control.options import parse_duration
-from apf_middleware.cli.control.outcomes import Exit, note, require_success
+from apf_middleware.cli.control.outcomes import Exit, fail, note, require_success
 from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.workers import ask_all, page
 from apf_middleware.cli.output import require_folder
@@ -72,10 +72,11 @@ def record(
         with _opened(output, force=force) as file:
             status = _Recording(streams, file, duration).run()
     except OSError as error:
-        streams.close()
         if output == _STANDARD_OUTPUT:  # its reader may have left, as head does
             raise
-        raise typer.BadParameter(f"{output}: {(error.strerror or str(error)).lower()}", param_hint="--output") from None
+        fail(f"{output} can't be written: {_reason(error)}; the recording has ended early", Exit.REFUSED)
+    finally:
+        streams.close()
     if status is not Exit.DONE or not all(reply.is_done for reply in streams.replies):
         raise typer.Exit(Exit.PARTIAL)
 
@@ -98,8 +99,16 @@ def _opened(path: Path, *, force: bool) -> Iterator[IO[str]]:
     if path == _STANDARD_OUTPUT:
         yield sys.stdout
         return
-    with open_recording(path, "w" if force else "x") as file:
+    try:
+        opened = open_recording(path, "w" if force else "x")
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {_reason(error)}", param_hint="--output") from None
+    with opened as file:
         yield file
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
 
 
 class _Recording:

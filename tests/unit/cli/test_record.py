@@ -86,6 +86,26 @@ def test_a_reader_of_standard_output_may_leave(directory: Path) -> None:
     assert (result.returncode, result.stderr) == (1, b"")
 
 
+@pytest.mark.parametrize("end", ["jsonl", "jsonl.gz", "jsonl.zst"])
+def test_a_full_disk_is_no_wrong_option(directory: Path, tmp_path: Path, end: str) -> None:
+    path = tmp_path / f"full.{end}"
+    path.symlink_to("/dev/full")
+    result = record(directory, "-o", path, "--force", answers=(says(number=3000),))
+
+    assert result.returncode == 1
+    assert result.stderr == f"apf: {path} can't be written: no space left on device; the recording has ended early\n"
+
+
+def test_a_file_that_cannot_be_opened_is_a_wrong_option(directory: Path, tmp_path: Path) -> None:
+    path = tmp_path / "traffic.jsonl"
+    path.symlink_to(tmp_path / "missing" / "traffic.jsonl")
+    result = record(directory, "-o", path, "--force")
+
+    assert result.returncode == 2
+    assert "Invalid value for --output" in result.stderr
+    assert f"{path}: no such file or directory" in result.stderr
+
+
 def test_an_existing_file_is_only_overwritten_by_force(directory: Path, tmp_path: Path) -> None:
     path = tmp_path / "traffic.jsonl"
     path.write_text("precious")
