@@ -5,12 +5,13 @@ import webbrowser
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from html import escape
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from apf_middleware.asgi.admin.documents import ModeDocument
+from apf_middleware.asgi.admin.documents import ModeDocument, ProblemDocument
 from apf_middleware.cli.control.local_console import LocalConsole
 from apf_middleware.cli.control.outcomes import Exit, fail, require_success
 from apf_middleware.cli.control.server import Server, for_server
@@ -29,17 +30,26 @@ def console(server: Server, *, port: _Port = 0, opens: _Open = False) -> None:
     The browser needs no credentials. This command uses its own: the sockets, or a token with --server.
     """
     require_success(server.ask("GET", page("mode"), ModeDocument))
+    _require_console(server)
     try:
         local = LocalConsole(lambda: server.renewed().workers, port)
     except OSError as error:
         fail(f"port {port} can't be used: {(error.strerror or str(error)).lower()}", Exit.REFUSED)
     with closing(local), _opened(local.url) if opens else nullcontext():
-        typer.echo(f"Open {local.url}")
-        typer.echo("The address works once. Ctrl-C ends.", err=True)
         try:
+            typer.echo(f"Open {local.url}")
+            typer.echo("The address works once. Ctrl-C ends.", err=True)
             local.run()
         except KeyboardInterrupt:
             return
+
+
+def _require_console(server: Server) -> None:
+    """End the command if the server has no console, which would answer 404 in the browser."""
+    # A console redirects to its folder, which is no document, so only the error has a status here.
+    if any(reply.status == HTTPStatus.NOT_FOUND for reply in server.ask("GET", page("console"), ProblemDocument)):
+        rule = "set spec.admin.console of its Server document to true, and reload or restart it"
+        fail(f"{server.name} has no console: {rule}; its sockets (--runtime-dir) need no setting", Exit.REFUSED)
 
 
 @contextmanager

@@ -543,6 +543,23 @@ def test_the_command_opens_the_console_of_a_socket_for_one_browser(
         written.close()
 
 
+@pytest.mark.parametrize("has_console", [True, False])
+def test_the_command_opens_the_console_of_an_address_if_there_is_one(tmp_path: Path, *, has_console: bool) -> None:
+    (tmp_path / "apf.yaml").write_text(CONFIG if has_console else CONFIG.replace(", console: true", ""))
+    credentials = [f"--header={name}: {value}" for name, value in OPERATOR.items()]
+    with serve(APP, environment={"APF_CONFIG": str(tmp_path / "apf.yaml")}) as server:
+        command = [sys.executable, "-m", "apf_middleware", "console", "--server", server.url, *credentials]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        first = cast("IO[str]", process.stdout).readline()
+        if first:
+            process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+
+    assert first.startswith("Open http://127.0.0.1:") == has_console
+    assert ("set spec.admin.console of its Server document to true" in errors) != has_console
+    assert process.returncode == (0 if has_console else 1)
+
+
 @contextmanager
 def local_console(workers: list[Worker]) -> Iterator[str]:
     """Run the console of the command in this process, in front of the workers that are in the list at the moment."""

@@ -14,7 +14,7 @@ from apf_middleware.cli.control.server import Server
 from apf_middleware.cli.control.workers import Reply
 from tests.support.command_line import Outcome, run_apf
 from tests.support.servers import free_port
-from tests.support.worker_replies import WORKER, silent
+from tests.support.worker_replies import WORKER, refuses, silent
 
 
 def console(*arguments: str) -> Outcome:
@@ -26,8 +26,10 @@ def running(monkeypatch: pytest.MonkeyPatch) -> list[LocalConsole]:
     """Let one worker answer, and the console run until Ctrl-C; return the consoles that ran."""
     ran: list[LocalConsole] = []
 
-    def ask(_server: Server, *_question: object) -> Sequence[Reply[Any]]:
-        return [Reply("1", 200, ModeDocument(WORKER, "on", {}))]
+    def ask(_server: Server, *question: object) -> Sequence[Reply[Any]]:
+        if question[1] == "/mode":
+            return [Reply("1", 200, ModeDocument(WORKER, "on", {}))]
+        return [silent("1", "it answers 308, but not with JSON")]
 
     def run(local: LocalConsole) -> None:
         ran.append(local)
@@ -79,6 +81,21 @@ def test_a_port_that_is_taken_is_named(running: list[LocalConsole]) -> None:
 
     assert (result.returncode, running) == (1, [])
     assert f"port {taken.port} can't be used" in result.stderr
+
+
+def test_a_server_without_a_console_gets_no_address(
+    running: list[LocalConsole], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Server.ask
+
+    def ask(server: Server, method: str, path: str, kind: type[Any]) -> Sequence[Reply[Any]]:
+        return [refuses("1", 404, "no such page")] if path == "/console" else known(server, method, path, kind)
+
+    monkeypatch.setattr(Server, "ask", ask)
+    result = console()
+
+    assert (result.returncode, result.stdout, running) == (1, "", [])
+    assert "http://127.0.0.1:1 has no console: set spec.admin.console of its Server document to true" in result.stderr
 
 
 def test_without_a_server_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
