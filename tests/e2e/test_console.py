@@ -488,6 +488,22 @@ def test_a_paused_queue_is_named_as_the_cause_if_all_that_waits_there_is_parked(
         page.wait_for_text("#headline", "interactive is paused: 3 requests wait in it")
 
 
+def test_of_a_gate_with_many_keys_the_page_shows_some_and_the_number_of_the_others(
+    chrome: Browser, tmp_path: Path
+) -> None:
+    (tmp_path / "apf.yaml").write_text(CONFIG.replace("capacity: 2", "capacity: 2, per: flow"))
+    payers = [f"paula-{number}:1:0:/pay/7" for number in range(14)]
+    with serve(APP, environment={"APF_CONFIG": str(tmp_path / "apf.yaml")}) as server, chrome.page() as page:
+        page.send_headers(OPERATOR)
+        page.open(server.url + CONSOLE)
+        page.click(f"{row(page, 'gate-rows', 'payments')} [aria-label^='Shut']")
+        page.click("#confirm-options label:last-child input")  # for ever: requests wait, whatever their limit is
+        confirm(page, "Until an operator opens it")
+        with load(server.port, *payers):
+            page.wait_for_text("#gates-note", "14 requests wait for gates; 2 other keys with fewer of them")
+            assert page.value("document.querySelectorAll('#gate-rows > tr').length") == 12
+
+
 def test_a_server_that_ends_is_noticed_and_not_delayed(chrome: Browser, tmp_path: Path) -> None:
     (tmp_path / "apf.yaml").write_text(CONFIG)
     with chrome.page() as page:
