@@ -99,7 +99,7 @@ class Budget(Value):
 
 
 def _within(room: int, family: Mapping[str, SeatDemand]) -> dict[str, SeatDemand]:
-    """Return the claims with smaller mins if they exceed ``room`` together: at least one seat each, if there are as many.
+    """Return claims with smaller mins if they exceed ``room`` together: at least one seat each, if there are as many.
 
     Those that fit are left out.
     """
