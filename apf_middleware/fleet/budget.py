@@ -79,13 +79,14 @@ class Budget(Value):
         child of itself, within its max. The mins of all children of a parent are reduced if they would exceed its max
         otherwise.
         """
-        added = {name: claim for name, claim in former.items() if name not in self.leaves}
+        own = {name: self.claims[name] for name in self.leaves}
+        added = {name: claim for name, claim in former.items() if name not in own}
         if not added:
             return self
         most, claims, priorities = self.maxes, dict(self.claims), dict(self.priorities)
         alone = {name for name, claim in claims.items() if claim.parent is None}
         parents = (self.parents | {claim.parent for claim in added.values()}) & alone
-        for name, claim in {**{name: claims[name] for name in self.leaves}, **added}.items():
+        for name, claim in {**own, **added}.items():
             if name in parents:
                 key = key_of(name, parents)
                 claims[key] = replace(claim, parent=name, most=None)
