@@ -81,6 +81,6 @@ def test_events_need_a_fleet() -> None:
         "  members: {count: 2, events: [{type: allocator-crash, at: 1s}]}\n", fleet=""
     )
 
-    with pytest.raises(InvalidValueError, match="Write fleet in the Server document"):
+    with pytest.raises(InvalidValueError, match="Write fleet in its Server document"):
         of_members(scenario, configuration)
     assert of_members(*layout("split", scenario, configuration)).server.seats == 10
