@@ -44,7 +44,7 @@ class AppReply:
         self._headers = headers  # to add to the response
         self._admission = admission
         self._call: Any = None  # the last call of the server's
-        self._seen: object = None  # the one that waited at the last look, and the first look at which it did
+        self._seen: Any = None  # the one that waited at the last look, and the first look at which it did
         self._seen_at = 0
         sends = admission.destination.runtime.streams.sends
         self._sends: BlockedSends = sends
@@ -69,11 +69,12 @@ class AppReply:
 
     def is_blocked(self, now: int, limit_ns: int) -> bool:
         """Return whether one message has been waiting for the client since ``limit_ns`` ago, as far as looks show."""
-        call = self._call
-        if call is None or not call.cr_suspended:
-            return False
-        if call is not self._seen:
-            self._seen, self._seen_at = call, now
+        seen = self._seen
+        if seen is None or not seen.cr_suspended:  # while it waits, the app may send more in other tasks
+            seen = self._call
+            if seen is None or not seen.cr_suspended:
+                return False
+            self._seen, self._seen_at = seen, now
         return now - self._seen_at >= limit_ns
 
     def release(self) -> None:

@@ -38,7 +38,7 @@ class BlockedSends:
     ``alarm`` creates the timer, which is set only while there are senders. With a limit of 0, none is released.
     """
 
-    __slots__ = ("_alarm", "_now", "_pause", "limit_ns", "look_at", "senders")
+    __slots__ = ("_alarm", "_late_ns", "_now", "_pause", "limit_ns", "look_at", "senders")
 
     def __init__(
         self,
@@ -50,12 +50,14 @@ class BlockedSends:
         self._now = now
         self.senders: dict[Hashable, Sender] = {}
         self.look_at: int = 0  # unless it has passed, the alarm is set; it has, too, if the loop of the timer has ended
+        self._late_ns = 0  # of all looks together
         self._alarm = alarm(self._look, now)
 
     def set_limit(self, limit_ns: int) -> None:
         """Put another limit in force, also for the present senders."""
         self.limit_ns: int = limit_ns
-        self._pause = min(max(limit_ns // 4, _LEAST_PAUSE_NS), _LONGEST_PAUSE_NS)
+        pause = min(max(limit_ns // 4, _LEAST_PAUSE_NS), _LONGEST_PAUSE_NS)
+        self._pause = pause if limit_ns else _LONGEST_PAUSE_NS  # senders of an earlier limit may be there still
 
     def plan(self, now: int) -> None:
         """Look soon after ``now``. Whoever adds a sender calls this if the time of the last planned look has passed."""
@@ -64,7 +66,10 @@ class BlockedSends:
 
     def _look(self) -> None:
         now = self._now()
-        blocked = [one for one in self.senders.values() if self.limit_ns and one.is_blocked(now, self.limit_ns)]
+        # While the loop stood still, clients may have read, and nobody could notice.
+        self._late_ns += max(0, now - self.look_at - self._pause)
+        seen_at, limit = now - self._late_ns, self.limit_ns
+        blocked = [one for one in self.senders.values() if limit and one.is_blocked(seen_at, limit)]
         if self.senders:
             self.plan(now)
         else:

@@ -108,9 +108,13 @@ class LevelRegistry:
         parents = configuration.parents
         self._generations = {name: self._generations.get(name) or self._new_generation() for name in parents}
         self.levels = MappingProxyType(levels)  # replaced as a whole, since other threads may read it
-        self.streams.forget(levels)
         self._draining = list(before.values())
         self._has_leftovers = True
+        self._forget_streams()
+
+    def _forget_streams(self) -> None:
+        # A level that drains keeps its streams: others of its requests become streams, and it may be revived.
+        self.streams.forget({runtime.name for runtime in self})
 
     # Counting
 
@@ -125,6 +129,7 @@ class LevelRegistry:
         """Forget levels that have drained, and the counters of schemas that have gone and have no requests left."""
         still = set(map(id, self.sharing.draining))  # by identity, as a new level may have the same name
         self._draining = [runtime for runtime in self._draining if id(runtime.shared) in still]
+        self._forget_streams()
         schemas: dict[str, set[str]] = {name: set() for name in self.levels}
         anywhere = self.configuration.lets_name_queues  # then a schema's requests may be at any level
         for schema in self.configuration.schemas:

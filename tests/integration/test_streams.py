@@ -302,6 +302,74 @@ async def test_a_stream_whose_level_is_removed_is_counted_until_it_ends() -> Non
         await streaming.finish(stream)
 
 
+class Service:
+    """A level whose configuration goes and comes while requests wait until ``may_go`` is set."""
+
+    def __init__(self, streams: str) -> None:
+        self.configured = configuration(streams, seats=1, wait="1h")
+        self.middleware = APFMiddleware(self._app, self.configured)
+        self.may_go = anyio.Event()
+
+    async def _app(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        await self.may_go.wait()
+        if scope["path"] == "/stream":
+            scope["apf"].release()
+            await anyio.sleep_forever()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    def remove_level(self) -> None:
+        self._adopt(load_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 1, defaults: none}"))
+
+    def add_level(self) -> None:
+        self._adopt(self.configured)
+
+    def _adopt(self, configured: Configuration) -> None:
+        service = self.middleware.service
+        service.adopt(service.prepare(configured))
+
+
+async def test_a_request_that_becomes_a_stream_when_its_level_is_removed_counts_when_that_is_back() -> None:
+    async with anyio.create_task_group() as tasks:
+        service = Service("{maxOpen: 1}")
+        Exchange(service.middleware, http_scope("/stream"), tasks).body().start()
+        await settle()
+        service.remove_level()
+        service.may_go.set()
+        await settle()
+        service.add_level()
+        assert service.middleware.service.reading().open_streams["crowd"] == 1
+        tasks.cancel_scope.cancel()
+
+
+async def test_nothing_is_left_of_requests_that_waited_while_their_level_went_and_came_back() -> None:
+    async with anyio.create_task_group() as tasks:
+        service = Service("{releaseWhenBlocked: 1h}")
+        exchanges = [Exchange(service.middleware, http_scope(f"/{path}"), tasks).body().start() for path in range(3)]
+        await settle()
+        service.remove_level()
+        service.add_level()
+        service.may_go.set()
+        for one in exchanges:
+            await one.end()
+        sends = service.middleware.service.controller.levels["crowd"].streams.sends
+        assert not sends.senders
+
+
+async def test_nothing_is_kept_of_a_removed_level_that_has_drained() -> None:
+    async with anyio.create_task_group() as tasks:
+        service = Service("{}")
+        exchange = Exchange(service.middleware, http_scope("/1"), tasks).body().start()
+        await settle()
+        service.remove_level()
+        service.may_go.set()
+        await exchange.end()
+        registry = service.middleware.service.controller.registry
+        assert registry.streams.counts({"crowd"}) == {"crowd": 0}
+        service.middleware.service.reading()
+        assert not registry.streams.counts({"crowd"})
+
+
 class Reader:
     """A client that doesn't read before ``reads`` is set; until then, sends are blocked after ``room`` messages."""
 
@@ -414,6 +482,27 @@ async def test_a_websocket_that_keeps_its_seat_loses_it_while_its_client_does_no
 
         assert other.status is None
         reads.set()
+
+
+async def test_a_blocked_message_is_noticed_while_the_app_sends_others_in_other_tasks() -> None:
+    async with anyio.create_task_group() as tasks:
+
+        async def tick(send: Send) -> None:
+            await send({"type": "http.response.body", "body": b".", "more_body": True})
+
+        async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+            if scope["path"] == "/ticks":
+                while True:
+                    tasks.start_soon(tick, send)
+                    await anyio.sleep(0.001)
+
+        middleware = APFMiddleware(app, configuration("{releaseWhenBlocked: 20ms}", seats=1, wait="1h"))
+        Reader(middleware, tasks, path="/ticks", room=0)
+        await settle()
+        other = Exchange(middleware, http_scope("/other"), tasks).body().start()
+        with anyio.fail_after(60):
+            await other.end()
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_failed_write_is_not_in_progress() -> None:

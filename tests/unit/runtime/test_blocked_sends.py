@@ -25,6 +25,12 @@ class Timer:
             self._ring()
         self.now = until
 
+    def run_late(self, by: int) -> None:
+        """Ring the next time ``by`` so much too late."""
+        assert self.at is not None
+        self.now, self.at = self.at + by, None
+        self._ring()
+
 
 class Fake:
     """A sender of which one message has been waiting since ``since``."""
@@ -71,6 +77,24 @@ def test_pauses_between_looks_are_never_too_short_or_too_long() -> None:
         house.add(Fake())
         house.timer.run(1000 * MS)
         assert house.timer.rings == looks
+
+
+def test_senders_of_an_earlier_limit_are_looked_at_seldom() -> None:
+    house = House(20 * MS)
+    house.add(Fake())
+    house.sends.set_limit(0)
+    house.timer.run(1010 * MS)
+    assert house.timer.rings <= 5
+
+
+def test_time_in_which_the_event_loop_stands_still_does_not_count() -> None:
+    house, blocked = House(400 * MS), Fake(since=0)
+    house.add(blocked)
+    house.timer.run(100 * MS)
+    house.timer.run_late(by=500 * MS)
+    assert blocked.releases == 0
+    house.timer.run(house.timer.now + 300 * MS)
+    assert blocked.releases > 0
 
 
 def test_there_is_no_timer_without_senders() -> None:
