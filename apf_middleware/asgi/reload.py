@@ -64,6 +64,7 @@ _RELOAD: Final = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
 _RULE: Final = "it can't change while the server runs"
 _VANISHED: Final = "a Server document must stay while the configuration in force has one"
 _ALLOW: Final = "Write it back, or start the server with allow_empty=True"
+_COPY: Final = "Copy it from the server's own files, or start the server with allow_empty=True"
 
 _Look = tuple[tuple[str, int, int, int], ...]  # metadata of files
 
@@ -165,12 +166,14 @@ class Reloader:
             self._completed = number
             return self._conclude(outcome)
 
-    async def force(self, configuration: Configuration, source: str) -> tuple[Problem, ...]:
+    async def force(self, configuration: Configuration, source: str, *, has_server: bool) -> tuple[Problem, ...]:
         """Put a configuration in force that is from another ``source``; return why not, if that is impossible.
 
-        The next reading of the files replaces it.
+        ``has_server`` tells whether it has a Server document. The next reading of the files replaces it.
         """
         async with self._lock:
+            if not has_server and self._needs_server(configuration):
+                return (Problem(Place(source), "kind", Absent.ABSENT, _VANISHED, _COPY),)
             prepared, problems, _ = await run_sync(
                 partial(self._prepare, configuration, source), limiter=CapacityLimiter(1)
             )
@@ -182,6 +185,13 @@ class Reloader:
                 return (Problem(Place(source), "", None, str(error)),)
             self._succeed(prepared.configuration, problems)
             return ()
+
+    def _needs_server(self, configuration: Configuration) -> bool:
+        """Return whether a configuration without a Server document would remove settings like the authentication."""
+        if self._allow_empty:
+            return False
+        # A configuration made in Python has no documents, so its settings are compared.
+        return self._has_server if self._sources else configuration.server != self._target.configuration.server
 
     def _prepare(self, configuration: Configuration, source: str) -> "_Outcome":
         refused = needs_restart(self._target.configuration, configuration, ())

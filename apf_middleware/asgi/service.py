@@ -283,7 +283,7 @@ class Service:
         trial = self.shadow.trial
         if trial is None:
             return ()
-        problems = await self._reloader.force(trial.configuration, trial.source)
+        problems = await self._reloader.force(trial.configuration, trial.source, has_server=trial.has_server)
         if not problems and self.shadow.trial is trial:
             self.shadow.stop()
             self.shadow.was_promoted = True

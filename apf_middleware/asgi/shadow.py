@@ -38,12 +38,16 @@ _MOST_SHOWN: Final = 200  # characters of a path or a name
 
 @dataclass(frozen=True, slots=True)
 class ShadowTrial(Value):
-    """A ``configuration`` to try, and its ``text`` with where that is from; ``classify_only`` leaves waits out."""
+    """A ``configuration`` to try, and its ``text`` with where that is from; ``classify_only`` leaves waits out.
+
+    ``has_server`` tells whether the text has a Server document.
+    """
 
     configuration: Configuration
     text: str
     source: str
     classify_only: bool = False
+    has_server: bool = True
 
 
 class Shadow:

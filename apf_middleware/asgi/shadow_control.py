@@ -63,8 +63,8 @@ def read_trial(text: str, source: str, *, classify_only: bool = False, is_own: b
     from apf_middleware.asgi.shadow import ShadowTrial  # noqa: PLC0415
 
     with nullcontext() if is_own else known_functions_only():
-        configuration = read_source(text, source, allow_empty=False).unwrap()
-    return ShadowTrial(configuration, text, source, classify_only)
+        reading = read_source(text, source, allow_empty=False)
+    return ShadowTrial(reading.unwrap(), text, source, classify_only, reading.has_server)
 
 
 class ShadowControl:

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import anyio
 import pytest
+from starlette.types import Receive, Scope, Send
 
+from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.shadow import ShadowTrial
 from apf_middleware.asgi.shadow_control import read_trial
-from apf_middleware.config import ConfigurationError
+from apf_middleware.config import ConfigurationError, load_text
 from apf_middleware.exceptions import InvalidValueError
 from tests.support.protected_app import ProtectedApp, configuration
 from tests.support.reloadable_app import ReloadableApp
@@ -198,6 +200,49 @@ async def test_what_needs_a_restart_is_not_promoted(tmp_path: Path) -> None:
         assert service.controller.seats == 5
         assert service.shadow.is_running
         assert service.last_reload_error is None
+
+
+LEVEL = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: batch}\nspec: {shares: 10}\n"
+
+
+async def test_a_promotion_does_not_remove_the_server_document(tmp_path: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        app = ReloadableApp(tasks, tmp_path / "apf.yaml", SERVER.format(seats=5, more=", admin: {operators: [sre]}"))
+        service = app.middleware.service
+        service.shadow.start(read_trial(LEVEL, "new.yaml"))
+        [problem] = await service.promote_shadow()
+
+        assert (problem.place.file, problem.field) == ("new.yaml", "kind")
+        assert "a Server document must stay" in str(problem)
+        assert service.configuration.server.admin.is_on
+        assert service.shadow.is_running
+
+        service.shadow.start(read_trial(f"{LEVEL}---\n{NEW}", "new.yaml"))
+        assert await service.promote_shadow() == ()
+        assert "batch" in service.controller.levels
+
+
+async def _app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    """Do nothing."""
+
+
+@pytest.mark.parametrize(("seats", "is_promoted"), [(100, True), (99, False)])
+async def test_a_promotion_keeps_settings_that_were_made_in_python(*, seats: int, is_promoted: bool) -> None:
+    service = APFMiddleware(_app, load_text(SERVER.format(seats=seats, more=""))).service
+    service.shadow.start(read_trial(LEVEL, "new.yaml"))
+
+    problems = await service.promote_shadow()
+
+    assert (problems == (), "batch" in service.controller.levels) == (is_promoted, is_promoted)
+    assert service.controller.seats == seats
+
+
+async def test_files_without_a_server_document_may_be_followed_by_others(tmp_path: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        service = ReloadableApp(tasks, tmp_path / "apf.yaml", LEVEL.replace("batch", "old")).middleware.service
+        service.shadow.start(read_trial(LEVEL, "new.yaml"))
+        assert await service.promote_shadow() == ()
+        assert "batch" in service.controller.levels
 
 
 async def test_a_trial_that_the_app_can_not_serve_is_not_promoted() -> None:
