@@ -145,7 +145,7 @@ class ServerSettings(Settings):
         except InvalidValueError as error:  # two routes for one path
             yield Violation(("routes",), error.value, error.rule, "Remove one of them")
         yield from self._path_rules()
-        if self.admin.groups and self.metrics.enabled and f"{self.metrics.path}/".startswith(f"{self.admin.path}/"):
+        if self.admin.is_on and self.metrics.enabled and f"{self.metrics.path}/".startswith(f"{self.admin.path}/"):
             rule = f"it must not be at or below admin.path, {self.admin.path!r}, where the admin answers all requests"
             hint = "Change one of the two paths, for example this one to /metrics"
             yield Violation(("metrics", "path"), self.metrics.path, rule, hint)
@@ -153,7 +153,7 @@ class ServerSettings(Settings):
     def _path_rules(self) -> Iterator[Violation]:
         """Yield paths of which only one could be served."""
         taken = {self.metrics.path: "metrics.path"} if self.metrics.enabled else {}
-        if self.admin.groups:
+        if self.admin.is_on:
             taken[self.admin.path] = "admin.path"
         for name, settings in (("loadReports", self.load_reports), ("readiness", self.readiness)):
             if settings is None or not settings.path:

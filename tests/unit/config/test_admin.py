@@ -82,10 +82,11 @@ def test_other_keys_and_other_kinds_are_refused(settings: dict[str, object]) -> 
 SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {admin: {path: /debug/apf%s}, metrics: {path: %s}}"
 
 
+@pytest.mark.parametrize("role", ["groups", "operators"])
 @pytest.mark.parametrize("path", ["/debug/apf", "/debug/apf/", "/debug/apf/metrics", "/debug/apf/a/b"])
-def test_metrics_are_not_where_everything_is_the_admins(path: str) -> None:
+def test_metrics_are_not_where_everything_is_the_admins(path: str, role: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        load_text(SERVER % (", groups: [ops]", path))
+        load_text(SERVER % (f", {role}: [ops]", path))
 
     said = str(caught.value)
     assert f"spec.metrics.path is {path!r}" in said

@@ -49,6 +49,7 @@ def test_what_is_written_is_read_again() -> None:
         ("{loadReports: {path: /metrics}}", "spec.loadReports.path is '/metrics', but it is metrics.path, too"),
         ("{loadReports: {path: /readyz}, readiness: {levels: [web]}}", "path is '/readyz', but it is loadReports.path"),
         ("{readiness: {levels: [web], path: /apf}, admin: {groups: [staff], path: /apf}}", "it is admin.path, too"),
+        ("{readiness: {levels: [web], path: /apf}, admin: {operators: [sre], path: /apf}}", "it is admin.path, too"),
     ],
 )
 def test_wrong_settings_are_reported(spec: str, said: str) -> None:
