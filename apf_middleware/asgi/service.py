@@ -370,6 +370,7 @@ class Service:
             prepared.response_headers,
         )
         self.rejection_answers = RejectionAnswers(prepared.response_headers)
+        prepared.configuration.server.estimation.learning.apply_to(self.controller.costs)
         self.tracing, self.wait = prepared.tracing, choose_wait(prepared.tracing)
         # The targets are assigned from left to right, so this sets the successor of the old resolver. Requests that it
         # is resolving now find the successor after their next await.

@@ -92,6 +92,10 @@ class LearningSettings(Settings):
         """Return an empty table."""
         return LearnedCosts(self.most_routes, span=self.span, enough=self.enough)
 
+    def apply_to(self, costs: LearnedCosts) -> None:
+        """Put these settings in force for a table that has learned under others."""
+        costs.adopt(self.most_routes, span=self.span, enough=self.enough)
+
 
 @frozen
 class Sources:

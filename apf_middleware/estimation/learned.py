@@ -94,11 +94,18 @@ class LearnedCosts:
     __slots__ = ("_costs", "_enough", "_most_routes", "_weight", "forgotten")
 
     def __init__(self, most_routes: int = 1024, *, span: int = 50, enough: int = 3) -> None:
+        self._costs: OrderedDict[str, RouteCosts] = OrderedDict()
+        self.forgotten: int = 0
+        self.adopt(most_routes, span=span, enough=enough)
+
+    def adopt(self, most_routes: int, *, span: int, enough: int) -> None:
+        """Put other settings in force; what has been learned stays, of the routes that were seen last."""
         self._most_routes = require_integer("most_routes", most_routes, least=1)
         self._weight = 2 / (require_integer("span", span, least=1) + 1)
         self._enough = require_integer("enough", enough, least=1)
-        self._costs: OrderedDict[str, RouteCosts] = OrderedDict()
-        self.forgotten: int = 0
+        while len(self._costs) > self._most_routes:
+            self._costs.popitem(last=False)
+            self.forgotten += 1
 
     def __len__(self) -> int:
         return len(self._costs)

@@ -305,6 +305,22 @@ async def test_a_reload_changes_headers_responses_and_the_metrics_path(file: Pat
         assert (await protected.request("/metrics").end()).status == 503, "it is a path like others now"
 
 
+async def test_a_reload_changes_how_much_is_learned(file: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        crowd = level("crowd")
+        learned = ", estimation: {default: {source: learned}, learning: {mostRoutes: %d}}"
+        protected = ReloadableApp(tasks, file, written(crowd, server=learned % 1))
+        costs = protected.middleware.service.controller.costs
+        for path in ("/a", "/b"):
+            await protected.request(path).end()
+        assert len(costs) == 1
+
+        assert await protected.becomes(written(crowd, server=learned % 2))
+        for path in ("/a", "/b"):
+            await protected.request(path).end()
+        assert len(costs) == 2
+
+
 async def test_overlapping_reloads_are_combined(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gate, readings, most = anyio.Event(), 0, 0
     running = 0

@@ -126,6 +126,22 @@ def test_the_least_recently_seen_route_is_removed_first() -> None:
     assert repr(costs) == "<LearnedCosts: 2 routes of at most 2>"
 
 
+def test_other_settings_keep_what_has_been_learned() -> None:
+    costs = learned(1, 3)
+    costs.observe("GET /newer", 2 * MS, seat_seconds(1, 2 * MS))
+
+    costs.adopt(1, span=1, enough=1)
+
+    assert costs.guess(ROUTE) is None, "the least recently seen one is removed"
+    assert (len(costs), costs.forgotten) == (1, 1)
+    assert costs.guess("GET /newer") is not None, "one observation is enough now"
+    costs.observe("GET /newer", 8 * MS, seat_seconds(1, 8 * MS))
+    newest = costs.guess("GET /newer")
+    assert newest is not None
+    assert newest.duration_ns == 8 * MS, "only the last one counts"
+    costs.check()
+
+
 def test_the_snapshot_shows_the_most_expensive_routes() -> None:
     costs = LearnedCosts()
     for route, duration, seats in (("cheap", 1, 1), ("dear", 9, 5), ("long", 10, 1)):
