@@ -63,12 +63,13 @@ class EndingCounter:
 class SchemaCounters:
     """The counters of one schema at one level.
 
-    ``at_once`` were seated on arrival, ``after_wait`` later; ``waiting`` wait now. ``suspended`` have given their seats
-    back and will ask for seats again. ``extra_seats`` are the seats in use beyond one a request. ``cut`` were estimated
-    wider than their level allows. ``widths`` counts requests by seats, without those of one seat, which are the rest.
-    Of the seated requests, ``failed`` answered with a status of 500 or more or raised, ``aborted`` were cancelled, and
-    ``late`` weren't run, because they got their seats after their deadlines. Of the rejected ones, ``expired`` had no
-    time left when they arrived, however busy the server was.
+    ``at_once`` were seated on arrival, ``after_wait`` later; ``waiting`` wait now, and ``passed`` waited until the
+    server was switched to let them run without seats. ``suspended`` have given their seats back and will ask for seats
+    again. ``extra_seats`` are the seats in use beyond one a request. ``cut`` were estimated wider than their level
+    allows. ``widths`` counts requests by seats, without those of one seat, which are the rest. Of the seated requests,
+    ``failed`` answered with a status of 500 or more or raised, ``aborted`` were cancelled, and ``late`` weren't run,
+    because they got their seats after their deadlines. Of the rejected ones, ``expired`` had no time left when they
+    arrived, however busy the server was.
     """
 
     __slots__ = (
@@ -85,6 +86,7 @@ class SchemaCounters:
         "lengths",
         "level",
         "no_accommodation",
+        "passed",
         "rejected",
         "schema",
         "streams",
@@ -107,6 +109,7 @@ class SchemaCounters:
     extra_seats_waiting: int
     late: int
     no_accommodation: int
+    passed: int
     suspended: int
     waiting: int
 
@@ -115,7 +118,7 @@ class SchemaCounters:
         self.schema: str = schema
         self.at_once = self.after_wait = self.waiting = self.suspended = 0
         self.extra_seats = self.extra_seats_waiting = self.no_accommodation = self.cut = 0
-        self.expired = self.late = 0
+        self.expired = self.late = self.passed = 0
         self.rejected: dict[Reason, int] = dict.fromkeys(Reason, 0)
         self.waits: Histogram = Histogram(DURATION_BOUNDS_NS)  # of requests that were seated after waiting
         self.unserved_waits: Histogram = Histogram(DURATION_BOUNDS_NS)  # of rejected requests, also if they didn't wait
@@ -144,7 +147,7 @@ class SchemaCounters:
 
     @property
     def arrived(self) -> int:
-        return self.dispatched + self.waiting + sum(self.rejected.values())
+        return self.dispatched + self.waiting + self.passed + sum(self.rejected.values())
 
     def count_width(self, width: int) -> None:
         """Count a request of more or less than one seat."""
@@ -180,6 +183,7 @@ _NUMBERS = (
     "extra_seats_waiting",
     "late",
     "no_accommodation",
+    "passed",
     "suspended",
     "waiting",
 )

@@ -615,6 +615,7 @@ class Controller:
         runtime.observe(now)
         if not admission.is_seated:
             self._count_left(now, admission)
+            admission.destination.counters.passed += 1
             admission.renew()
             admission.seated_at = now  # the end of its wait
             for one in getattr(admission, "observations", ()):

@@ -181,6 +181,26 @@ async def test_what_waits_runs_at_once_and_nobody_is_rejected(mode: Mode) -> Non
         assert not any(name.startswith("rejected") for name in counted(service))
 
 
+async def test_requests_whose_wait_ends_without_seats_stay_counted() -> None:
+    wide = f"{ALL_HEADERS}, estimation: {{default: {{source: constant, seats: 2}}, cap: false}}"
+    async with serving(configuration(seats=2, server=wide)) as app:
+        holder = await app.holder()
+        waiting = app.request("/waiting")
+        await settle()
+        assert app.waiting == 1
+        counters = app.middleware.service.controller.levels["crowd"].schema_counters["everybody"]
+        before = counters.arrived, sum(counters.estimated_widths().values())
+
+        app.middleware.service.switch("off")
+
+        assert before == (2, 2)
+        assert (counters.arrived, sum(counters.estimated_widths().values())) == before
+        assert min(counters.estimated_widths().values()) >= 0
+        assert (await waiting.end()).status == 200
+        app.finish()
+        await holder.end()
+
+
 async def test_requests_that_wait_for_a_gate_run_at_once() -> None:
     async with anyio.create_task_group() as tasks:
         protected = GatedApp(tasks, gated(server=DB))

@@ -16,7 +16,7 @@ def test_the_sum_of_counters_has_every_number_of_both() -> None:
     for counters, number in ((one, 1), (other, 10)):
         for name in ("at_once", "after_wait", "waiting", "suspended", "cut", "extra_seats", "extra_seats_waiting"):
             setattr(counters, name, number)
-        counters.no_accommodation = counters.expired = counters.late = number
+        counters.no_accommodation = counters.expired = counters.late = counters.passed = number
         for histogram in (
             counters.waits,
             counters.unserved_waits,
