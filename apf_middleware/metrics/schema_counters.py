@@ -22,17 +22,23 @@ class EndingCounter:
     A failure is known when the response begins or the app raises, but the request counts as running until its seats are
     free. So the ticket is noted when the failure is known. Whether it has given up its seats is checked later: when the
     count is read, or when many tickets have been noted.
+
+    ``afterwards`` of these had given up their seats before they failed, such as streams. They have counted as completed
+    since then, and a counter of completed requests must not fall.
     """
 
-    __slots__ = ("_limit", "_noted", "_settled")
+    __slots__ = ("_limit", "_noted", "_settled", "afterwards")
 
     def __init__(self) -> None:
         self._settled = 0
+        self.afterwards: int = 0
         self._noted: list[Ticket] = []
         self._limit = _LEAST
 
     def note(self, ticket: Ticket) -> None:
         """Note ``ticket``, which is counted when it has given up its seats; call this once for each ticket."""
+        if ticket.state is not _SEATED:
+            self.afterwards += 1
         self._noted.append(ticket)
         if len(self._noted) >= self._limit:
             self._settle()
@@ -47,6 +53,7 @@ class EndingCounter:
         """Return the sum of both, as they are now."""
         both = EndingCounter()
         both._settled = self.count + other.count
+        both.afterwards = self.afterwards + other.afterwards
         both._noted = [*self._noted, *other._noted]  # noqa: SLF001 - of the same class
         return both
 
@@ -55,6 +62,11 @@ class EndingCounter:
         """Return the number of noted tickets that have given up their seats."""
         self._settle()
         return self._settled
+
+    @property
+    def ended(self) -> int:
+        """Return the number of those that failed before they gave up their seats."""
+        return self.count - self.afterwards
 
     def __repr__(self) -> str:
         return f"<EndingCounter: {self.count}, and {len(self._noted)} to come>"

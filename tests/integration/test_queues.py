@@ -229,6 +229,33 @@ async def test_a_failed_request_is_running_until_its_seats_are_free() -> None:
         assert (protected.queues.status("web").running, protected.queues.status("web").failed) == (0, 1)
 
 
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_request_that_fails_without_seats_stays_completed(*, is_cancelled: bool) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = NamedQueueApp(tasks)
+        may_fail = anyio.Event()
+
+        async def early(scope: Scope, receive: Receive, send: Send) -> None:
+            scope["apf"].release()
+            await may_fail.wait()
+            raise ValueError
+
+        protected.middleware.app = early
+        failing = protected.request()
+        await settle()
+        before = protected.queues.status("web")
+        if is_cancelled:
+            failing.cancel_scope.cancel()
+        may_fail.set()
+        await failing.end()
+
+        found = protected.queues.status("web")
+        assert (before.completed, before.arrived) == (1, 1)
+        assert (found.completed, found.failed, found.aborted, found.arrived) == (1, 0, 0, 1)
+        counters = protected.middleware.service.controller.levels["web"].schema_counters
+        assert sum(one.failed.count + one.aborted.count for one in counters.values()) == 1
+
+
 async def test_a_closing_queue_rejects_new_requests_and_serves_waiting_ones() -> None:
     async with anyio.create_task_group() as tasks:
         protected = NamedQueueApp(tasks)

@@ -50,8 +50,8 @@ class _Counts:
             self.inqueue += counters.waiting
             self.running += counters.executing
             self.finished += counters.executions.count + counters.streams.count
-            self.failed += counters.failed.count + counters.late
-            self.aborted += counters.aborted.count
+            self.failed += counters.failed.ended + counters.late
+            self.aborted += counters.aborted.ended
             for reason, number in counters.rejected.items():
                 if reason is Reason.CANCELLED:
                     self.cancelled += number
