@@ -284,9 +284,8 @@ class Service:
         if trial is None:
             return ()
         problems = await self._reloader.force(trial.configuration, trial.source, has_server=trial.has_server)
-        if not problems and self.shadow.trial is trial:
-            self.shadow.stop()
-            self.shadow.was_promoted = True
+        if not problems:
+            self.shadow.note_promoted(trial)
         return problems
 
     def follow_shadow(self, text: str | None, source: str, *, classify_only: bool) -> None:
@@ -295,7 +294,13 @@ class Service:
 
     def ask_promotion(self) -> None:
         """Put the configuration that is tried in force in the background, because another member has."""
-        self._tasks.start("apf: promote a shadow", self.promote_shadow)
+        self._tasks.start("apf: promote a shadow", self._follow_promotion)
+
+    async def _follow_promotion(self) -> None:
+        trial = self.shadow.trial
+        if problems := await self.promote_shadow():
+            assert trial is not None, "otherwise there is nothing to refuse"
+            log_event(logging.WARNING, "apf.shadow-refused", source=trial.source, error=str(problems[0]))
 
     def ask_reload(self) -> None:
         """Read the configuration again in the background, because another member of the fleet has."""

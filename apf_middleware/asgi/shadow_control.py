@@ -77,6 +77,7 @@ class ShadowControl:
         self._shadow: Shadow | None = None
         self._error: str | None = None
         self.was_promoted: bool = False  # the last trial
+        self._changes = 0  # how often a trial has begun or ended, or another member has told that one has
         self._tasks = BackgroundTasks()
         self.configured: ShadowTrial | None = None
         """The trial that the configuration in force asks for."""
@@ -106,6 +107,7 @@ class ShadowControl:
 
     def stop(self) -> bool:
         """End the shadow; return False if there is none."""
+        self._changes += 1
         shadow, self._shadow, self._error = self._shadow, None, None
         if shadow is None:
             return False
@@ -113,6 +115,13 @@ class ShadowControl:
         self._target.observers.remove(shadow)
         log_event(logging.INFO, "apf.shadow-stopped", source=shadow.trial.source)
         return True
+
+    def note_promoted(self, trial: "ShadowTrial") -> None:
+        """End ``trial``, which is in force now, unless another one has begun."""
+        if self.trial is trial:
+            self.stop()
+        # Otherwise it has ended when it was put in force: a trial that the files had named, which it names no longer.
+        self.was_promoted = self.trial is None
 
     def _fail(self, shadow: "Shadow", error: Exception) -> None:
         """End a shadow because of an error in it; its report stays."""
@@ -155,22 +164,21 @@ class ShadowControl:
 
     def follow(self, text: str | None, source: str, *, classify_only: bool) -> None:
         """Try, in the background, what another member tries; None ends the trial."""
+        self._changes += 1
         if text is None:
             self.stop()
         elif not self._tries(text, classify_only=classify_only):
             read = partial(read_trial, text, source, classify_only=classify_only)
-            self._tasks.start("apf: start a shadow", partial(self._read_and_start, read, source))
+            self._tasks.start("apf: start a shadow", partial(self._read_and_start, read, source, self._changes))
 
     def _tries(self, text: str, *, classify_only: bool) -> bool:
         trial = self.trial
         return trial is not None and (trial.text, trial.classify_only) == (text, classify_only)
 
-    async def _read_and_start(self, read: "Callable[[], ShadowTrial]", source: str) -> None:
+    async def _read_and_start(self, read: "Callable[[], ShadowTrial]", source: str, changes: int) -> None:
         try:
             trial = await run_sync(read)
-            if not self._tries(
-                trial.text, classify_only=trial.classify_only
-            ):  # an operator may have begun it meanwhile
+            if changes == self._changes:  # otherwise what has been done or told meanwhile is newer
                 self.start(trial)
         except Exception as error:  # noqa: BLE001 - code that a configuration names may raise anything
             log_event(logging.WARNING, "apf.shadow-refused", source=source, error=str(error))

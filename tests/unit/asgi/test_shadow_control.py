@@ -1,6 +1,7 @@
 """The shadow of a server: its start and end, by operators, by the configuration and by other members of a fleet."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -12,7 +13,7 @@ from apf_middleware.asgi.shadow import ShadowTrial
 from apf_middleware.asgi.shadow_control import read_trial
 from apf_middleware.config import ConfigurationError, load_text
 from apf_middleware.exceptions import InvalidValueError
-from tests.support.protected_app import ProtectedApp, configuration
+from tests.support.protected_app import ProtectedApp, configuration, settle
 from tests.support.reloadable_app import ReloadableApp
 from tests.support.until import until
 
@@ -189,6 +190,31 @@ async def test_a_promoted_configuration_is_in_force_until_the_next_reload(tmp_pa
         assert service.controller.seats == 5
 
 
+async def test_the_trial_that_the_files_name_is_promoted_too(tmp_path: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        (tmp_path / "new.yaml").write_text(NEW)
+        app = ReloadableApp(tasks, tmp_path / "apf.yaml", SERVER.format(seats=5, more=", shadow: {file: new.yaml}"))
+        service = app.middleware.service
+        assert await service.promote_shadow() == ()
+
+        assert service.controller.seats == 20
+        assert service.shadow.was_promoted, "so another worker that is asked for the same isn't told of an error"
+
+
+async def test_a_promotion_for_another_member_that_is_refused_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        app = ReloadableApp(tasks, tmp_path / "apf.yaml", SERVER.format(seats=5, more=""))
+        service = app.middleware.service
+        service.shadow.start(read_trial(SERVER.format(seats=9, more=", discipline: max-min-serial"), "new.yaml"))
+        service.ask_promotion()
+        await until(lambda: "apf.shadow-refused source=new.yaml" in caplog.text)
+
+        assert "spec.discipline" in caplog.text
+        assert service.controller.seats == 5
+
+
 async def test_what_needs_a_restart_is_not_promoted(tmp_path: Path) -> None:
     async with anyio.create_task_group() as tasks:
         app = ReloadableApp(tasks, tmp_path / "apf.yaml", SERVER.format(seats=5, more=""))
@@ -304,3 +330,33 @@ async def test_other_members_are_followed(caplog: pytest.LogCaptureFixture) -> N
 
         control.follow(None, "", classify_only=False)
         assert control.trial is None
+
+
+async def test_of_two_trials_of_other_members_the_later_one_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings: list[anyio.Event] = []
+
+    async def read_later(read: Callable[[], ShadowTrial]) -> ShadowTrial:
+        readings.append(may_read := anyio.Event())
+        await may_read.wait()
+        return read()
+
+    monkeypatch.setattr("apf_middleware.asgi.shadow_control.run_sync", read_later)
+    async with anyio.create_task_group() as tasks:
+        control = ProtectedApp(tasks).middleware.service.shadow
+        control.follow(NEW, "old.yaml", classify_only=False)
+        await until(lambda: len(readings) == 1)
+        control.follow(NEW.replace("20", "30"), "new.yaml", classify_only=False)
+        await until(lambda: len(readings) == 2)
+        readings[1].set()
+        await until(lambda: control.trial is not None)
+        readings[0].set()
+        await settle()
+        assert control.trial is not None
+        assert control.trial.source == "new.yaml"
+
+        control.follow(NEW, "newer.yaml", classify_only=False)
+        await until(lambda: len(readings) == 3)
+        control.follow(None, "", classify_only=False)
+        readings[2].set()
+        await settle()
+        assert control.trial is None, "the end of the trial came after its beginning"
