@@ -54,8 +54,8 @@ class NoticesTarget(Protocol):
         """Try this configuration in the background; None ends the trial."""
         ...
 
-    def ask_promotion(self) -> None:
-        """Put the configuration that is tried in force, in the background."""
+    def follow_promotion(self, text: str, source: str) -> None:
+        """Put this configuration in force, in the background."""
         ...
 
 
@@ -86,13 +86,15 @@ class FleetNotices:
 
     def tell_shadow(self, text: str | None, source: str = "", *, classify_only: bool = False) -> None:
         """Tell that a configuration is tried, or none any more."""
-        # A notice has a limited length, and YAML compresses well.
-        packed = None if text is None else b64encode(zlib.compress(text.encode())).decode()
+        packed = None if text is None else _pack(text)
         self._tell(_SHADOW, {"configuration": packed, "source": source, "classify_only": classify_only})
 
-    def tell_promotion(self) -> None:
-        """Tell that the configuration that is tried has been put in force."""
-        self._tell(_SHADOW, {"promoted": True})
+    def tell_promotion(self, text: str, source: str) -> None:
+        """Tell that this configuration, which was tried, has been put in force.
+
+        Another member may try an older one still, or none: of notices that come at once it sees the last one only.
+        """
+        self._tell(_SHADOW, {"configuration": _pack(text), "source": source, "promoted": True})
 
     def _tell(self, key: str, value: Mapping[str, Any]) -> None:
         fleet = self._target.fleet
@@ -130,13 +132,12 @@ class FleetNotices:
         self._target.queues.follow(name, level, sheds=bool(found["sheds"]))
 
     def _follow_shadow(self, found: Mapping[str, Any], *, is_first: bool) -> None:
-        if found.get("promoted"):
-            if not is_first:  # a newcomer has read its files, and tries nothing
-                self._target.ask_promotion()
-            return
-        packed = found["configuration"]
-        text = None if packed is None else _unpack(packed)
-        self._target.follow_shadow(text, str(found["source"]), classify_only=bool(found["classify_only"]))
+        packed, source = found["configuration"], str(found["source"])
+        if not found.get("promoted"):
+            text = None if packed is None else _unpack(packed)
+            self._target.follow_shadow(text, source, classify_only=bool(found["classify_only"]))
+        elif not is_first:  # a newcomer has read its files
+            self._target.follow_promotion(_unpack(packed), source)
 
     def _switch(self, mode: object) -> None:
         known = [one for one in MODES if one == mode]
@@ -152,6 +153,11 @@ class FleetNotices:
             gates.open(name)
         elif seconds is None or not is_first:
             gates.close(name, None if seconds is None else float(seconds))
+
+
+def _pack(text: str) -> str:
+    """Return the text of a configuration as a notice has it, whose length is limited: YAML compresses well."""
+    return b64encode(zlib.compress(text.encode())).decode()
 
 
 def _unpack(packed: str) -> str:

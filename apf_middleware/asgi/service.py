@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from apf_middleware.asgi.fleet import Fleet
     from apf_middleware.asgi.identity import Chain
     from apf_middleware.asgi.request_deadlines import RequestDeadlines
+    from apf_middleware.asgi.shadow import ShadowTrial
     from apf_middleware.asgi.telemetry import Wait
     from apf_middleware.gates import Gates
 
@@ -281,8 +282,9 @@ class Service:
         The files stay as they are, and the next reload reads them again.
         """
         trial = self.shadow.trial
-        if trial is None:
-            return ()
+        return () if trial is None else await self._promote(trial)
+
+    async def _promote(self, trial: "ShadowTrial") -> tuple[Problem, ...]:
         problems = await self._reloader.force(trial.configuration, trial.source, has_server=trial.has_server)
         if not problems:
             self.shadow.note_promoted(trial)
@@ -292,15 +294,14 @@ class Service:
         """Try what another member of the fleet tries, in the background; None ends the trial."""
         self.shadow.follow(text, source, classify_only=classify_only)
 
-    def ask_promotion(self) -> None:
-        """Put the configuration that is tried in force in the background, because another member has."""
-        self._tasks.start("apf: promote a shadow", self._follow_promotion)
+    def follow_promotion(self, text: str, source: str) -> None:
+        """Put this configuration in force in the background, because another member has."""
+        self._tasks.start("apf: promote a shadow", partial(self._follow_promotion, text, source))
 
-    async def _follow_promotion(self) -> None:
-        trial = self.shadow.trial
-        if problems := await self.promote_shadow():
-            assert trial is not None, "otherwise there is nothing to refuse"
-            log_event(logging.WARNING, "apf.shadow-refused", source=trial.source, error=str(problems[0]))
+    async def _follow_promotion(self, text: str, source: str) -> None:
+        trial = await self.shadow.take(text, source)
+        if trial is not None and (problems := await self._promote(trial)):
+            log_event(logging.WARNING, "apf.shadow-refused", source=source, error=str(problems[0]))
 
     def ask_reload(self) -> None:
         """Read the configuration again in the background, because another member of the fleet has."""

@@ -67,6 +67,10 @@ def read_trial(text: str, source: str, *, classify_only: bool = False, is_own: b
     return ShadowTrial(reading.unwrap(), text, source, classify_only, reading.has_server)
 
 
+def _log_refusal(source: object, error: object) -> None:
+    log_event(logging.WARNING, "apf.shadow-refused", source=source, error=str(error))
+
+
 class ShadowControl:
     """Starts and ends shadows of the server ``target``, whose files are ``sources``."""
 
@@ -175,13 +179,28 @@ class ShadowControl:
         trial = self.trial
         return trial is not None and (trial.text, trial.classify_only) == (text, classify_only)
 
+    async def take(self, text: str, source: str) -> "ShadowTrial | None":
+        """Return the trial of what another member puts in force; None if it can't be tried here. Others end."""
+        trial = self.trial
+        if trial is not None and trial.text == text:
+            return trial
+        self.stop()
+        return await self._read(partial(read_trial, text, source), source)
+
     async def _read_and_start(self, read: "Callable[[], ShadowTrial]", source: str, changes: int) -> None:
+        trial = await self._read(read, source)
         try:
-            trial = await run_sync(read)
-            if changes == self._changes:  # otherwise what has been done or told meanwhile is newer
+            if trial is not None and changes == self._changes:  # otherwise what was done or told meanwhile is newer
                 self.start(trial)
         except Exception as error:  # noqa: BLE001 - code that a configuration names may raise anything
-            log_event(logging.WARNING, "apf.shadow-refused", source=source, error=str(error))
+            _log_refusal(source, error)
+
+    async def _read(self, read: "Callable[[], ShadowTrial]", source: str) -> "ShadowTrial | None":
+        try:
+            return await run_sync(read)
+        except Exception as error:  # noqa: BLE001 - as above
+            _log_refusal(source, error)
+            return None
 
     # The real server
 
@@ -203,8 +222,7 @@ class ShadowControl:
                 path = Path(server_file(self._sources)).parent / path
             return read_trial(path.read_text("utf-8-sig"), str(path), classify_only=settings.classify_only, is_own=True)
         except (APFError, OSError, ValueError) as error:
-            shown = error.problems[0] if isinstance(error, ConfigurationError) else error
-            log_event(logging.WARNING, "apf.shadow-refused", source=path, error=str(shown))
+            _log_refusal(path, error.problems[0] if isinstance(error, ConfigurationError) else error)
             return None
 
     def adopt(self, configured: "ShadowTrial | None") -> None:

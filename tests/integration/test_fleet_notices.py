@@ -275,9 +275,38 @@ async def test_a_configuration_is_tried_and_promoted_everywhere(directory: Path)
         two.shadow.start(read_trial(text, "new.yaml"))
         await until(lambda: two.shadow.is_running)
         assert await one.promote_shadow() == ()
-        one.notices.tell_promotion()
+        one.notices.tell_promotion(text, "new.yaml")
         await until(lambda: two.controller.configuration.levels["batch"].shares.shares == 7)
         assert two.shadow.was_promoted
+
+
+@pytest.mark.parametrize("tries", [True, False])
+async def test_what_is_promoted_is_in_force_whatever_a_member_tries(directory: Path, *, tries: bool) -> None:
+    one, two = service(directory), service(directory)
+    text = CONFIGURATION.format(seats=8, directory=directory)
+    older, newer = (text.replace("shares: 5", f"shares: {shares}") for shares in (6, 7))
+    async with running(one, two):
+        one.notices.tell_mode("observe")
+        await until(lambda: two.mode == "observe")  # so it is no newcomer
+        if tries:
+            two.shadow.start(read_trial(older, "older.yaml"))
+        one.notices.tell_shadow(newer, "newer.yaml")
+        one.notices.tell_promotion(newer, "newer.yaml")  # before the other member has looked
+        await until(lambda: two.controller.configuration.levels["batch"].shares.shares == 7)
+        await until(lambda: two.shadow.was_promoted)
+        assert two.shadow.trial is None
+
+
+async def test_a_promotion_that_a_member_can_not_read_is_logged(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = service(directory)
+    text = CONFIGURATION.format(seats=8, directory=directory)
+    with caplog.at_level(logging.WARNING, "apf_middleware"):
+        one.follow_promotion(text.replace("shares: 5", "shares: -5"), "new.yaml")
+        await until(lambda: "apf.shadow-refused source=new.yaml" in caplog.text)
+    assert "spec.shares is -5" in caplog.text
+    assert one.controller.configuration.levels["batch"].shares.shares == 5
 
 
 async def test_a_configuration_that_is_no_text_is_refused(directory: Path, caplog: pytest.LogCaptureFixture) -> None:

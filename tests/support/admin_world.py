@@ -101,7 +101,6 @@ class AdminWorld:
         self.resolver = RequestResolver(self.configuration, self.controller, self.chain, answers)
         self.shadow = ShadowControl(self, lambda _: None)
         self.promotion: Sequence[Problem] = ()
-        self.promotions = 0
         self.mode: Mode = "on"
         self.passed: Counter[str] = Counter(observe=0, off=0)
         self.reloads = 0
@@ -117,8 +116,8 @@ class AdminWorld:
     def follow_shadow(self, text: str | None, source: str, *, classify_only: bool) -> None:
         self.shadow.follow(text, source, classify_only=classify_only)
 
-    def ask_promotion(self) -> None:
-        self.promotions += 1
+    def follow_promotion(self, text: str, source: str) -> None:
+        raise NotImplementedError
 
     def ask_reload(self) -> None:
         self.reloads += 1

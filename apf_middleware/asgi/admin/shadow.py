@@ -83,7 +83,7 @@ class ShadowResource:
         problems = await view.promote_shadow()
         if problems:
             raise invalid(_errors(problems))
-        view.notices.tell_promotion()
+        view.notices.tell_promotion(trial.text, trial.source)
         log_change(request.actor, "shadow-promoted", source=trial.source)
         return answer_json(found)
 

@@ -207,8 +207,7 @@ async def test_a_promotion_for_another_member_that_is_refused_is_logged(
     async with anyio.create_task_group() as tasks:
         app = ReloadableApp(tasks, tmp_path / "apf.yaml", SERVER.format(seats=5, more=""))
         service = app.middleware.service
-        service.shadow.start(read_trial(SERVER.format(seats=9, more=", discipline: max-min-serial"), "new.yaml"))
-        service.ask_promotion()
+        service.follow_promotion(SERVER.format(seats=9, more=", discipline: max-min-serial"), "new.yaml")
         await until(lambda: "apf.shadow-refused source=new.yaml" in caplog.text)
 
         assert "spec.discipline" in caplog.text
