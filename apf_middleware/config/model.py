@@ -5,7 +5,7 @@ problem its place in the document and, for a misspelt key, the one that may be m
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, make_dataclass
 from typing import Any, Final, Literal, get_args, get_type_hints
 
@@ -202,11 +202,28 @@ _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def without_nulls(data: object) -> object:
-    """Return the data without keys that have no value, because these mean the same as missing keys."""
-    if isinstance(data, Mapping):
-        return {key: without_nulls(value) for key, value in data.items() if value is not None}
-    return [without_nulls(one) for one in data] if isinstance(data, list) else data
+def without_nulls(model: type[Settings], data: object) -> object:
+    """Return the data of a model without known keys that have no value, because these mean the same as missing keys.
+
+    Unknown keys are kept, and keys of maps such as ``requiredClaims``: these are errors, with or without a value.
+    """
+    return _without_nulls([model], data)
+
+
+def _without_nulls(models: Sequence[type[Settings]], data: object) -> object:
+    if isinstance(data, list):
+        return [_without_nulls(models, one) for one in data]
+    if not models or not isinstance(data, Mapping):
+        return data
+    declared = {one.key: one for model in models for one in declared_fields(model).values()}
+    found = {}
+    for key, value in data.items():
+        field_ = declared.get(key)
+        if field_ is None:
+            found[key] = value
+        elif value is not None or field_.takes_null:
+            found[key] = _without_nulls(list(_models_in(field_.annotation)), value)
+    return found
 
 
 def parse(

@@ -143,6 +143,12 @@ class DeclaredField:
     default: Callable[[], object] | None
     bounds: tuple[tuple[str, Any, Callable[[Any, Any], bool]], ...] = ()
 
+    @property
+    def takes_null(self) -> bool:
+        """Whether null is a value of its own; usually it means the default."""
+        is_optional = NoneType in get_args(self.annotation)
+        return is_optional and self.default is not None and self.default() is not None
+
 
 _DECLARED: Final[dict[type, dict[str, DeclaredField]]] = {}
 _ADAPTERS: Final[dict[Any, TypeAdapter[Any]]] = {}
@@ -226,7 +232,8 @@ def _changed_fields(settings: Settings, write: core_schema.SerializerFunctionWra
     for name, declared in declared_fields(type(settings)).items():
         value = getattr(settings, name)
         is_usual = declared.default is not None and value == declared.default()
-        if value is not None and (name in settings.always_written or not is_usual):
+        is_absent = value is None and not declared.takes_null
+        if not is_absent and (name in settings.always_written or not is_usual):
             found[declared.key] = written[declared.key]
     return found
 

@@ -467,10 +467,10 @@ def define(document: Document, problems: Problems) -> Definition | None:
     if not isinstance(raw, dict):
         return None
     if raw["kind"] == "PriorityLevel":
-        level = parse(PriorityLevelModel, without_nulls(raw), document, problems)
+        level = parse(PriorityLevelModel, without_nulls(PriorityLevelModel, raw), document, problems)
         return Definition(level.built(), document, FORMAT) if level else None
     if raw["kind"] == "Server":
-        server = parse(ServerModel, without_nulls(raw), document, problems)
+        server = parse(ServerModel, without_nulls(ServerModel, raw), document, problems)
         return Definition(server.spec, document, FORMAT, given=_given(raw)) if server else None
     return _define_schema(raw, document, problems)
 
@@ -493,7 +493,7 @@ def _define_schema(raw: dict[str, Any], document: Document, problems: Problems) 
     found = list(precedence_rules(("spec", "precedence"), name, spec.get("precedence")))
     match = spec.get("match")
     alternatives = read_match(match, ("spec", "match"), document, problems) if isinstance(match, list) else ()
-    schema = parse(FlowSchemaModel, without_nulls(raw), document, problems)
+    schema = parse(FlowSchemaModel, without_nulls(FlowSchemaModel, raw), document, problems)
     if schema is not None and spec.get("rules") is None and match is None:
         hint = "Write rules: [] for a schema that accepts nothing"
         found.append(Violation(("spec", "rules"), Absent.ABSENT, "a schema must have rules or match", hint))

@@ -118,7 +118,7 @@ def define(document: Document, problems: Problems) -> Definition | None:
     if not isinstance(data, dict):
         return None
     if data.get("kind") == "RequestPriority":
-        level = parse(_Priority, without_nulls(data), document, problems)
+        level = parse(_Priority, without_nulls(_Priority, data), document, problems)
         return Definition(level.built(), document, FORMAT, catch_all=level.spec.catch_all) if level else None
     spec, meta = data.get("spec"), data.get("meta")
     match = spec.get("match") if isinstance(spec, dict) else None
@@ -128,5 +128,5 @@ def define(document: Document, problems: Problems) -> Definition | None:
     found = list(precedence_rules(("spec", "matchingPriority"), name, precedence))
     for one in found:
         report(document, problems, one)
-    schema = parse(_Schema, without_nulls(data), document, problems)
+    schema = parse(_Schema, without_nulls(_Schema, data), document, problems)
     return None if schema is None or rules is None or found else Definition(schema.built(rules), document, FORMAT)

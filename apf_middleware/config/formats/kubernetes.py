@@ -10,7 +10,7 @@ form only if this tests nothing but the caller, and a rule exists with exactly t
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
 from pydantic import ConfigDict
 from pydantic import Field as Declared
@@ -272,17 +272,13 @@ class _Level(Settings):
 
 def define(document: Document, problems: Problems) -> Definition | None:
     """Return the definition of a document with an apiVersion of this group; None if the document has errors."""
-    data = without_nulls(document.root.plain())
-    if not isinstance(data, dict):
+    raw = document.root.plain()
+    if not isinstance(raw, dict):
         return None
+    model: type[_FlowSchema | _Level] = _FlowSchema if raw["kind"] == "FlowSchema" else _Level
+    data = cast("dict[str, object]", without_nulls(model, raw))
     version = str(data["apiVersion"]).rpartition("/")[2]
-    model: type[_FlowSchema | _Level]
-    if data["kind"] == "FlowSchema":
-        found = list(_schema_rules(data))
-        model = _FlowSchema
-    else:
-        found = list(_level_rules(data, version))
-        model = _Level
+    found = list(_schema_rules(data) if model is _FlowSchema else _level_rules(data, version))
     for one in found:
         report(document, problems, one)
     read = parse(model, data, document, problems)

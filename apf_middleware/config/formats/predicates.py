@@ -105,7 +105,7 @@ def _test(given: object, path: Path, document: Document, problems: Problems) -> 
         report(document, problems, Violation((*path, name), inside, rule))
         return None
     data, root = (beside, path) if inside is None else (inside, (*path, name))
-    parts = parse(_Parts, without_nulls(data), document, problems, root)
+    parts = parse(_Parts, without_nulls(_Parts, data), document, problems, root)
     return None if parts is None else _built(name, parts, root, document, problems)
 
 

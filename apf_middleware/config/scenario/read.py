@@ -106,7 +106,8 @@ def _scenario(own: list[Document], name: str, problems: Problems, *, wanted: boo
         return None
     document = own[0]
     raw = document.root.plain()
-    read = parse(ScenarioDocument, without_nulls(raw), document, problems) if isinstance(raw, Mapping) else None
+    data = without_nulls(ScenarioDocument, raw)
+    read = parse(ScenarioDocument, data, document, problems) if isinstance(raw, Mapping) else None
     if read is None:
         return None
     if wanted and not read.spec.tenants:

@@ -172,3 +172,28 @@ def test_one_path_is_read_like_a_list_of_one(tmp_path: Path) -> None:
 
     for paths in (path, str(path), [path]):
         assert read(paths).unwrap().server.seats == 7
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("{loadReport: }", "spec.loadReport is null, but there is no such key here. Did you mean loadReports?"),
+        ("{trustedProxies: {hop: }}", "spec.trustedProxies.hop is null, but there is no such key here"),
+        ("{deadlines: {headers: {x-limit: }}}", "spec.deadlines.headers.x-limit is null, but it must be 'grpc'"),
+        (
+            "{authentication: [{type: jwt, algorithms: [RS256], keyFile: key.pem, requiredClaims: {hd: }}]}",
+            "spec.authentication[0].requiredClaims.hd is null, but it must be text",
+        ),
+    ],
+)
+def test_only_known_keys_may_have_no_value(spec: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {spec}\n", "apf.yaml")
+
+    assert f"apf.yaml:3 (document 1): error: {said}" in str(caught.value)
+
+
+def test_a_known_key_without_a_value_counts_as_missing() -> None:
+    text = "apiVersion: apf/v1\nkind: Server\nspec: {seats: , metrics: {path: }, fleet: , queues: {groups: }}\n"
+
+    assert load_text(text) == load_text("")

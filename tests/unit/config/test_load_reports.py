@@ -28,6 +28,11 @@ def test_defaults() -> None:
     )
 
 
+def test_null_is_no_header() -> None:
+    """It is the only key of which null isn't the default."""
+    assert server("{loadReports: {header: null}}").load_reports == LoadReportSettings(header=None)
+
+
 def test_what_is_written_is_read_again() -> None:
     spec = "{loadReports: {header: null, path: /load}, readiness: {levels: [web], after: 0s}, admin: {path: /load}}"
     configuration = load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {spec}\n{LEVEL}")
