@@ -40,6 +40,16 @@ def test_a_list_can_contain_foreign_objects() -> None:
     assert [one.field for one in reading.errors] == ["items[1].apiVersion"]
 
 
+@pytest.mark.parametrize("kind", ["List", "FlowSchemaList"])
+def test_a_list_may_be_empty(kind: str) -> None:
+    """As kubectl prints it if there are no such objects."""
+    text = f"apiVersion: v1\nkind: {kind}\nitems: []\n"
+
+    assert read_source(text).problems == ()
+    [error] = read_source(text, allow_empty=False).errors
+    assert error.rule.startswith("there must be an object")
+
+
 def test_foreign_objects_may_have_keys_and_tags_that_ours_may_not_have() -> None:
     foreign = "---\napiVersion: v1\nkind: ConfigMap\ndata: {1: x, true: !ref y, a: 1, a: 2, b: {{ .z }}}\n"
 
