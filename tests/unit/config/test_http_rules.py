@@ -3,6 +3,7 @@
 import pytest
 
 from apf_middleware.classification import Distinguisher, Source
+from apf_middleware.config import read_source
 from apf_middleware.config.http_rules import path_rule
 from tests.support.apf_documents import SCHEMA, schema
 
@@ -41,3 +42,9 @@ def test_distinguishers(given: str, expected: Distinguisher) -> None:
 def test_a_path_that_no_request_has_is_an_error(path: str, rule: str) -> None:
     assert rule in path_rule(path)
     assert bool(rule) == bool(path_rule(path))
+
+
+def test_a_header_that_no_request_has_is_an_error() -> None:
+    [error] = read_source(SCHEMA.replace("source: user", "source: header, name: 'X Tenant'")).errors
+
+    assert (error.field, error.rule) == ("spec.distinguisher.name", "it must be a header's name")

@@ -62,6 +62,7 @@ def test_the_server() -> None:
         ("/orders/", "/or{ders/", 12, "spec.routes[0].path", "whole segment"),
         ("type: tokens, ", "", 14, "spec.authentication[0].type", "must be one of certificate, function"),
         ("metrics: {path: /numbers, prefix: shop}", "metrics: on", 15, "spec.metrics", "must be a mapping"),
+        ("path: /debug", "path: /numbers, operators: [staff]", 15, "spec.metrics.path", "at or below admin.path"),
     ],
 )
 def test_what_is_wrong_with_the_server_is_reported(old: str, new: str, line: int, field: str, rule: str) -> None:
