@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, WrapValidator
 
 from apf_middleware.config.http_rules import AnyDistinguisher
 from apf_middleware.config.problems import Absent
-from apf_middleware.config.settings import Settings, Violation
+from apf_middleware.config.settings import Settings, Violation, number_or_word
 from apf_middleware.config.values import DEPENDS, DnsSubdomain
 from apf_middleware.frozen import frozen
 
@@ -43,7 +43,7 @@ class GateSettings(Settings):
     status: Annotated[int, Field(ge=400, le=599), DEPENDS] = 0
     release: Literal["response", "headers"] = "response"
     on_error: Literal["admit", "reject", "backoff"] = "admit"
-    cost: Annotated[int, Field(ge=1, le=_MOST)] | Literal["seats"] = 1
+    cost: Annotated[Annotated[int, Field(ge=1, le=_MOST)] | Literal["seats"], WrapValidator(number_or_word)] = 1
     max_parked: Annotated[int, Field(ge=1)] | None = None
 
     def __post_init__(self) -> None:

@@ -40,6 +40,7 @@ __all__ = [
     "key_of",
     "line_of",
     "make_unchecked",
+    "number_or_word",
     "path_of",
     "rules_error",
     "with_rules",
@@ -327,6 +328,22 @@ def without_tag(given: object, validate: core_schema.ValidatorFunctionWrapHandle
                 details["loc"] = details["loc"][1:]
             lines.append(line_of(details))
         raise ValidationError.from_exception_data(error.title, lines) from None
+
+
+def number_or_word(given: object, validate: core_schema.ValidatorFunctionWrapHandler) -> object:
+    """Validate a whole number or a word, with one error instead of one for each of the two."""
+    try:
+        return validate(given)
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+        if isinstance(given, int) and not isinstance(given, bool):
+            lines = [line_of({**details, "loc": ()}) for details in found if details["type"] != "literal_error"]
+            raise ValidationError.from_exception_data(error.title, lines) from None
+        word = next(details["ctx"]["expected"] for details in found if details["type"] == "literal_error")
+        is_quoted = isinstance(given, str) and given.isdecimal()
+        hint = "Write it in decimal digits, without quotes" if is_quoted else ""
+        rule = f"it must be a whole number or {word}"
+        raise PydanticCustomError("rule", "a rule is broken", {"rule": rule, "hint": hint}) from None
 
 
 def line_of(details: ErrorDetails) -> InitErrorDetails:

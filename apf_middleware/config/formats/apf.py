@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from apf_middleware.classification import FlowSchema
 from apf_middleware.classification.rules import (
@@ -79,6 +79,9 @@ _STATES: Final[dict[str, Literal["open", "paused", "closed"]]] = {
     "Paused": "paused",
     "Closed": "closed",
 }
+_MatchPart = Annotated[Any, WithJsonSchema({"additionalProperties": True, "type": "object"})]
+"""It is read by `read_match`, which also reports what isn't a mapping."""
+
 _NAMELESS: Final = "only a callable that can be imported by its name can be written"
 _NAME_IT: Final = "Define it at the top of a module"
 
@@ -357,7 +360,7 @@ class _SchemaSpec(Settings):
     ] = ()
     rules_: Annotated[tuple[Annotated[Rule, BuiltFrom(_Rule, Rule)], ...], Field(strict=False, alias="rules")] = ()
     match: Annotated[
-        tuple[dict[str, Any], ...],
+        tuple[_MatchPart, ...],
         Field(strict=False, description="Alternatives in KEP-1040's form: 'and:' with a list of atomic tests."),
     ] = ()
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, WrapValidator
 
 from apf_middleware.config.objects import Queuing
-from apf_middleware.config.settings import Settings, Violation, make_unchecked
+from apf_middleware.config.settings import Settings, Violation, make_unchecked, number_or_word
 from apf_middleware.config.values import MAX_INT32
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.queueset_settings import MAX_QUEUES
@@ -61,7 +61,7 @@ class LevelQueuingModel(Settings):
     renamed: ClassVar[Mapping[str, str]] = _RENAMED
     always_written: ClassVar[frozenset[str]] = _NUMBERS
 
-    queues: int | Literal["exact"] = _QUEUES
+    queues: Annotated[int | Literal["exact"], WrapValidator(number_or_word)] = _QUEUES
     hand_size: Annotated[_Number | None, Field(json_schema_extra=_hand_schema)] = None
     queue_length_limit: _Number = _LENGTH
     max_queues: Annotated[

@@ -53,7 +53,8 @@ def test_the_owners_of_gates_are_listed(configuration: Configuration) -> None:
     [
         ("cost: 2", "cost: 0", 8, "cost", "at least 1"),
         ("cost: 2", "cost: 21", 8, "cost", "must not exceed the capacity, which is 20, otherwise no request can"),
-        ("cost: 2", "cost: many", 8, "cost", "'seats'"),
+        ("cost: 2", "cost: many", 8, "cost", "it must be a whole number or 'seats'"),
+        ("cost: 2", "cost: 0", 8, "cost", "it must be at least 1"),
         ("onError: reject", "onError: panic", 9, "onError", "'admit', 'reject' or 'backoff'"),
         ("maxParked: 7", "maxParked: 0", 10, "maxParked", "at least 1"),
         ("release: headers", "release: never", 11, "release", "'response' or 'headers'"),

@@ -271,3 +271,10 @@ def test_a_function_with_a_name_is_written_wherever_it_estimates() -> None:
 
     assert written.count("callable: genericpath:getsize") == 3
     assert load_text(written).server == server
+
+
+@pytest.mark.parametrize("part", ["null", "3", "{}", "{and: 3}"])
+def test_a_part_of_match_that_is_no_test_has_one_error(part: str) -> None:
+    [error] = read_source(f"{SCHEMA}  match: [{part}]\n").errors
+
+    assert error.field.startswith("spec.match[0]")

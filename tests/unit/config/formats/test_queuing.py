@@ -35,7 +35,6 @@ def test_the_queues_of_a_level(text: str, queuing: Queuing) -> None:
         ("queues: exact, maxQueues: 0", "queuing.maxQueues is 0, but it must be from 1 to 5000000"),
         ("queues: exact, sharedQueues: 0", "queuing.sharedQueues is 0, but it must be from 1 to"),
         ("queues: exact, sharedQueues: 4, handSize: 5", "queuing.handSize is 5, but it must not exceed the 4 queues"),
-        ("queues: many", "queuing.queues is 'many', but it must be"),
         ("backfill: 101", "queuing.backfill is 101, but it must be from 0 to 100"),
         ("backfill: -1", "queuing.backfill is -1, but it must be from 0 to 100"),
     ],
@@ -55,3 +54,18 @@ def test_kubernetes_manifests_keep_sharding_and_have_no_backfill() -> None:
     level = load(defaults="kubernetes").levels["workload-low"]
 
     assert level.queuing == Queuing(128, 6, 50, exact=0, backfill=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("queues: many", "queuing.queues is 'many', but it must be a whole number or 'exact'"),
+        ("queues: true", "queuing.queues is true, but it must be a whole number or 'exact'"),
+        ("queues: '9'", "it must be a whole number or 'exact'. Write it in decimal digits, without quotes"),
+        ("queues: -1, handSize: 0", "queuing.queues is -1, but it must be from 1 to 10000000"),
+    ],
+)
+def test_a_number_or_a_word_has_one_error(text: str, message: str) -> None:
+    [error] = read_source(QUEUING % text).errors
+
+    assert message in str(error)
