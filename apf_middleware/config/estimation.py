@@ -60,7 +60,8 @@ _LONGEST_LINGER_NS: Final = 60 * 10**9
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 _Count = Annotated[int, Field(ge=1, le=1_000_000)]
-_Seats = Annotated[int, Field(ge=1)]
+_Positive = Annotated[int, Field(ge=1)]
+_Seats = Annotated[int, Field(ge=1, json_schema_extra={"maximum": MOST_SEATS})]
 
 _TAG: Final = frozenset({"source"})
 _RENAMED: Final[Mapping[str, str]] = {
@@ -125,7 +126,7 @@ class ConstantEstimate(Settings):
 
     source: Literal["constant"] = field(default="constant", kw_only=True)
     seats: _Seats = 1
-    final_seats: Annotated[int, Field(ge=0)] = 0
+    final_seats: Annotated[int, Field(ge=0, json_schema_extra={"maximum": MOST_SEATS})] = 0
     linger_ns: Nanoseconds = 0
 
     def rules(self) -> Iterator[Violation]:
@@ -156,7 +157,7 @@ class DeclaredEstimate(Settings):
     users: TextSet = ()
     groups: TextSet = ()
     networks: TextSet = ()
-    per_seat: Annotated[int, Field(ge=1)] = 1
+    per_seat: _Positive = 1
     most_seats: _Seats = 10
     seats: _Seats = 1
 
@@ -275,19 +276,19 @@ class _Lists(Settings):
     by_size: bool = True
     watch_list: bool = True
     consistent_reads: bool = False
-    most_seats: int | None = None
-    objects_per_seat: int = 100
-    bytes_per_seat: int = 100_000
-    most_cache_bytes: int = 1_000_000
-    largest_object: int = 1_500_000
+    most_seats: _Positive | None = None
+    objects_per_seat: _Positive = 100
+    bytes_per_seat: _Positive = 100_000
+    most_cache_bytes: _Positive = 1_000_000
+    largest_object: _Positive = 1_500_000
 
 
 @frozen
 class _Writes(Settings):
     enabled: bool = True
-    watches_per_seat: float = 10.0
+    watches_per_seat: Annotated[float, Field(ge=1)] = 10.0
     event_ns: Nanoseconds = 5_000_000
-    most_seats: int = 10
+    most_seats: _Positive = 10
 
 
 @frozen

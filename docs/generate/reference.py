@@ -20,8 +20,9 @@ _HEAD: Final = """\
 Every document has `apiVersion: apf/v1`, a `kind`, `metadata` with a `name`, and a `spec`.
 [Configuration](configuration.md) tells how they work together.
 
-A *duration* is written `1m30s`, with the units h, m, s, ms, us and ns; a *size* `64KiB`, with B, KiB, MiB and GiB. A
-*name* is a DNS name: lower-case letters, digits, `-` and `.`. A *regex* is Python's. Unknown keys are errors.
+A *duration* is written `1m30s`, with the units h, m, s, ms, us and ns, and is at most a year; a *size* `64KiB`, with
+B, KiB, MiB and GiB, at most `1024GiB`. A *name* is a DNS name: lower-case letters, digits, `-` and `.`. A *regex* is
+Python's. Unknown keys are errors, and a key without a value counts as missing.
 """
 
 Node = Mapping[str, Any]
@@ -95,13 +96,15 @@ def _scalar(field: Node) -> str:
     if "const" in field or "enum" in field:
         return ", ".join(f"`{one}`" for one in field.get("enum", [field.get("const")]))
     if "examples" in field:
-        return "size" if "KiB" in field["examples"][0] else "duration"
+        example = str(field["examples"][0])
+        return "size" if "KiB" in example else "percentage, 0% to 90%" if "%" in example else "duration"
     for mark, name in (("pattern", "name"), ("format", "regex")):
         if mark in field:
             return name
     least, most = field.get("minimum"), field.get("maximum")
     if most is not None and most < 2**31 - 1:
-        return f"{field['type']}, {least} to {most:,}"
+        begin = f"more than {field['exclusiveMinimum']:g}," if least is None else f"{least:,}"
+        return f"{field['type']}, {begin} to {int(most):,}"
     name = {"string": "text", "boolean": "true or false"}.get(field["type"], str(field["type"]))
     return f"{name}, {least} or more" if least else name
 

@@ -27,7 +27,8 @@ _LENGTH: Final = 50
 _EXACT_QUEUES: Final = 1024
 _RENAMED: Final = {"queueLength": "queueLengthLimit", "hand": "handSize", "numQueues": "queues"}
 _NUMBERS: Final = frozenset({"queues", "hand_size", "queue_length_limit"})
-_Number = Annotated[int, Field(le=MAX_INT32)]
+_Number = Annotated[int, Field(le=MAX_INT32, json_schema_extra={"minimum": 0})]
+_Queues = Annotated[int, Field(json_schema_extra={"minimum": 0, "maximum": MAX_QUEUES})]
 
 
 def _hand_schema(schema: dict[str, Any]) -> None:
@@ -61,15 +62,23 @@ class LevelQueuingModel(Settings):
     renamed: ClassVar[Mapping[str, str]] = _RENAMED
     always_written: ClassVar[frozenset[str]] = _NUMBERS
 
-    queues: Annotated[int | Literal["exact"], WrapValidator(number_or_word)] = _QUEUES
+    queues: Annotated[_Queues | Literal["exact"], WrapValidator(number_or_word)] = _QUEUES
     hand_size: Annotated[_Number | None, Field(json_schema_extra=_hand_schema)] = None
     queue_length_limit: _Number = _LENGTH
     max_queues: Annotated[
-        int | None, Field(description="The number of flows that have a queue each, if queues are exact.")
+        Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": MAX_QUEUES // 2})] | None,
+        Field(description="The number of flows that have a queue each, if queues are exact."),
     ] = None
-    shared_queues: Annotated[int | None, Field(description="The number of queues for flows beyond maxQueues.")] = None
+    shared_queues: Annotated[
+        Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": MAX_QUEUES})] | None,
+        Field(description="The number of queues for flows beyond maxQueues."),
+    ] = None
     backfill: Annotated[
-        int, Field(description="The number of rounds in which others may pass a request that waits for several seats.")
+        int,
+        Field(
+            description="The number of rounds in which others may pass a request that waits for several seats.",
+            json_schema_extra={"minimum": 0, "maximum": MAX_BACKFILL},
+        ),
     ] = BACKFILL
 
     def rules(self) -> Iterator[Violation]:

@@ -1,5 +1,7 @@
 """The JSON Schema, for editors."""
 
+from collections.abc import Iterator
+
 import yaml
 
 from apf_middleware.config.jsonschema import DESCRIPTIONS, json_schema, model_of
@@ -27,3 +29,19 @@ def test_every_field_has_a_description() -> None:
 def test_two_models_of_one_name_are_described_as_one() -> None:
     assert model_of("apf_middleware__config__formats__server___Metadata") == "_Metadata"
     assert model_of("_Route") == "_Route"
+
+
+def test_every_number_has_the_least_value_that_a_document_may_give() -> None:
+    assert list(_boundless(json_schema()["$defs"], "")) == []
+
+
+def _boundless(node: object, path: str) -> Iterator[str]:
+    if isinstance(node, dict):
+        is_number = node.get("type") in ("integer", "number") and not node.keys() & {"enum", "const"}
+        if is_number and not node.keys() & {"minimum", "exclusiveMinimum"}:
+            yield path
+        for key, value in node.items():
+            yield from _boundless(value, f"{path}/{key}")
+    if isinstance(node, list):
+        for value in node:
+            yield from _boundless(value, path)
