@@ -21,6 +21,7 @@ MOST_SEATS: Final = 10_000
 """The largest number of seats that can be configured for one request."""
 
 _MOST_DIGITS: Final = 18  # a number with so many digits fits into 64 bits
+_MOST: Final = 10**_MOST_DIGITS  # counts for larger numbers, so that these don't understate the cost
 
 _DEPENDENCES: Final = {"header": None, "query": Dependence(query=True), "body": Dependence(body=True)}
 
@@ -138,9 +139,12 @@ def _number(value: object) -> int | None:
     """Return the number that a string of digits or a JSON number stands for; None if it is malformed."""
     if isinstance(value, str):
         text = value.strip(" \t")
-        return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+        if not (text.isascii() and text.isdigit()):
+            return None
+        digits = text.lstrip("0") or "0"
+        return int(digits) if len(digits) <= _MOST_DIGITS else _MOST
     # not isinstance, because bool is a subclass of int
-    return value if type(value) is int and 0 <= value < 10**_MOST_DIGITS else None
+    return min(value, _MOST) if type(value) is int and value >= 0 else None
 
 
 def _field(body: Mapping[str, object], name: str) -> object:

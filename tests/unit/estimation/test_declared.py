@@ -43,7 +43,7 @@ def test_a_trusted_caller_declares_its_seats(value: str, seats: int) -> None:
     assert claim(value) == seats
 
 
-@pytest.mark.parametrize("value", ["", "-1", "1.5", "x", "1_0", "²", "٣", "1e3", "0x10", "1 2", "9" * 19])
+@pytest.mark.parametrize("value", ["", "-1", "1.5", "x", "1_0", "²", "٣", "1e3", "0x10", "1 2"])
 def test_a_value_that_is_not_a_number_counts_as_absent(value: str) -> None:
     assert claim(value) == USUAL.seats
 
@@ -55,6 +55,8 @@ def test_without_a_number_the_default_work_is_used() -> None:
 def test_a_declared_number_of_seats_is_bounded() -> None:
     assert claim("11") == 10
     assert claim("999999999999999999") == 10
+    assert claim("9" * 5000) == 10
+    assert claim("0" * 30 + "3") == 3
     assert claim("5", most_seats=4) == 4
 
 
