@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from apf_middleware.config.settings import Settings, Violation
-from apf_middleware.config.values import TextSet, is_header
+from apf_middleware.config.values import TrustedGroups, is_header
 from apf_middleware.criticality import CriticalityForm
 from apf_middleware.frozen import frozen
 
@@ -30,7 +30,7 @@ class CriticalitySettings(Settings):
 
     headers: Mapping[str, CriticalityForm] = field(default_factory=lambda: {"x-criticality": "name"}, hash=False)
     usual: CriticalityName = "critical"
-    groups: TextSet = ()
+    groups: TrustedGroups = ()
 
     def rules(self) -> Iterator[Violation]:
         for name, form in self.headers.items():

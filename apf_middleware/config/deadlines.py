@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Final, Literal
 
 from apf_middleware.config.settings import Settings, Violation
-from apf_middleware.config.values import LowerCaseSet, Nanoseconds, TextSet, is_header
+from apf_middleware.config.values import LowerCaseSet, Nanoseconds, TrustedGroups, is_header
 from apf_middleware.frozen import frozen
 from apf_middleware.propagation.time_limits import LimitFormat
 
@@ -47,7 +47,7 @@ class DeadlineSettings(Settings):
     query: str = ""
     margin_ns: Nanoseconds = 10 * _MS
     prediction: PredictionMode = DEFAULT_MODE
-    groups: TextSet = ()
+    groups: TrustedGroups = ()
     extend_to_ns: Nanoseconds | None = None
 
     def rules(self) -> Iterator[Violation]:

@@ -16,7 +16,7 @@ from apf_middleware.classification import Classification
 from apf_middleware.config.authentication import network, network_rules
 from apf_middleware.config.model import BuiltFrom, TaggedUnion
 from apf_middleware.config.settings import Rules, Settings, Violation
-from apf_middleware.config.values import Function, Nanoseconds, NonEmpty, TextSet
+from apf_middleware.config.values import Function, Nanoseconds, NonEmpty, TextSet, TrustedGroups
 from apf_middleware.estimation import (
     MOST_SEATS,
     AnyEstimator,
@@ -155,7 +155,7 @@ class DeclaredEstimate(Settings):
     source: Literal["header", "query", "body"]
     name: NonEmpty
     users: TextSet = ()
-    groups: TextSet = ()
+    groups: TrustedGroups = ()
     networks: TextSet = ()
     per_seat: _Positive = 1
     most_seats: _Seats = 10

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final, Literal
 
 from apf_middleware.config.settings import Settings, Violation
-from apf_middleware.config.values import DnsSubdomain, LowerCase, TextSet
+from apf_middleware.config.values import DnsSubdomain, LowerCase, TrustedGroups
 from apf_middleware.frozen import frozen
 
 __all__ = ["NamingSettings", "Unknown"]
@@ -26,7 +26,7 @@ class NamingSettings(Settings):
     """
 
     header: LowerCase = ""
-    groups: TextSet = ()
+    groups: TrustedGroups = ()
     trusted_proxies: bool = False
     unknown: Unknown = "default"
     default: DnsSubdomain = ""

@@ -41,6 +41,7 @@ __all__ = [
     "TextSet",
     "Texts",
     "Transform",
+    "TrustedGroups",
     "Verbs",
     "WildcardSet",
     "callable_name",
@@ -128,6 +129,13 @@ def _set(values: _Values) -> _Values:
 
 def _distinct_texts(values: object) -> object:
     return _set(values) if isinstance(values, list) and all(isinstance(one, str) for one in values) else values
+
+
+def _trusted_groups(groups: tuple[str, ...]) -> tuple[str, ...]:
+    if "*" in groups:
+        hint = "All callers that are authenticated are in the group system:authenticated"
+        raise rule_error("'*' would be the name of a group here, and not mean all groups", hint)
+    return groups
 
 
 def _lower_case(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -356,6 +364,7 @@ Transform = Annotated[Pattern, AfterValidator(_transform)]
 LowerCase = Annotated[NonEmpty, AfterValidator(str.lower)]
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 TextSet = Annotated[Texts, AfterValidator(_set), _schema(uniqueItems=True)]
+TrustedGroups = Annotated[TextSet, AfterValidator(_trusted_groups)]
 LowerCaseSet = Annotated[TextSet, AfterValidator(_lower_case)]
 IpNetwork = Annotated[
     IPv4Network | IPv6Network, PlainValidator(_read_network), PlainSerializer(str), WithJsonSchema({"type": "string"})

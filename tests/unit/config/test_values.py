@@ -2,7 +2,7 @@
 
 import pytest
 
-from apf_middleware.config import ConfigurationError, load_text
+from apf_middleware.config import ConfigurationError, load_text, read_source
 from apf_middleware.config.emit import emit
 from apf_middleware.config.values import size_bytes, written_size
 
@@ -41,3 +41,20 @@ def test_other_values_are_no_parts(text: str) -> None:
     level = f"apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: l}}\nspec: {{headroom: {text}}}\n"
     with pytest.raises(ConfigurationError, match="a percentage from 0% to 90%"):
         load_text(level)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "queues: {header: x-queue, groups: ['*']}",
+        "deadlines: {groups: ['*'], extendTo: 30s}",
+        "criticality: {groups: ['*']}",
+        "estimation: {default: {source: header, name: x-cost, groups: ['*']}}",
+    ],
+)
+def test_an_asterisk_is_no_trusted_group(spec: str) -> None:
+    """It means all groups in subjects, and would have no effect here."""
+    [error] = read_source(f"apiVersion: apf/v1\nkind: Server\nspec:\n  {spec}\n").errors
+
+    assert error.field.endswith("groups")
+    assert "not mean all groups" in error.rule
