@@ -66,20 +66,13 @@ class MergedObjects:
     def configuration(self) -> Configuration:
         """Return the configuration; as in Kubernetes, a schema of a level that doesn't exist is ignored."""
         levels = {name: known.thing for name, known in self.levels.items()}
-        schemas = tuple(known.thing for known in self.schemas if known.thing.level in levels)
-        estimates = {
-            known.thing.name: known.definition.estimate
-            for known in self.schemas
-            if known.definition is not None and known.definition.estimate is not None
-        }
-        gates = {
-            known.thing.name: known.definition.gates
-            for known in self.schemas
-            if known.definition is not None and known.definition.gates
-        }
+        used = [known for known in self.schemas if known.thing.level in levels]
+        defined = [(known.thing.name, known.definition) for known in used if known.definition is not None]
+        estimates = {name: definition.estimate for name, definition in defined if definition.estimate is not None}
+        gates = {name: definition.gates for name, definition in defined if definition.gates}
         return Configuration(
             MappingProxyType(levels),
-            schemas,
+            tuple(known.thing for known in used),
             self.server,
             MappingProxyType(estimates),
             MappingProxyType(gates),
@@ -156,7 +149,7 @@ def _updated(
                     value="true",
                     hint='Remove the annotation, or write "false", to keep your own spec',
                 )
-            one = replace(one, thing=suggestion)  # noqa: PLW2901 - it takes its place
+            one = replace(one, thing=suggestion, estimate=None, gates=())  # noqa: PLW2901 - it takes its place
         found.append(one)
     return found
 

@@ -7,7 +7,7 @@ import pytest
 
 from apf_middleware.classification import ANONYMOUS, Classifier, Identity, RequestDigest
 from apf_middleware.config import Queuing, load, load_text, read, read_source
-from apf_middleware.config.merge import Defaults
+from apf_middleware.config.merge import AUTO_UPDATE, Defaults
 from apf_middleware.fairqueuing import flow_hash
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 from tests.support.kep_documents import LEVEL, SCHEMA
@@ -182,3 +182,26 @@ def test_the_web_defaults_take_what_they_are_for(digest: RequestDigest, schema: 
     classification = classifier.classify(digest)
 
     assert (classification.schema, classification.flow) == (schema, flow)
+
+
+def test_a_schema_that_is_ignored_has_no_estimate_and_no_gates() -> None:
+    """Otherwise a server wouldn't start without its gates."""
+    spec = "{level: none, gates: [db], estimate: {seats: 2}, rules: []}"
+    text = f"apiVersion: apf/v1\nkind: FlowSchema\nmetadata: {{name: s}}\nspec: {spec}\n"
+
+    configuration = load_text(text)
+
+    assert (configuration.gates, configuration.estimates) == ({}, {})
+
+
+def test_a_copy_of_a_suggested_schema_has_none_of_its_own_settings() -> None:
+    text = f"""\
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {{name: authenticated-users, annotations: {{{AUTO_UPDATE}: "true"}}}}
+spec: {{level: users, gates: [db], estimate: {{seats: 2}}, rules: []}}
+"""
+
+    configuration = load_text(text)
+
+    assert (configuration.gates, configuration.estimates) == ({}, {})
