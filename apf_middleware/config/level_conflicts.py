@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from apf_middleware.config.merge import MergedObjects
     from apf_middleware.config.problems import Problems
 
-__all__ = ["LevelConflict", "default_queue", "find_conflicts", "report_conflicts"]
+__all__ = ["LevelConflict", "default_queue", "find_conflicts", "report_conflicts", "written_key"]
 
 _ALIASES: Final = {"minSeats": "guarantee", "maxSeats": "capability", "shares": "weight"}
 
@@ -108,7 +108,7 @@ def report_conflicts(merged: "MergedObjects", definitions: Sequence["Definition"
     for conflict in find_conflicts(configuration):
         definition = merged.levels[conflict.queue].definition
         if definition is not None:
-            path = ("spec", _written(definition, conflict.field))
+            path = ("spec", written_key(definition, conflict.field))
             place = definition.document.place(path)
             problems.error(place, conflict.rule, field=".".join(path), value=conflict.value, hint=conflict.hint)
     queues = configuration.server.queues
@@ -139,7 +139,7 @@ def report_conflicts(merged: "MergedObjects", definitions: Sequence["Definition"
         problems.error(at, rule, field="spec.queues.trustedProxies", value=True, hint=hint)
 
 
-def _written(definition: "Definition", field: str) -> str:
+def written_key(definition: "Definition", field: str) -> str:
     """Return the name of the field in the document, which may use the field's alias."""
     plain = definition.document.root.plain()
     spec = plain.get("spec") if isinstance(plain, dict) else None

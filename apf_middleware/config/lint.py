@@ -9,6 +9,7 @@ from apf_middleware.classification import FlowSchema, Rule
 from apf_middleware.config.flow_weights import given_weights
 from apf_middleware.config.formats import Definition
 from apf_middleware.config.formats.versions import ASSURED
+from apf_middleware.config.level_conflicts import written_key
 from apf_middleware.config.merge import MergedObjects, Sourced
 from apf_middleware.config.model import MOST_HINTS
 from apf_middleware.config.objects import Level
@@ -79,6 +80,8 @@ def lint_objects(merged: MergedObjects, problems: Problems) -> None:
 def _warn(problems: Problems, definition: Definition, key: str, value: object, *, rule: str, hint: str) -> None:
     path = _PATHS[definition.format][key]
     document = definition.document
+    if definition.format == "apf":
+        path = (*path[:-1], written_key(definition, str(path[-1])))
     version = document.root.get("apiVersion")
     if key == "shares" and version and str(version.value).rpartition("/")[2] in ASSURED:
         path = (*path[:-1], "assuredConcurrencyShares")

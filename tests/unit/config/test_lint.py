@@ -187,3 +187,9 @@ def test_warnings_wait_until_there_are_no_errors() -> None:
 
     assert len(reading.problems) == 1
     assert reading.configuration is None
+
+
+def test_fields_have_the_names_that_the_document_has() -> None:
+    [warning] = warnings(level("big", "{guarantee: 11}") + schema("o", 30, EVERYTHING, "big"), seats=10)
+
+    assert warning.startswith("2 spec.guarantee: the minSeats of all levels add up to 11")
