@@ -197,3 +197,13 @@ def test_a_known_key_without_a_value_counts_as_missing() -> None:
     text = "apiVersion: apf/v1\nkind: Server\nspec: {seats: , metrics: {path: }, fleet: , queues: {groups: }}\n"
 
     assert load_text(text) == load_text("")
+
+
+@pytest.mark.parametrize(
+    "spec", ["{fleet: {redis: {password: hunter2}}}", "{authentication: [{type: tokens, file: f, tokens: [hunter2]}]}"]
+)
+def test_the_value_of_an_unknown_key_that_may_be_a_secret_is_not_shown(spec: str) -> None:
+    [error] = read_source(f"apiVersion: apf/v1\nkind: Server\nspec: {spec}\n").errors
+
+    assert "there is no such key here" in str(error)
+    assert "hunter2" not in str(error)
