@@ -445,7 +445,9 @@ def server_document(settings: ServerSettings, problems: Problems) -> dict[str, A
             del spec["routes"][number]["estimate"]
     if not _is_named(settings.estimation.default, problems, place, "estimation.default"):
         spec["estimation"].pop("default", None)
-    return _document("Server", "server", {key: value for key, value in spec.items() if value not in ([], {})})
+        if not spec["estimation"]:
+            del spec["estimation"]
+    return _document("Server", "server", spec)  # an empty mapping, as of deadlines, turns something on
 
 
 def _document(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

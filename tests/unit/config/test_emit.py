@@ -23,3 +23,10 @@ def test_a_schema_that_takes_nothing_can_be_written() -> None:
 
     assert load_text(emit(configuration)) == configuration
     assert "rules: []" in emit(configuration)
+
+
+@pytest.mark.parametrize("key", ["fleet", "deadlines", "criticality", "loadReports", "eventLoop", "estimation"])
+def test_what_an_empty_mapping_turns_on_stays_on(key: str) -> None:
+    configuration = load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {{{key}: {{}}}}\n")
+
+    assert load_text(emit(configuration)) == configuration
