@@ -77,7 +77,7 @@ class APFMiddleware(RequestHandler):
         check_gates(gates)
         check_flag("watch", watch)
         check_flag("allow_empty", allow_empty)
-        sources = _sources(config)
+        sources = _sources(config, allow_empty=allow_empty)
         watcher = Watcher(sources) if watch else None  # made first, so that no change after the reading is missed
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources, allow_empty=allow_empty)
         self._service = Service(
@@ -143,7 +143,7 @@ class APFMiddleware(RequestHandler):
             await self._app(scope, receive, send)
 
 
-def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], ...]:
+def _sources(source: ConfigurationSource | None, *, allow_empty: bool) -> tuple[str | PathLike[str], ...]:
     """Return the paths to read: none if ``source`` is a configuration, or None for the web defaults."""
     if source is None or isinstance(source, Configuration):
         return ()
@@ -157,4 +157,7 @@ def _sources(source: ConfigurationSource | None) -> tuple[str | PathLike[str], .
         raise InvalidValueError(
             "config", source, "it must be a Configuration, or the paths to read one from", _TEXT_HINT
         )
+    if not given and not allow_empty:  # such as a glob that matches nothing
+        hint = "Leave it out for the web defaults, or accept them with allow_empty=True"
+        raise InvalidValueError("config", source, "there must be a path", hint)
     return tuple(source)

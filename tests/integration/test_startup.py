@@ -110,6 +110,11 @@ async def test_the_startup_fails_with_all_problems_of_the_configuration(tmp_path
     [
         ({"config": "/nonexistent/apf.yaml"}, ConfigurationError, "/nonexistent/apf.yaml: error: it must be readable"),
         ({"confg": "apf.yaml"}, UnknownArgumentError, "'confg'. Its arguments are app, config, authenticators"),
+        (
+            {"config": []},
+            InvalidValueError,
+            "config is [], but there must be a path. Leave it out for the web defaults",
+        ),
         ({"config": 5}, InvalidValueError, "config is 5, but it must be a Configuration, or the paths"),
         ({"config": BROKEN[1:]}, InvalidValueError, "config is 'apiVersion: apf/v1…', but it must be a path, not the"),
         ({"authenticators": FaultyList()}, LookupError, "no authenticators"),  # an error that isn't the package's
