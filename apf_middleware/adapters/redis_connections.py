@@ -50,6 +50,7 @@ class RedisConnections:
     """
 
     def __init__(self, redis: "Redis", sharing: RedisSharing) -> None:
+        _require_asynchronous(redis)
         self._redis, self._sharing = redis, sharing
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -121,6 +122,15 @@ class NotSentError(Exception):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"no connection to Redis: {reason}")
+
+
+def _require_asynchronous(redis: object) -> None:
+    """Refuse clients whose answers can't be awaited: each command would fail, and by default admit its request."""
+    from redis import Redis, RedisCluster  # noqa: PLC0415 - an extra
+
+    if isinstance(redis, Redis | RedisCluster):
+        hint = "Take redis.asyncio.Redis or redis.asyncio.RedisCluster"
+        raise InvalidValueError("redis", type(redis), "it must be an asynchronous client", hint)
 
 
 def _bounded(redis: "Redis", sharing: RedisSharing) -> tuple[Any, bool]:

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from redis import Redis as SynchronousRedis
 from redis.asyncio import Redis
 
 from apf_middleware import Gates
@@ -477,6 +478,12 @@ async def test_requests_continue_when_redis_is_back() -> None:
 async def test_invalid_arguments_are_refused(add: Any, options: dict[str, Any], rule: str) -> None:  # noqa: ANN401
     with pytest.raises(InvalidValueError, match=rule):
         add(Gates(), "db", Redis(), **options)
+
+
+async def test_a_client_whose_answers_cannot_be_awaited_is_refused() -> None:
+    """All its commands would fail, and so admit their requests."""
+    with pytest.raises(InvalidValueError, match="it must be an asynchronous client"):
+        redis_rate(Gates(), "db", SynchronousRedis(), rate=1, burst=1)  # type: ignore[arg-type]
 
 
 async def test_sharing_needs_a_positive_time() -> None:
