@@ -20,6 +20,8 @@ from apf_middleware.config.authentication import (
     TokenSettings,
     UserSettings,
 )
+from apf_middleware.config.problems import dotted
+from apf_middleware.config.settings import path_of
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
 
 __all__ = ["build_authenticator", "build_chain"]
@@ -35,7 +37,7 @@ def build_chain(settings: ServerSettings, extra: Iterable[Authenticator] = ()) -
         try:
             chain.append(build_authenticator(one))
         except InvalidValueError as error:
-            name = f"authentication[{place}].{error.name}"
+            name = f"authentication[{place}].{dotted(path_of(error.name))}"
             raise InvalidValueError(name, error.value, error.rule, error.hint) from error
     return Chain(chain, trusted_proxies=TrustedProxies(settings.trusted_proxies))
 

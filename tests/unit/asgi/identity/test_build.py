@@ -93,8 +93,8 @@ spec:
     ("settings", "name"),
     [
         (TokenSettings("no-such.csv"), "file"),
-        (JwtSettings(("RS256",), key_file="no-such.pem"), "key_file"),
-        (JwtSettings(("RS256",), "i", jwks_file="no-such.json"), "jwks_file"),
+        (JwtSettings(("RS256",), key_file="no-such.pem"), "keyFile"),
+        (JwtSettings(("RS256",), "i", jwks_file="no-such.json"), "jwksFile"),
         (FunctionSettings("no.such:who"), "callable"),
         (FunctionSettings("os:no_such"), "callable"),
         (FunctionSettings(f"{__name__}:NOT_CALLABLE"), "callable"),
@@ -120,3 +120,10 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
 
     with pytest.raises(MissingExtraError, match=r"pip install 'apf-middleware\[jwt\]'"):
         build_chain(ServerSettings(authentication=(JwtSettings(("HS256",), key_file="k"),)))
+
+
+def test_an_unusable_file_is_named_by_its_key_in_the_document(tmp_path: Path) -> None:
+    settings = ServerSettings(authentication=(JwtSettings(("HS256",), key_file=str(tmp_path / "none")),))
+
+    with pytest.raises(InvalidValueError, match=r"^authentication\[0\]\.keyFile is "):
+        build_chain(settings)
