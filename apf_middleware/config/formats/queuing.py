@@ -128,7 +128,8 @@ def queuing_rules(queuing: Queuing) -> Iterator[Violation]:
     if hand < 1:
         yield Violation(("hand_size",), hand, "it must be at least 1")
     elif queues >= 1 and hand > queues:
-        yield Violation(("hand_size",), hand, f"it must not exceed the {queues} queues")
+        hint = "Write a handSize of about a quarter of the queues or less, so that a busy flow leaves some to others"
+        yield Violation(("hand_size",), hand, f"it must not exceed the {queues} queues", hint)
     elif 1 <= queues <= MAX_QUEUES:
         try:
             Dealer(queues, hand)
