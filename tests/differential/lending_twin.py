@@ -134,7 +134,10 @@ class PlainLending:
 
     def parent_least(self, parent: PlainParent) -> int:
         own = parent.kept if self.makes_room else parent.limits.min
-        return max(own, sum(child.least for child in self.children(parent)))
+        children = self.children(parent)
+        if children and all(child.is_closing and child.is_idle for child in children):
+            own = 0
+        return max(own, sum(child.least for child in children))
 
     def parent_counted(self, parent: PlainParent) -> int:
         return max(self.parent_least(parent), sum(child.counted for child in self.children(parent)))

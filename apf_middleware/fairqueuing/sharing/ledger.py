@@ -16,13 +16,13 @@ The sums are updated when a level uses more or fewer seats (`SeatLedger.count`),
 or states change (`SeatLedger.promise`). `lending` explains how they are used.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 from apf_middleware.fairqueuing.sharing.hierarchy import Parent
 from apf_middleware.fairqueuing.sharing.level import SharedLevel
 
-__all__ = ["SeatLedger"]
+__all__ = ["SeatLedger", "is_parent_closed"]
 
 
 class SeatLedger:
@@ -62,7 +62,7 @@ class SeatLedger:
         for level in levels:
             level.least = _promised(level)
         for parent in parents:
-            parent.begin(_promised_to_children(parent, levels), parent.limits.min)
+            _begin(parent, levels, parent.limits.min)
         if any(level.is_draining and (level.least or _has_waiting(level)) for level in levels):
             _make_room(seats, levels, parents)
         top = [level for level in levels if level.parent is None]
@@ -130,6 +130,17 @@ class SeatLedger:
         return f"<SeatLedger: {self.free} of {self.total} seats free>"
 
 
+def is_parent_closed(parent: Parent, levels: Iterable[SharedLevel]) -> bool:
+    """Return whether all children of ``parent`` are closed and idle, so that none of them can use its min."""
+    children = [level for level in levels if level.parent is parent]
+    return bool(children) and all(level.is_closing and level.is_idle for level in children)
+
+
+def _begin(parent: Parent, levels: Sequence[SharedLevel], least: int) -> None:
+    """Promise ``least`` seats to the children of ``parent``, unless these are closed; reset its count."""
+    parent.begin(_promised_to_children(parent, levels), 0 if is_parent_closed(parent, levels) else least)
+
+
 def _has_waiting(level: SharedLevel) -> bool:
     return bool(level.queueset.waiting or level.queueset.parked)
 
@@ -178,7 +189,7 @@ def _make_room(seats: int, levels: Sequence[SharedLevel], parents: Collection[Pa
         if not level.is_draining:
             level.least = min(level.least, level.kept)
     for parent in parents:
-        parent.begin(_promised_to_children(parent, levels), parent.kept)
+        _begin(parent, levels, parent.kept)
     top = [level for level in levels if level.parent is None]
     promised = sum(level.least for level in top) + sum(parent.least for parent in parents)
     if promised < seats:
@@ -191,4 +202,4 @@ def _make_room(seats: int, levels: Sequence[SharedLevel], parents: Collection[Pa
         if level.is_draining and not (level.exempt or is_covered):
             level.least = min(level.least, 1) or int(level.queueset.waiting > 0 and level.limits.max > 0)
     for parent in parents:
-        parent.begin(_promised_to_children(parent, levels), parent.kept)
+        _begin(parent, levels, parent.kept)

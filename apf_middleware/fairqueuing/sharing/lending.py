@@ -56,7 +56,7 @@ from apf_middleware.fairqueuing.sharing.balance import Balance
 from apf_middleware.fairqueuing.sharing.base import WITHOUT_SEATS, Sharing, Wanted, raise_time_error
 from apf_middleware.fairqueuing.sharing.grant import LEASED_FOR_EVER, SeatGrant
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
-from apf_middleware.fairqueuing.sharing.ledger import SeatLedger
+from apf_middleware.fairqueuing.sharing.ledger import SeatLedger, is_parent_closed
 from apf_middleware.fairqueuing.sharing.level import NO_CAP, SharedLevel
 from apf_middleware.fairqueuing.sharing.levels import SharedLevels
 from apf_middleware.fairqueuing.sharing.scheduling import Decision, LevelScheduler
@@ -410,11 +410,16 @@ class Lending(Sharing):
         if level.is_draining:
             if not queueset.parked:
                 self._forget(now, level)
-        elif level.is_closing and level.least:
-            self._levels.settle_alone()  # a closed and idle level has no min any more
+        elif level.is_closing and (level.least or self._is_last_of_parent(level)):
+            self._levels.settle_alone()  # a closed and idle level has no min any more, nor has a parent of such levels
             self._recount(now)
         else:
             level.allow_alone(now)
+
+    def _is_last_of_parent(self, level: SharedLevel) -> bool:
+        """Return whether the parent of ``level`` has been closed by it, and is still promised its min."""
+        parent = level.parent
+        return parent is not None and parent.least > 0 and is_parent_closed(parent, self._levels)
 
     def _note_waits(self, now: int, level: SharedLevel, *, waits: bool) -> None:
         level.waits = waits

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.fairqueuing.sharing.ledger import is_parent_closed
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand, whole_parts, with_surplus
 from apf_middleware.runtime.queues.states import requested_state_of, state_of
 from apf_middleware.snapshots import NamedQueueSnapshot
@@ -70,7 +71,9 @@ def find_deserved(registry: "LevelRegistry") -> dict[str, Fraction]:
     for name, level in configuration.levels.items():
         shared = runtimes[name].shared if name in runtimes else None
         if shared is None:
-            demands[name] = SeatDemand(level.shares.shares, 0, limits[name].min, limits[name].max)
+            parent = registry.sharing.parents[name]
+            can_use = not is_parent_closed(parent, [runtime.shared for runtime in registry])
+            demands[name] = SeatDemand(level.shares.shares, 0, limits[name].min * can_use, limits[name].max * can_use)
             continue
         used = shared.queueset.seats_in_use + (1 if shared.alone else 0)
         if level.exempt:

@@ -315,6 +315,20 @@ def test_a_held_level_keeps_its_min_and_a_closed_one_lends_it() -> None:
     assert release(lending, running) == ["b"] * 4
 
 
+def test_a_parent_lends_its_min_when_its_last_child_is_closed_and_idle() -> None:
+    lending = family(6, 6, least=4, free=limits(1, 0), paid=limits(1, 1))
+    [running] = arrive(lending, "free")
+    waits = arrive(lending, "web", 9)
+    for name in ("free", "paid"):
+        lending.operate(0, lending.levels[name], closing=True)
+        lending.check()
+    assert seated(waits) == 2
+
+    assert release(lending, running) == ["web"] * 4
+    lending.operate(0, lending.levels["paid"])
+    assert lending.parents["tenants"].least == 4
+
+
 def test_a_held_level_does_not_block_others() -> None:
     lending = Lending(2, {"a": (QUEUED, limits(1, 0)), "b": (QUEUED, limits(1, 0))})
     lending.operate(0, lending.levels["a"], held=True)

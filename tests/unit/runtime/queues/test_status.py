@@ -37,6 +37,26 @@ def test_thirds_of_seats_that_are_deserved_are_shown_so_that_they_add_up() -> No
     assert sum(one.deserved for one in house.queues.list()) == pytest.approx(10, abs=1e-9)
 
 
+def test_a_parent_that_is_closed_deserves_nothing_and_its_min_is_lent() -> None:
+    parent = level("tenants", "minSeats: 4") + level("free", "parent: tenants, minSeats: 0")
+    house = NamedQueueServer(server(6) + parent + level("web", "minSeats: 0"))
+    running = house.arrive("free")
+    waiting = house.arrive("web", 5)
+    house.queues.operate("tenants", "close")
+    assert house.queues.status("web").used == 1
+
+    house.end(running[0])
+    found = {one.name: one for one in house.queues.list()}
+
+    assert (found["tenants"].state, found["tenants"].deserved, found["free"].deserved) == ("Closed", 0, 0)
+    assert (found["web"].used, found["web"].capacity) == (5, 5)
+    house.queues.operate("tenants", "open")
+    for one in waiting[:4]:
+        house.end(one)
+    house.arrive("web", 5)
+    assert house.queues.status("web").used == 1
+
+
 def test_counts_of_forgotten_schemas_stay_and_late_requests_have_failed() -> None:
     house = NamedQueueServer(FAMILY)
     runtime = house.controller.levels["free"]
