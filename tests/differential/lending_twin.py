@@ -396,7 +396,7 @@ class PlainLending:
             return ended + self._reject(ticket, Reason.QUEUE_CLOSING if ends else Reason.QUEUE_CLOSED)
         if level.exempt:
             self._seat(level, ticket)
-            return [*ended, ticket.number]
+            return [*ended, ticket.number, *self.dispatch()]
         if not self.most(level) or not level.queue_length_limit:
             return ended + self._arrive_without_queue(level, ticket)
         others_wait = any(other.waits for other in self.levels if other is not level)

@@ -134,7 +134,12 @@ class Lending(Sharing):
     # The life of a ticket
 
     def arrive(self, now: int, level: SharedLevel, ticket: Ticket) -> Sequence[Ticket]:
-        if ticket.width <= level.alone_width and now < self.alone_until and level.seat_alone(now, ticket):
+        if (
+            ticket.width <= level.alone_width
+            and now < self.alone_until
+            and not (level.exempt and len(self.waiting) > 1)  # the turns of several levels may change by it
+            and level.seat_alone(now, ticket)
+        ):
             if level.exempt:  # the count of a limited level doesn't change: it is the min, which includes this seat
                 level.counted = 1
                 self.ledger.free -= 1
@@ -149,7 +154,7 @@ class Lending(Sharing):
         waiting = self.waiting
         if not level.is_common:
             seated = self._arrive_apart(now, level, ticket)
-        elif not waiting or level.exempt or (level.waits and len(waiting) == 1):
+        elif not waiting or (len(waiting) == 1 and (level.waits or level.exempt)):
             # Most requests take this branch, so it computes the limit and the counts without calling other methods.
             ledger = self.ledger
             limit = ledger.free + level.counted  # the free seats, and those that count for this level already
@@ -192,7 +197,9 @@ class Lending(Sharing):
         A ticket that is seated without a queue may change the turns of the levels, so that another ticket fits now.
         """
         queueset = level.queueset
-        if not queueset.settings.queues:
+        if level.exempt:
+            queueset.concurrency = 0  # which its queue set ignores
+        elif not queueset.settings.queues:
             queueset.concurrency = self._scheduler.limit_of_newcomer(now, level, ticket.width)
         elif not level.waits and queueset.seats_in_use + ticket.width <= level.least:
             queueset.concurrency = level.least

@@ -5,6 +5,8 @@ import pytest
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Reason, Ticket, Work
 from apf_middleware.fairqueuing.sharing.base import Wanted
+from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
+from apf_middleware.fairqueuing.sharing.limits import LevelShares
 from tests.support.builds import raises_for_wrong_type
 
 QUEUED = QueueSetSettings(5, 16, 4, 20)
@@ -531,4 +533,24 @@ def test_a_request_without_a_queue_that_changes_the_turns_lets_others_have_what_
 
     ticket = Ticket("any", 1, Work())
     assert list(lending.arrive(0, lending.levels["any"], ticket)) == [ticket, narrow]
+    lending.check()
+
+
+def test_an_exempt_request_that_changes_the_turns_lets_others_have_what_was_saved_up() -> None:
+    """While seats are saved up for a wide request, an exempt one takes one; the rest suffices for another level."""
+    wanted: Wanted = {
+        "wide": (QUEUED, LevelLimits(3, 1, 12)),
+        "other": (QUEUED, LevelLimits(4, 2, 7)),
+        "exempt": (EXEMPT, LevelLimits(0, 0, 8)),
+    }
+    shares = {"wide": LevelShares(0), "other": LevelShares(1)}
+    lending = Lending(8, wanted, hierarchy=Hierarchy({"parent": limits(2, 2)}, {"wide": "parent"}, shares=shares))
+    for name, width in (("other", 4), ("wide", 2)):
+        assert all(ticket.is_seated for ticket in arrive(lending, name, work=Work(width)))
+    [wide] = arrive(lending, "wide", work=Work(3))
+    [narrow] = arrive(lending, "other")
+    assert (wide.is_waiting, narrow.is_waiting) == (True, True)
+
+    ticket = Ticket("exempt", 1, Work())
+    assert list(lending.arrive(0, lending.levels["exempt"], ticket)) == [ticket, narrow]
     lending.check()
