@@ -122,15 +122,16 @@ class PlainLending:
             if not level.is_draining:
                 level.least = min(level.promised, level.kept)
         if self.staying + self.leaving >= self.seats:
-            beyond = [parent for parent in self.parents if self.exceeds(parent)]
-            levels = [level for level in self.levels if level.parent is None or level.parent in beyond]
-            for level in levels:
+            for level in [level for level in self.levels if not self.has_seat_in_parent(level)]:
                 if level.is_draining and not level.exempt:
                     level.least = min(level.least, 1) or int(bool(level.waiting) and level.limits.max > 0)
 
-    def exceeds(self, parent: PlainParent) -> bool:
-        """Whether the children are promised more than the parent's own min."""
-        return sum(child.least for child in self.children(parent)) > parent.kept
+    def has_seat_in_parent(self, level: PlainLevel) -> bool:
+        """Whether the parent's own min has a seat for the level, besides those that its siblings are promised."""
+        if level.parent is None:
+            return False
+        promised = sum(child.least for child in self.children(level.parent))
+        return promised <= level.parent.kept and (level.least > 0 or promised < level.parent.kept)
 
     def parent_least(self, parent: PlainParent) -> int:
         own = parent.kept if self.makes_room else parent.limits.min

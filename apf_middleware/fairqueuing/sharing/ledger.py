@@ -195,11 +195,17 @@ def _make_room(seats: int, levels: Sequence[SharedLevel], parents: Collection[Pa
     if promised < seats:
         return
     # There are fewer seats than before, or every seat is promised. A draining level then keeps one seat, to finish,
-    # unless its seats are within the min of its parent. A level with a max of 0 seats never had one.
+    # unless it has seats within the min of its parent. A level with a max of 0 seats never had one.
     for level in levels:
-        family = level.parent
-        is_covered = family is not None and family.promised <= family.kept
-        if level.is_draining and not (level.exempt or is_covered):
+        if level.is_draining and not (level.exempt or _has_seat_in_parent(level)):
             level.least = min(level.least, 1) or int(level.queueset.waiting > 0 and level.limits.max > 0)
     for parent in parents:
         _begin(parent, levels, parent.kept)
+
+
+def _has_seat_in_parent(level: SharedLevel) -> bool:
+    """Return whether the min of its parent has a seat for ``level``, besides those that its siblings are promised."""
+    parent = level.parent
+    if parent is None or parent.promised > parent.kept:
+        return False
+    return level.least > 0 or parent.promised < parent.kept

@@ -86,6 +86,20 @@ def test_children_that_drain_keep_their_seats_within_the_min_of_their_parent_and
         assert ledger.total == max(5, least + 3), "the mins in force, and not more"
 
 
+def test_a_child_that_drains_keeps_one_seat_if_the_min_of_its_parent_has_none_for_it() -> None:
+    """Otherwise its requests would wait on an idle server."""
+    for kept, sibling_least, expected in ((0, 0, 1), (2, 2, 1), (2, 1, 0)):
+        parent = Parent("family", LevelLimits(kept, kept, 8), weight=1, kept=kept)
+        old, sibling = level("old", 0, parent=parent), level("sibling", sibling_least, parent=parent)
+        other = level("other", 5)
+        old.is_draining, sibling.kept, other.kept = True, sibling_least, 5
+        old.queueset.waiting = 1
+        ledger = promised(5, old, sibling, other, parents=(parent,))
+
+        assert old.least == expected
+        assert ledger.limit_of(old) == 1
+
+
 def test_a_level_that_is_held_has_no_seats() -> None:
     a = level("a", 4)
     ledger = promised(10, a)
