@@ -11,6 +11,7 @@ and wasn't run. A request was *aborted* if its client left while it waited, or i
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from apf_middleware.fairqueuing import Reason
@@ -94,9 +95,9 @@ def _in_cents(deserves: Mapping[str, Fraction], levels: Mapping[str, "Level"]) -
     top = {name: amount for name, amount in cents.items() if levels[name].parent is None}
     found = whole_parts(top, int(sum(top.values())))
     for parent in {level.parent for level in levels.values() if level.parent is not None}:
-        found |= whole_parts(
-            {name: amount for name, amount in cents.items() if levels[name].parent == parent}, found[parent]
-        )
+        children = {name: amount for name, amount in cents.items() if levels[name].parent == parent}
+        # Children that are closed or at their max may deserve less than their parent: then nothing is to be added.
+        found |= whole_parts(children, min(found[parent], ceil(sum(children.values()))))
     return found
 
 

@@ -57,6 +57,16 @@ def test_a_parent_that_is_closed_deserves_nothing_and_its_min_is_lent() -> None:
     assert house.queues.status("web").used == 1
 
 
+def test_rounding_adds_nothing_to_children_that_are_closed_or_at_their_max() -> None:
+    children = "".join(level(name, "parent: tenants, minSeats: 0, maxSeats: 1") for name in ("free", "paid"))
+    house = NamedQueueServer(server(10) + level("tenants") + children)
+    house.queues.operate("free", "close")
+    found = {one.name: one.deserved for one in house.queues.list()}
+
+    assert found["tenants"] > 1
+    assert (found["free"], found["paid"]) == (0, 1)
+
+
 def test_counts_of_forgotten_schemas_stay_and_late_requests_have_failed() -> None:
     house = NamedQueueServer(FAMILY)
     runtime = house.controller.levels["free"]
