@@ -217,25 +217,22 @@ class Service:
 
     def reading(self) -> ServerReading:
         """Return the current state of the server, for metrics."""
-        deadlines = self.deadlines
-        found = read_server(
-            self.controller,
-            self.queues,
+        fleet = None if self.fleet is None else self.fleet.participant.reading()
+        criticality = None if self.resolver.criticality is None else self.resolver.criticality.reader
+        return read_server(self.controller, self.queues, fleet)._replace(
             authentication_failures=self.resolver.refused,
+            configuration_loads=dict(self._reloader.loads),
             version=__version__,
-            configuration_loads=self._reloader.loads,
-            unknown_queues=self.resolver.unknown_queues,
+            unknown_queues=dict(self.resolver.unknown_queues),
+            invalid_headers={} if self.deadlines is None else dict(self.deadlines.reader.invalid),
+            invalid_criticality={} if criticality is None else dict(criticality.invalid),
+            lowered_criticality={} if criticality is None else dict(criticality.lowered),
             request_kinds=self._kinds.times(),
-            fleet=None if self.fleet is None else self.fleet.participant.reading(),
             event_loop=self.event_loop.reading(),
+            mode=self.mode,
+            passed=dict(self.passed),
+            shadow=self.shadow.reading(),
         )
-        found = found._replace(mode=self.mode, passed=dict(self.passed), shadow=self.shadow.reading())
-        if deadlines is not None:
-            found = found._replace(invalid_headers=dict(deadlines.reader.invalid))
-        if (criticality := self.resolver.criticality) is None:
-            return found
-        reader = criticality.reader
-        return found._replace(invalid_criticality=dict(reader.invalid), lowered_criticality=dict(reader.lowered))
 
     # Changes of the configuration
 

@@ -1,10 +1,8 @@
 """Readings of a controller for metrics, made at each scrape from the numbers that the runtime keeps."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from apf_middleware.counters import Times
 from apf_middleware.fairqueuing import Adjusting, QueueSet, SharedLevel
 from apf_middleware.fairqueuing.work import seat_seconds
 from apf_middleware.metrics.reading import (
@@ -22,47 +20,30 @@ from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.named_queues import NamedQueues
 
 if TYPE_CHECKING:
-    from apf_middleware.metrics.reading import AdaptiveReading, EventLoopReading, FleetReading, Kind
+    from apf_middleware.metrics.reading import AdaptiveReading, FleetReading, Kind
 
 __all__ = ["read_limits", "read_server"]
 
 _NEXT_R: Final = "next_dispatch_r"
 
 
-def read_server(
-    controller: Controller,
-    queues: NamedQueues,
-    *,
-    authentication_failures: Mapping[str, int],
-    version: str,
-    configuration_loads: Mapping[str, int] = MappingProxyType({}),
-    unknown_queues: Mapping[str, int] = MappingProxyType({}),
-    request_kinds: Mapping[tuple[str, str], Times] = MappingProxyType({}),
-    fleet: "FleetReading | None" = None,
-    event_loop: "EventLoopReading | None" = None,
-) -> ServerReading:
-    """Read all numbers of a server."""
+def read_server(controller: Controller, queues: NamedQueues, fleet: "FleetReading | None" = None) -> ServerReading:
+    """Read all numbers that the controller, the named queues and the fleet keep."""
     found, sharing, runner = read_limits(controller), controller.sharing, controller.gate_runner
     return found._replace(
         seats=sharing.seats if fleet is None else fleet.granted,
         fair_fraction=sharing.fair_fraction if isinstance(sharing, Adjusting) else None,
-        authentication_failures=authentication_failures,
         hang_ups={"waiting": controller.hang_ups},
         open_streams=controller.registry.streams.counts(controller.levels),
         receiving=controller.bodies.counts(controller.levels),
         body_bytes=controller.bodies.kept,
         receives_bodies=not controller.bodies.settings.hold_seats,
-        configuration_loads=dict(configuration_loads),
-        version=version,
         gates=() if runner is None else runner.reading(),
         queues=queues.list(),
         revocations={} if controller.reclaimer is None else controller.reclaimer.asked,
         live_changes=len(queues.changes.entries),
         adaptive=_read_adaptive(controller, fleet),
-        unknown_queues=dict(unknown_queues),
-        request_kinds=request_kinds,
         fleet=fleet,
-        event_loop=event_loop,
         predictions=_read_predictions(controller),
         has_legacy_names=controller.configuration.server.metrics.legacy_names,
     )

@@ -59,4 +59,4 @@ class LevelWorld:
 
     def read(self) -> ServerReading:
         """Read all numbers of the server, as for metrics."""
-        return read_server(self.controller, NamedQueues(self.controller), authentication_failures={}, version="1")
+        return read_server(self.controller, NamedQueues(self.controller))

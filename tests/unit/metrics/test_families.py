@@ -317,7 +317,7 @@ def test_numbers_of_the_server() -> None:
 
 
 def look(house: NamedQueueServer) -> Metrics:
-    return Metrics(read_server(house.controller, house.queues, authentication_failures={}, version="1"))
+    return Metrics(read_server(house.controller, house.queues))
 
 
 def test_series_of_a_named_queue_end_with_it() -> None:

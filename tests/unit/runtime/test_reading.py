@@ -9,15 +9,12 @@ def test_a_reading_has_all_levels_and_their_numbers() -> None:
     world.arrive()
     world.time = 11 * 10**9
     world.controller.tick()
-    reading = read_server(
-        world.controller, NamedQueues(world.controller), authentication_failures={"expired": 2}, version="1.2.3"
-    )
+    reading = read_server(world.controller, NamedQueues(world.controller))
     levels = {level.name: level for level in reading.levels}
 
     assert set(levels) == {"crowd", "catch-all", "exempt"}
     assert (levels["crowd"].kind, levels["catch-all"].kind, levels["exempt"].kind) == ("queue", "reject", "exempt")
     assert reading.seats == 4
-    assert reading.authentication_failures == {"expired": 2}
     adjusted = levels["crowd"].adjusted
     assert adjusted is not None
     assert adjusted.high_watermark == 1

@@ -146,7 +146,7 @@ def scrape(world: World) -> list[str]:
     """Return all metrics, at one time."""
     world.time = 3600 * 1000 * MS
     queues = NamedQueues(world.controller)
-    collector = APFCollector(lambda: read_server(world.controller, queues, authentication_failures={}, version="1"))
+    collector = APFCollector(lambda: read_server(world.controller, queues))
     return collector.write(open_metrics=False).decode().splitlines()
 
 
