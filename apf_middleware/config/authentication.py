@@ -22,6 +22,7 @@ from apf_middleware.config.values import (
     NonEmpty,
     Texts,
     TextSet,
+    is_header,
     require_known_function,
     unmapped,
 )
@@ -55,7 +56,6 @@ _ALGORITHMS_SCHEMA: Final[dict[str, Any]] = {
     "minItems": 1,
     "uniqueItems": True,
 }
-_TOKEN: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _CALLABLE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -93,13 +93,13 @@ def network_rules(field: str, networks: Iterable[str]) -> Iterator[Violation]:
 
 def _header_rules(path: Path, headers: Iterable[str]) -> Iterator[Violation]:
     for place, header in enumerate(headers):
-        if not _TOKEN.fullmatch(header):
+        if not is_header(header):
             rule, hint = "it must be a header's name in lower case", "Write it like x-api-key"
             yield Violation((*path, place), header, rule, hint)
 
 
 def _credential_rules(header: str, scheme: str | None) -> Iterator[Violation]:
-    if not _TOKEN.fullmatch(header):
+    if not is_header(header):
         rule, hint = "it must be a header's name in lower case", "Write it like x-api-key"
         yield Violation(("header",), header, rule, hint)
     if scheme and not _SCHEME.fullmatch(scheme):

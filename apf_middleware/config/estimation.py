@@ -5,7 +5,6 @@ watches, learned costs) is passed as `Sources`. `derive_estimation` combines the
 server.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Annotated, ClassVar, Final, Literal, Protocol
@@ -16,7 +15,7 @@ from apf_middleware.classification import Classification
 from apf_middleware.config.authentication import network, network_rules
 from apf_middleware.config.model import BuiltFrom, TaggedUnion
 from apf_middleware.config.settings import Rules, Settings, Violation
-from apf_middleware.config.values import Function, Nanoseconds, NonEmpty, TextSet, TrustedGroups
+from apf_middleware.config.values import Function, Nanoseconds, NonEmpty, TextSet, TrustedGroups, is_token
 from apf_middleware.estimation import (
     MOST_SEATS,
     AnyEstimator,
@@ -57,7 +56,6 @@ __all__ = [
 ]
 
 _LONGEST_LINGER_NS: Final = 60 * 10**9
-_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 _Count = Annotated[int, Field(ge=1, le=1_000_000)]
 _Positive = Annotated[int, Field(ge=1)]
@@ -170,7 +168,7 @@ class DeclaredEstimate(Settings):
         return (self._name_rules, self._trust_rules, lambda: _seat_rules(self, "seats", "most_seats"))
 
     def _name_rules(self) -> Iterator[Violation]:
-        if self.source == "header" and not _TOKEN.fullmatch(self.name):
+        if self.source == "header" and not is_token(self.name):
             yield Violation(("name",), self.name, "it must be a header's name")
 
     def _trust_rules(self) -> Iterator[Violation]:

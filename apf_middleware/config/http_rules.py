@@ -14,13 +14,12 @@ from apf_middleware.config.criticality import CriticalityNames
 from apf_middleware.config.model import BuiltFrom
 from apf_middleware.config.problems import Absent
 from apf_middleware.config.settings import Rules, Settings, Violation
-from apf_middleware.config.values import Function, NonEmpty, Pattern, TextSet, Transform
+from apf_middleware.config.values import Function, NonEmpty, Pattern, TextSet, Transform, is_token
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.frozen import frozen
 
 __all__ = ["AnyDistinguisher", "AnyHttpRule", "DistinguisherModel", "HttpRuleModel", "path_rule"]
 
-_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _ENCODED: Final = re.compile("%[0-9A-Fa-f]{2}")
 _HOST: Final = re.compile(r"(\*\.)?[a-z0-9_]([-a-z0-9_.]*[a-z0-9_])?|\[[0-9a-f:.]+\]")
 
@@ -74,7 +73,7 @@ class HttpRuleModel(Settings):
 
     def _method_rules(self) -> Iterator[Violation]:
         for place, method in enumerate(self.methods):
-            if not _TOKEN.fullmatch(method) or "*" in method or method != method.upper():
+            if not is_token(method) or "*" in method or method != method.upper():
                 hint = "Leave methods out for all of them" if method == "*" else ""
                 yield Violation(("methods", place), method, "it must be an HTTP method in upper case", hint)
 
@@ -92,7 +91,7 @@ class HttpRuleModel(Settings):
 
     def _header_rules(self) -> Iterator[Violation]:
         for place, header in enumerate(self.headers):
-            if not _TOKEN.fullmatch(header.name):
+            if not is_token(header.name):
                 yield Violation(("headers", place, "name"), header.name, "it must be a header's name")
 
 

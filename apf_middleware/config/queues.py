@@ -1,19 +1,16 @@
 """Settings of requests that name their queue: the ``queues`` of a Server document."""
 
-import re
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Literal
 
 from apf_middleware.config.settings import Settings, Violation
-from apf_middleware.config.values import DnsSubdomain, LowerCase, TrustedGroups
+from apf_middleware.config.values import DnsSubdomain, LowerCase, TrustedGroups, is_token
 from apf_middleware.frozen import frozen
 
 __all__ = ["NamingSettings", "Unknown"]
 
 Unknown = Literal["default", "notFound", "unavailable"]
 """The outcome for a request that names an unknown queue: the default queue, or the status 404 or 503."""
-
-_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 @frozen
@@ -37,7 +34,7 @@ class NamingSettings(Settings):
                 rule = "it has no effect without a header"
                 yield Violation(("groups",), self.groups, rule)
             return
-        if not _TOKEN.fullmatch(self.header):
+        if not is_token(self.header):
             yield Violation(("header",), self.header, "it must be a header's name", "Write it like X-Queue")
         if not (self.groups or self.trusted_proxies):
             hint = "Name groups, or write trustedProxies: true"

@@ -48,6 +48,7 @@ __all__ = [
     "is_header",
     "is_label",
     "is_subdomain",
+    "is_token",
     "known_functions_only",
     "load_callable",
     "require_known_function",
@@ -93,9 +94,14 @@ def is_label(text: str) -> bool:
     return len(text) <= 63 and re.fullmatch(_LABEL, text) is not None
 
 
+def is_token(text: str) -> bool:
+    """Return whether this is a token of HTTP, as the names of headers and methods are."""
+    return re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", text) is not None
+
+
 def is_header(name: str) -> bool:
     """Return whether this is the name of a header in lower case."""
-    return re.fullmatch(r"[-!#$%&'*+.^_`|~0-9a-z]+", name) is not None
+    return is_token(name) and name == name.lower()
 
 
 def is_subdomain(text: str) -> bool:
