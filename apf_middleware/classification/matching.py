@@ -35,7 +35,7 @@ __all__ = ["NO_RESOURCE", "SERVICE_ACCOUNT", "accepts", "host_matches", "plain_h
 NO_RESOURCE: Final = Resource("")
 """The resource of a request without one, for rules that read its parts."""
 
-SERVICE_ACCOUNT = "system:serviceaccount:"
+SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 """The prefix of a service account's user name, followed by its namespace, a colon and its name."""
 
 

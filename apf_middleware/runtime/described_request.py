@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from apf_middleware.classification import ANONYMOUS, Explanation, Identity, RequestDigest
 from apf_middleware.classification.kubernetes import is_served_without_seats
+from apf_middleware.classification.matching import SERVICE_ACCOUNT
 from apf_middleware.classification.paths import visible_path
 from apf_middleware.classification.query import QueryParameters
 from apf_middleware.config import Configuration
@@ -28,7 +29,7 @@ from apf_middleware.runtime.queues import QueueNaming, UnknownQueue
 
 __all__ = ["DescribedRequest", "explain_request"]
 
-_SERVICE_ACCOUNT: Final = re.compile(r"system:serviceaccount:([^:]+):[^:]+")
+_SERVICE_ACCOUNT: Final = re.compile(rf"{SERVICE_ACCOUNT}([^:]+):[^:]+")
 _SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
 _AUTHENTICATED: Final = "system:authenticated"
 

@@ -13,6 +13,7 @@ from starlette.types import Scope
 
 from apf_middleware.asgi.recording.needed_facts import SELECTOR, NeededFacts
 from apf_middleware.classification import Identity
+from apf_middleware.classification.matching import SERVICE_ACCOUNT
 from apf_middleware.classification.query import QueryParameters
 from apf_middleware.recordings import Pseudonyms
 
@@ -21,7 +22,6 @@ __all__ = ["Disguise", "route_of"]
 _MOST_WORDS: Final = 10_000
 _MOST_REPEATED: Final = 8  # values of one parameter
 _LONGEST: Final = 2048  # characters of a path, header or name; the rest is cut off
-_ACCOUNT: Final = "system:serviceaccount:"
 _NAMING_TERM: Final = re.compile(r"((?:metadata\.name|spec\.nodeName)(?:!=|==|=))")
 
 
@@ -48,9 +48,9 @@ class Disguise:
         name = identity.name
         if self._are_plain or self._facts.names_user(name):
             return name[:_LONGEST]
-        if name.startswith(_ACCOUNT):
-            namespace, colon, account = name.removeprefix(_ACCOUNT).rpartition(":")
-            return f"{_ACCOUNT}{namespace}{colon}{self._hash(account)}"
+        if name.startswith(SERVICE_ACCOUNT):
+            namespace, colon, account = name.removeprefix(SERVICE_ACCOUNT).rpartition(":")
+            return f"{SERVICE_ACCOUNT}{namespace}{colon}{self._hash(account)}"
         return self._hash(name)
 
     def groups(self, identity: Identity) -> tuple[str, ...]:

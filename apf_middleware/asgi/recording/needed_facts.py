@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from apf_middleware.classification import Distinguisher, FlowSchema, HttpRule, Rule, Source
+from apf_middleware.classification.matching import SERVICE_ACCOUNT
 from apf_middleware.classification.rules import AtomicTest, Field, GroupSubject, Operator, UserSubject, ValueMatch
 from apf_middleware.config import Configuration
 
@@ -17,7 +18,6 @@ SELECTOR: Final = "fieldSelector"
 """The query parameter of Kubernetes that may contain the name of an object."""
 
 _SYSTEM: Final = "system:"
-_ACCOUNT: Final = "system:serviceaccount:"
 _SECRETS: Final = frozenset({"authorization", "cookie", "proxy-authorization", "x-api-key"})
 _OF_KUBERNETES: Final = (ValueMatch("watch", ("true", "false", "1", "0")), ValueMatch(SELECTOR))
 
@@ -116,7 +116,7 @@ class NeededFacts:
 
     def names_user(self, name: str) -> bool:
         """Return whether a user is one that the configuration names, or that the system has made."""
-        return name in self.users or (name.startswith(_SYSTEM) and not name.startswith(_ACCOUNT))
+        return name in self.users or (name.startswith(_SYSTEM) and not name.startswith(SERVICE_ACCOUNT))
 
     def names_group(self, name: str) -> bool:
         """Return whether a group is one that the configuration names, or that the system has made."""
