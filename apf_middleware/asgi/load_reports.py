@@ -8,25 +8,21 @@ from typing import TYPE_CHECKING, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi.identity import Chain
-from apf_middleware.asgi.responses import Answer
+from apf_middleware.asgi.replies import RESPONSE_STARTS, with_headers
+from apf_middleware.asgi.responses import JSON, Answer, uncached_answer
 from apf_middleware.config.load_reports import LoadReportSettings
-from apf_middleware.fairqueuing import Reason
 from apf_middleware.load_reports.meter import LoadMeter, LoadSample
 from apf_middleware.load_reports.report import report_header
 from apf_middleware.runtime import Controller
+from apf_middleware.runtime.adaptive_runner import FOR_LACK_OF_SEATS
 
 if TYPE_CHECKING:
     from apf_middleware.runtime.level import LevelRuntime
 
-__all__ = ["FOR_LOAD", "LoadReports", "rejected_for_load"]
-
-FOR_LOAD: Final = (Reason.QUEUE_FULL, Reason.CONCURRENCY_LIMIT, Reason.TIME_OUT, Reason.DEADLINE)
-"""The reasons of rejections that show that a server is too busy."""
+__all__ = ["LoadReports", "rejected_for_load"]
 
 _VALID_NS: Final = 100_000_000
 _MOST_LEVELS: Final = 8
-_STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
-_JSON: Final = (b"content-type", b"application/json")
 
 
 def rejected_for_load(runtime: "LevelRuntime") -> int:
@@ -35,7 +31,7 @@ def rejected_for_load(runtime: "LevelRuntime") -> int:
     Requests that have no time left when they arrive say nothing about the server.
     """
     return sum(
-        sum(counters.rejected[one] for one in FOR_LOAD) + counters.late - counters.expired
+        sum(counters.rejected[one] for one in FOR_LACK_OF_SEATS) + counters.late - counters.expired
         for counters in runtime.schema_counters.values()
     )
 
@@ -74,8 +70,7 @@ class LoadReports:
     def answer(self, now: int) -> Answer:
         """Return the document."""
         self._refresh(now)
-        body = self._meter.report().as_json().encode()
-        return Answer(200, [_JSON, (b"content-length", b"%d" % len(body)), (b"cache-control", b"no-store")], body)
+        return uncached_answer(200, [JSON], self._meter.report().as_json().encode())
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
         """Wrap ``app`` so that its responses have the header."""
@@ -94,9 +89,9 @@ class LoadReports:
         return partial(self._send, send)
 
     async def _send(self, send: Send, message: Message) -> None:
-        if message["type"] in _STARTS:
+        if message["type"] in RESPONSE_STARTS:
             self._refresh(self._controller.now())
-            message = {**message, "headers": [*message.get("headers", ()), self._header]}
+            message = with_headers(message, [self._header])
         await send(message)
 
     def _refresh(self, now: int) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi.body import RequestBody
+from apf_middleware.asgi.replies import with_headers
 from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.asgi.scope import complete_digest
@@ -195,7 +196,7 @@ class _ObservedReply:
             is_stream = any(name.lower() == b"content-type" and is_event_stream(value) for name, value in headers)
             self._begin_response(is_stream=is_stream)
         elif kind in _HANDSHAKES:
-            message = {**message, "headers": [*message.get("headers", ()), *self._headers]}
+            message = with_headers(message, self._headers)
             if kind == "websocket.accept":
                 self._begin_response(is_stream=True)
             elif message["status"] >= 500:

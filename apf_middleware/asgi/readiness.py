@@ -4,7 +4,7 @@ import json
 from typing import Final
 
 from apf_middleware.asgi.load_reports import rejected_for_load
-from apf_middleware.asgi.responses import Answer
+from apf_middleware.asgi.responses import JSON, Answer, uncached_answer
 from apf_middleware.config.load_reports import ReadinessSettings
 from apf_middleware.load_reports.readiness import Readiness
 from apf_middleware.runtime import Controller
@@ -12,7 +12,6 @@ from apf_middleware.runtime import Controller
 __all__ = ["ReadinessProbe"]
 
 _SECOND: Final = 10**9
-_JSON: Final = (b"content-type", b"application/json")
 
 
 class ReadinessProbe:
@@ -39,9 +38,7 @@ class ReadinessProbe:
             "closing": closing,
             "rejecting": {level: round((now - since) / _SECOND, 3) for level, since in rejecting.items()},
         }
-        body = json.dumps(found).encode()
-        headers = [_JSON, (b"content-length", b"%d" % len(body)), (b"cache-control", b"no-store")]
-        return Answer(200 if is_ready else 503, headers, body)
+        return uncached_answer(200 if is_ready else 503, [JSON], json.dumps(found).encode())
 
     def _look(self, now: int) -> dict[str, int]:
         counts = {runtime.name: rejected_for_load(runtime) for runtime in self._controller.registry.shown}

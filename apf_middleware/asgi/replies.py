@@ -16,7 +16,10 @@ from apf_middleware.runtime import Admission
 if TYPE_CHECKING:
     from apf_middleware.runtime.blocked_sends import BlockedSends
 
-__all__ = ["AppReply", "HttpReply", "WebSocketReply"]
+__all__ = ["RESPONSE_STARTS", "AppReply", "HttpReply", "WebSocketReply", "with_headers"]
+
+RESPONSE_STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+"""The types of messages that start a response or accept a WebSocket, and may have headers."""
 
 # The marks of coroutine functions: up to Python 3.11 asyncio looks for one, later versions of inspect for the other.
 _MARK_FOR_ASYNCIO: Final[object] = getattr(asyncio.coroutines, "_is_coroutine", None)
@@ -134,7 +137,7 @@ class WebSocketReply(AppReply):
         kind = message["type"]
         if kind in {"websocket.accept", "websocket.http.response.start"}:
             if self._headers:
-                message = _with_headers(message, self._headers)
+                message = with_headers(message, self._headers)
             if kind == "websocket.accept":
                 begin_response(self._admission, is_stream=True)
             elif message["status"] >= 500:
@@ -143,7 +146,7 @@ class WebSocketReply(AppReply):
         return call if type(call) is _COROUTINE else self._wrap(call)
 
 
-def _with_headers(message: Message, extra: Headers) -> Message:
-    """Return the message that starts a response, with ``extra`` headers."""
+def with_headers(message: Message, extra: Headers) -> Message:
+    """Return a message that starts a response, with ``extra`` headers after its own."""
     # The app may send the same dict again, so it isn't changed.
     return {**message, "headers": [*message.get("headers", ()), *extra]}

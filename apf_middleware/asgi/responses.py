@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.types import Message
 
 __all__ = [
+    "JSON",
     "PROBLEM",
     "Answer",
     "answer_gone",
@@ -29,8 +30,10 @@ __all__ = [
     "answer_unknown_queue",
     "describe_problem",
     "send_answer",
+    "uncached_answer",
 ]
 
+JSON: Final = (b"content-type", b"application/json")
 PROBLEM: Final = (b"content-type", b"application/problem+json")
 _GONE_S: Final = 1.0
 _KNOWN: Final = frozenset(HTTPStatus)
@@ -75,7 +78,11 @@ def describe_problem(status: int, reason: str, detail: str) -> dict[str, object]
 
 def answer_problem(status: int, headers: Headers, problem: Mapping[str, object]) -> Answer:
     """Return the answer with this problem document."""
-    body = json.dumps(problem).encode()
+    return uncached_answer(status, headers, json.dumps(problem).encode())
+
+
+def uncached_answer(status: int, headers: Headers, body: bytes) -> Answer:
+    """Return an answer with the length of its ``body``, which no cache may keep."""
     return Answer(status, [*headers, (b"content-length", b"%d" % len(body)), (b"cache-control", b"no-store")], body)
 
 

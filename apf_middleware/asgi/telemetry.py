@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from apf_middleware.asgi.replies import RESPONSE_STARTS, with_headers
 from apf_middleware.asgi.waiting_client import WaitingClient
 from apf_middleware.config import Configuration
 from apf_middleware.exceptions import MissingExtraError
@@ -26,7 +27,6 @@ __all__ = ["Wait", "build_tracing", "choose_wait", "timing_header", "wrap_with_t
 Wait = Callable[[Admission, int, WaitingClient], Awaitable[None]]
 """A function that waits for a request's seats, at most the given nanoseconds, and watches the client meanwhile."""
 
-_STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 _MS: Final = 1_000
 
 
@@ -76,6 +76,6 @@ def wrap_with_timing(app: ASGIApp) -> ASGIApp:
 
 
 async def _send_timed(send: Send, admission: Admission, message: Message) -> None:
-    if message["type"] in _STARTS:
-        message = {**message, "headers": [*message.get("headers", ()), timing_header(admission)]}
+    if message["type"] in RESPONSE_STARTS:
+        message = with_headers(message, [timing_header(admission)])
     await send(message)
