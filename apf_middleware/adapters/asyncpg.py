@@ -12,7 +12,7 @@ an estimate of how many connections other users have: those that neither belong 
 from collections.abc import Hashable
 from typing import Final, Protocol, Unpack
 
-from apf_middleware.adapters.shared import SharedPlaces
+from apf_middleware.adapters.shared_places import SharedPlaces
 from apf_middleware.exceptions import require_integer
 from apf_middleware.gates.gate import CostOf, Gate, GateRequest, Terms, TermsGiven, unit_cost
 from apf_middleware.gates.registry import Gates

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from typing import Unpack
 
-from apf_middleware.adapters.shared import SharedPlaces
+from apf_middleware.adapters.shared_places import SharedPlaces
 from apf_middleware.exceptions import MissingExtraError, require_integer
 from apf_middleware.gates.gate import CostOf, Gate, GateRequest, Terms, TermsGiven, unit_cost
 from apf_middleware.gates.registry import Gates

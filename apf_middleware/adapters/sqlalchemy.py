@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from apf_middleware.adapters.shared import SharedPlaces
+from apf_middleware.adapters.shared_places import SharedPlaces
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError, require_integer
 from apf_middleware.gates.gate import CostOf, Gate, ParkDecision, Terms, TermsGiven, unit_cost
 from apf_middleware.gates.registry import Gates

@@ -16,7 +16,7 @@ from apf_middleware.config import Configuration
 from apf_middleware.config.deadlines import DeadlineSettings
 from apf_middleware.estimation import LearnedCosts
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.propagation.reader import DeadlineReader
+from apf_middleware.propagation.deadline_reader import DeadlineReader
 from apf_middleware.runtime import Admission
 from apf_middleware.runtime.admission import Destination
 from apf_middleware.runtime.time_limits import LEAST_NS, limit_time

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from apf_middleware.fairqueuing.queue_heap import QueueHeap
-from apf_middleware.fairqueuing.share import Share
+from apf_middleware.fairqueuing.queue_share import Share
 from apf_middleware.fairqueuing.work import WEIGHT_BITS, WEIGHT_ONE
 
 __all__ = ["MaxMinShares"]

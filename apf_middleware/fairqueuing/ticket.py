@@ -26,7 +26,7 @@ from apf_middleware.compilation import mypyc_attr
 from apf_middleware.copying import get_state, set_state
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing.queue_heap import QueueHeap  # noqa: TC001 - loaded anyway
-from apf_middleware.fairqueuing.share import Share
+from apf_middleware.fairqueuing.queue_share import Share
 from apf_middleware.fairqueuing.work import WEIGHT_ONE, Work
 from apf_middleware.snapshots import QueueSnapshot, TicketSnapshot
 

@@ -1,10 +1,10 @@
 """The allocator: it computes the seats of each member from their reports, and never grants more than there are.
 
 Each round computes the fair shares and the whole seats of each member, its *target*. A member above its target gets a
-grant with fewer seats at once; those seats are free only when it has confirmed that (see `accounts`). Members below
-their targets get what is free now: the budget less all debts, and less the floors of members that aren't known. So the
-sum of all debts never exceeds the budget, except by requests that outlive a lease: a member that was silent for longer
-than its lease then reports more seats in use than its floor. The excess is measured as ``overshoot``.
+grant with fewer seats at once; those seats are free only when it has confirmed that (see `member_account`). Members
+below their targets get what is free now: the budget less all debts, and less the floors of members that aren't known.
+So the sum of all debts never exceeds the budget, except by requests that outlive a lease: a member that was silent for
+longer than its lease then reports more seats in use than its floor. The excess is measured as ``overshoot``.
 
 The maxes of levels are divided first, in the same way (see `level_maxes`).
 
@@ -30,17 +30,17 @@ from typing import Final
 
 from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
-from apf_middleware.fleet.accounts import MemberAccount
-from apf_middleware.fleet.board import Board
 from apf_middleware.fleet.budget import Budget, level_of
 from apf_middleware.fleet.debt import grantable
 from apf_middleware.fleet.level_max import CALM_TURNS
 from apf_middleware.fleet.level_maxes import LevelMaxes
 from apf_middleware.fleet.level_sums import sum_levels
+from apf_middleware.fleet.member_account import MemberAccount
 from apf_middleware.fleet.messages import Grant, LevelPart, LevelUsage, MemberRow, Report
+from apf_middleware.fleet.notice_board import Board
 from apf_middleware.fleet.rotation import MemberDemand, Rotation
 from apf_middleware.fleet.shares import FleetShares, LevelAmounts, MemberShare, divide_budget
-from apf_middleware.fleet.standing import Holding, StandingGrant
+from apf_middleware.fleet.standing_grant import Holding, StandingGrant
 from apf_middleware.fleet.total import FleetTotal
 
 __all__ = ["Allocator"]
@@ -54,7 +54,7 @@ class Allocator:
     """The allocator of one ``epoch``, which begins ``now``, in the process of ``member``.
 
     The ``board`` is what the members have told each other, and ``standing`` the grant that waits in the store until a
-    member gives a seat back (see `standing`).
+    member gives a seat back (see `standing_grant`).
 
     Leases last for ``lease_ns``, and ``margin_ns`` longer for the allocator; a remaining seat stays with a member for
     ``turn_ns``. Each of ``most_members`` is left at least the budget's floor, whether it is known or not. ``expected``

@@ -9,10 +9,10 @@ as the seats are (see `debt`): one is raised only when another has certainly bec
 from collections.abc import Iterable, Mapping
 
 from apf_middleware.fairqueuing.sharing.balance import SEAT
-from apf_middleware.fleet.accounts import MemberAccount
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.fitting import fit_shares
 from apf_middleware.fleet.level_max import LevelMax, MaxDemand
+from apf_middleware.fleet.member_account import MemberAccount
 from apf_middleware.fleet.messages import LevelUsage
 from apf_middleware.fleet.rotation import MemberDemand
 from apf_middleware.fleet.shares import FleetShares, MemberShare, promise

@@ -17,9 +17,9 @@ from apf_middleware.copying import Value
 from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.sharing.grant import LevelGrant, SeatGrant
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
-from apf_middleware.fleet.board import Board
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.messages import Grant, LevelUsage, Report
+from apf_middleware.fleet.notice_board import Board
 from apf_middleware.fleet.samples import DurationSamples
 
 __all__ = ["LONGEST_AGE_NS", "UNKNOWN_CONFIGURATION", "MemberConfiguration", "Membership"]

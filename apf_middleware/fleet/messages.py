@@ -15,8 +15,8 @@ from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fairqueuing.work import WEIGHT_ONE
-from apf_middleware.fleet.board import Notice
 from apf_middleware.fleet.budget import Budget, SeatRange
+from apf_middleware.fleet.notice_board import Notice
 from apf_middleware.fleet.samples import DurationSamples
 
 __all__ = [
@@ -221,7 +221,7 @@ class Leave(Value):
 
 @dataclass(frozen=True, slots=True)
 class Taken(Value):
-    """The standing grant (see `standing`) of this ``round`` of divisions has come into force."""
+    """The standing grant (see `standing_grant`) of this ``round`` of divisions has come into force."""
 
     round: int
 

@@ -35,7 +35,7 @@ ELSEWHERE: Final = {
     "adapters/pybreaker.py": "integration/adapters/test_breakers.py",
     "adapters/redis.py": "integration/adapters/test_redis.py",
     "adapters/redis_connections.py": "integration/adapters/test_redis_outages.py",
-    "adapters/shared.py": "integration/adapters/test_redis.py",
+    "adapters/shared_places.py": "integration/adapters/test_redis.py",
     "adapters/sqlalchemy.py": "integration/adapters/test_sqlalchemy.py",
     "propagation/outgoing.py": "unit/adapters/test_httpx_calls.py",
     # What surrounds or awaits a whole app, on asyncio and on trio.

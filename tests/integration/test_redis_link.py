@@ -9,7 +9,7 @@ from redis.asyncio import Redis as Client
 from redis.exceptions import RedisError
 
 from apf_middleware.fleet.messages import Grant, Report, Taken, write
-from apf_middleware.fleet.standing import Holding, StandingGrant
+from apf_middleware.fleet.standing_grant import Holding, StandingGrant
 from apf_middleware.runtime.fleet.redis_address import RedisAddress
 from apf_middleware.runtime.fleet.redis_link import AllocatorState, Division, DivisionAnswer, RedisLink
 from apf_middleware.runtime.fleet.timing import FleetTiming

@@ -11,7 +11,7 @@ from tests.property.test_fleet_shares import Fleet, check_factors, check_shares,
 from tests.support.fleet_world import SECOND, FleetWorld
 from tests.support.mutants import Mutant
 
-ACCOUNTS: Final = "apf_middleware.fleet.accounts"
+ACCOUNTS: Final = "apf_middleware.fleet.member_account"
 ALLOCATOR: Final = "apf_middleware.fleet.allocator"
 DEBT: Final = "apf_middleware.fleet.debt"
 LEVEL_MAX: Final = "apf_middleware.fleet.level_max"

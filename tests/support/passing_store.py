@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from apf_middleware.fleet.messages import Grant, Report
-from apf_middleware.fleet.standing import StandingGrant
+from apf_middleware.fleet.standing_grant import StandingGrant
 from tests.support.fleet_world import MS, SimulatedAllocator
 
 if TYPE_CHECKING:

@@ -65,7 +65,7 @@ from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.work_meter import MaxMinQueue, WorkMeter
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.queue_heap import QueueHeap
-from apf_middleware.fairqueuing.share import Share
+from apf_middleware.fairqueuing.queue_share import Share
 from apf_middleware.fairqueuing.ticket import Ticket
 from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
 from apf_middleware.fairqueuing.work import WEIGHT_BITS

@@ -9,7 +9,7 @@ from bisect import insort
 from typing import Final, Generic, TypeVar
 
 from apf_middleware.fairqueuing.heaps import heappush
-from apf_middleware.fairqueuing.share import Share
+from apf_middleware.fairqueuing.queue_share import Share
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
 from apf_middleware.fairqueuing.work import WEIGHT_BITS
 

@@ -20,7 +20,7 @@ from redis.exceptions import InvalidResponse, RedisClusterException, RedisError,
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fleet.messages import Grant, Report, Taken, write
-from apf_middleware.fleet.standing import Holding, StandingGrant
+from apf_middleware.fleet.standing_grant import Holding, StandingGrant
 from apf_middleware.runtime.fleet.redis_pipe import RedisPipe
 from apf_middleware.runtime.fleet.redis_scripts import CLAIM, GRANT, LEAVE, OUTDATED, RESIGN, SEND, TAKEN
 from apf_middleware.runtime.fleet.redis_wire import packed

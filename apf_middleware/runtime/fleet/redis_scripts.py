@@ -9,12 +9,12 @@ The keys of a fleet are in one hash slot of a cluster:
 - ``reports``: a list of messages to the allocator
 - ``to:MEMBER``: a list with the latest grant of one member
 
-A standing grant (see `apf_middleware.fleet.standing`) is in ``state``, too, as JSON: the epoch, the list and the text
-of the grant, how long to keep it, the message to the allocator, and the holdings of the givers. The field ``round``
-says which grants were stored last, or that the standing one of these has come into force. So the allocator's next ones
-are refused until it knows that. ``stood`` is the count of reports when it was stored. A Redis that has gone back in
-time may have a standing grant that was replaced, so it is only for members that have been connected to this Redis
-since before it was stored. The list of the grant is not among the KEYS; its slot is that of all keys.
+A standing grant (see `fleet.standing_grant`) is in ``state``, too, as JSON: the epoch, the list and the text of the
+grant, how long to keep it, the message to the allocator, and the holdings of the givers. The field ``round`` says which
+grants were stored last, or that the standing one of these has come into force. So the allocator's next ones are refused
+until it knows that. ``stood`` is the count of reports when it was stored. A Redis that has gone back in time may have a
+standing grant that was replaced, so it is only for members that have been connected to this Redis since before it was
+stored. The list of the grant is not among the KEYS; its slot is that of all keys.
 
 Time is that of Redis, in milliseconds. It only decides when another member may begin an epoch. Whatever the clock
 does, no seats depend on it: an allocator's grants are stored only as long as its epoch is the latest one.

@@ -7,7 +7,6 @@ import pytest
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
-from apf_middleware.fleet.board import Notice
 from apf_middleware.fleet.budget import Budget, SeatRange
 from apf_middleware.fleet.messages import (
     FlowTable,
@@ -23,6 +22,7 @@ from apf_middleware.fleet.messages import (
     read_message,
     write,
 )
+from apf_middleware.fleet.notice_board import Notice
 from apf_middleware.fleet.samples import DurationSamples
 
 REPORT = Report(

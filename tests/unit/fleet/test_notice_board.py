@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fleet.board import LONGEST_VALUE, MOST_NOTICES, Board, Notice
+from apf_middleware.fleet.notice_board import LONGEST_VALUE, MOST_NOTICES, Board, Notice
 
 
 def test_a_notice_replaces_the_earlier_one_of_its_key() -> None:

@@ -1,6 +1,6 @@
 """What `MaxMinShares` knows of one queue."""
 
-from apf_middleware.fairqueuing.share import Share
+from apf_middleware.fairqueuing.queue_share import Share
 from apf_middleware.fairqueuing.ticket import ServiceMeter
 
 

@@ -1,6 +1,6 @@
 """The allocator assumes of a member the most seats that it may be using."""
 
-from apf_middleware.fleet.accounts import MemberAccount
+from apf_middleware.fleet.member_account import MemberAccount
 from apf_middleware.fleet.messages import Report
 
 

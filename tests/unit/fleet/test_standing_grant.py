@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from apf_middleware.fleet.messages import FlowTable, Grant, LevelUsage, Report
-from apf_middleware.fleet.standing import Holding, StandingGrant
+from apf_middleware.fleet.standing_grant import Holding, StandingGrant
 from tests.support.instant_fleet import TURN, InstantFleet
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from apf_middleware.propagation.reader import DeadlineReader
+from apf_middleware.propagation.deadline_reader import DeadlineReader
 
 MS = 10**6
 SECOND = 10**9
