@@ -5,19 +5,21 @@ orders of magnitude, long requests can hold all seats, and a short one waits for
 fair its turn. So a part of the seats is kept for short requests. What that costs the long ones is bounded: they may
 always use the other seats, and one at least.
 
-A request is *short* if it is expected to run for a quarter of the *typical* duration at most: that of the request which
-somebody finds who looks at a random seat at a random time, so each duration is weighted by itself. The mean of all
-requests would be small where few requests hold most of the seats.
+A request is *short* if it is expected to run for at most a quarter of the *typical* duration. That is the mean of all
+durations, each weighted by itself: the expected duration of the request that holds a random seat at a random time. The
+plain mean would be small where few requests hold most of the seats.
 
-Without short requests nothing is kept. Their gaps tell when they have stopped coming: a seat that is lent while they
-haven't comes back only after the time T of a typical request, and about T/g short requests that come meanwhile find it
-taken, where g is the mean gap between two. If they come at random, a gap exceeds g·ln(n·T/g) in one of n·T/g cases, so
-one of n requests finds its seat lent if seats are kept for that time after each. With n = 10,000 it is about one of a
-thousand, because the mean gap is known roughly. That is half of the one in which somebody finds himself who looks at a
-random time: at random arrivals it is the same, and where requests come in groups it tells of the gaps between those.
+After each short request, seats are kept for some time; without short requests, none are kept. How long, follows from
+the gaps between short requests. If a seat is lent in a gap, it comes back only after the time T of a typical request.
+About T/g short requests arrive meanwhile and find it taken, where g is the mean gap. At random arrivals, a gap exceeds
+g·ln(n·T/g) in one of n·T/g cases. So if seats are kept for that time, one of n short requests finds its seat lent. With
+n = 10,000 it is really about one of a thousand, because g is known only roughly.
 
-While the gaps aren't known, and at the most, seats are kept for T, but a second at least and ten at the most. For no
-longer does a long request wait beside idle seats when short ones have stopped coming.
+For g, half of the mean of all gaps is used, each weighted by itself. At random arrivals this equals the plain mean.
+Where short requests come in groups, it follows the gaps between the groups.
+
+The limit of this time is T, but at least one second and at most ten. Seats are kept for as long as the limit while the
+gaps aren't known. When short requests have stopped coming, long ones wait no longer than that beside idle seats.
 """
 
 from math import log
@@ -27,17 +29,17 @@ from apf_middleware.exceptions import require_integer
 
 __all__ = ["Headroom"]
 
-_SHORTER: Final = 4  # times than typical
-_ENOUGH: Final = 20  # values, until a mean is known
-_DURATIONS: Final = 1000  # over which they are averaged
-_GAPS: Final = 100
-_PER_LENT: Final = 10_000  # short requests, of which one may find its seat lent
+_SHORTER: Final = 4  # how many times shorter than the typical duration a short request is
+_ENOUGH: Final = 20  # the number of values from which on a mean is known
+_DURATIONS: Final = 1000  # the number of durations that are averaged
+_GAPS: Final = 100  # the number of gaps that are averaged
+_PER_LENT: Final = 10_000  # the number of short requests of which one may find its seat lent
 _LEAST_KEPT_NS: Final = 1_000_000_000
 _MOST_KEPT_NS: Final = 10_000_000_000
 
 
 class _SelfWeightedMean:
-    """The mean of the last values, about ``span`` of them, each weighted by itself; 0 while too little is known."""
+    """The mean of about the last ``span`` values, each weighted by itself; 0 while too few are known."""
 
     __slots__ = ("_count", "_span", "_squares", "_sum")
 
@@ -71,7 +73,7 @@ class Headroom:
         self.resize(percent)
 
     def resize(self, percent: int) -> None:
-        """Keep another part."""
+        """Keep another ``percent`` of the seats from now on."""
         self.percent = require_integer("percent", percent, least=1, most=90)
 
     # Durations
@@ -82,11 +84,11 @@ class Headroom:
         return self._durations.value
 
     def observe(self, duration_ns: int, width: int) -> None:
-        """Learn from a request that has run for so long on ``width`` seats."""
+        """Learn from a request that has run for ``duration_ns`` on ``width`` seats."""
         self._durations.observe(duration_ns, width)
 
     def is_short(self, expected_ns: int | None) -> bool:
-        """Return whether a request is short, which is expected to run for so long; None if nothing is known of it."""
+        """Return whether a request that is expected to run for ``expected_ns`` is short; None means unknown."""
         typical_ns = self.typical_ns
         return expected_ns is not None and 0 < typical_ns >= expected_ns * _SHORTER
 
@@ -110,7 +112,7 @@ class Headroom:
         gap_ns = self._gaps.value / 2
         if not gap_ns:
             return self._most_kept_ns
-        while_lent = max(1.0, self.typical_ns / gap_ns)  # short requests that come
+        while_lent = max(1.0, self.typical_ns / gap_ns)  # the short requests that arrive while a seat is lent
         return min(int(gap_ns * log(_PER_LENT * while_lent)), self._most_kept_ns)
 
     @property
@@ -120,7 +122,7 @@ class Headroom:
     def admits(self, now: int, width: int, limit: int) -> bool:
         """Return whether a request that isn't short may have ``width`` of the level's ``limit`` seats now.
 
-        One that is wider than what is left for such requests runs when no other of them does.
+        A request that is wider than what is left for such requests runs when no other such request does.
         """
         return not self.used or self.used + width <= limit - self.kept(now, limit)
 
