@@ -123,13 +123,13 @@ class PendingReleases:
         # After the call of `aclose`, the wait ends at once. This pause keeps the loop from being busy all the time.
         await asyncio.sleep(_FIRST_PAUSE)
 
-    async def aclose(self, within: float = _LAST_CHANCE) -> None:
-        """Send the pending releases without long pauses, for at most ``within`` seconds, and then give up."""
+    async def aclose(self) -> None:
+        """Send the pending releases without long pauses, for a bounded time, and then give up."""
         task, self._task = self._task, None
         if task is None or task.done() or task.get_loop() is not asyncio.get_running_loop():
             return
         self._hurry.set()
-        await asyncio.wait({task}, timeout=within)
+        await asyncio.wait({task}, timeout=_LAST_CHANCE)
         if not task.done():
             # counted before the task is cancelled, because it then forgets what it is sending
             left = len(self)

@@ -6,7 +6,7 @@ latest. A request whose deadline has passed isn't run, because nobody waits for 
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from starlette.types import Scope
 
@@ -37,14 +37,15 @@ class RequestDeadlines:
         chain: Chain,
         costs: LearnedCosts,
         *,
-        of_schemas: Mapping[str, int] | None = None,
-        invalid: Counter[str] | None = None,
-        wall: Callable[[], int] = time.time_ns,
+        of_schemas: Mapping[str, int],
+        invalid: Counter[str] | None,
     ) -> None:
-        self.reader: DeadlineReader = DeadlineReader(settings.headers, settings.started, settings.query, wall, invalid)
+        self.reader: DeadlineReader = DeadlineReader(
+            settings.headers, settings.started, settings.query, time.time_ns, invalid
+        )
         self._settings = settings
         self._groups = frozenset(settings.groups)
-        self._of_schemas = dict(of_schemas or {})
+        self._of_schemas = dict(of_schemas)
         self._costs = costs
         self._comes_from_proxy = chain.comes_from_proxy
 
@@ -104,7 +105,5 @@ def build_deadlines(
     if not configuration.has_deadlines:
         return None
     settings = configuration.server.deadlines or DeadlineSettings(headers={}, started=())
-    of_schemas = configuration.schema_deadlines
-    if before is None:
-        return RequestDeadlines(settings, chain, costs, of_schemas=of_schemas)
-    return RequestDeadlines(settings, chain, costs, of_schemas=of_schemas, invalid=before.reader.invalid)
+    invalid = None if before is None else before.reader.invalid
+    return RequestDeadlines(settings, chain, costs, of_schemas=configuration.schema_deadlines, invalid=invalid)

@@ -50,8 +50,8 @@ class DrainMeter:
 
     __slots__ = ("_samples",)
 
-    def __init__(self, now: int, count: int = 0) -> None:
-        self._samples = _Samples(now, (count,))
+    def __init__(self, now: int) -> None:
+        self._samples = _Samples(now, (0,))
 
     def sample(self, now: int, count: int) -> float | None:
         """Return the growth per second over the window up to ``now``; None without samples of a suitable age."""
