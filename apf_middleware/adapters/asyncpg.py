@@ -102,7 +102,7 @@ class PoolGate(Gate):
             self._others += max(0, more - promised)
         self._unsettled = min(self._unsettled, places.promised(key))
         if now >= self._forget_at:
-            # so many requests take no connection, or took those that others have given back unseen
+            # these requests take no connection, or took connections that others have given back unseen
             places.note_use(key, self._unsettled)
             self._others -= min(self._others, self._unsettled)
             self._forget_at, self._unsettled = now + _PROMISED_FOR_NS, places.promised(key)

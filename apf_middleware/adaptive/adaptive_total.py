@@ -28,48 +28,59 @@ from apf_middleware.adaptive.window_summary import WindowSummary
 
 __all__ = ["AdaptiveTotal"]
 
-_ELASTICITY: Final = 0.85  # more seats are worth it below
-_RELIEF: Final = 0.75  # fewer are worth it above
-_STEEP: Final = 0.45  # beyond this elasticity a large step went too far
-_EXCESS: Final = 0.25  # or if so much of its logarithm was of no use
-_UNSURE: Final = 0.5  # beyond it a failed try downwards is soon repeated
-_CLEAR: Final = 0.9
-_STEP: Final = 0.1  # of the logarithm of the total
-_MOST_BASE: Final = 0.3
-_SOON_NS: Final = 3_000_000_000
-_MODERATE: Final = 0.4  # the largest step downwards, and the second one upwards where there is room
-_DOUBLE: Final = 0.7  # the largest step upwards; at first, or after a refusal, also downwards
-_QUADRUPLE: Final = 1.4  # at first, from few seats on
-_FEW: Final = 10
-_ERROR: Final = 0.2  # the standard error of an elasticity on which a decision rests
+# Elasticities
+_ELASTICITY: Final = 0.85  # below this, more seats are worth it
+_RELIEF: Final = 0.75  # above this, fewer seats are worth it
+_STEEP: Final = 0.45  # above this, a large step upwards went too far,
+_EXCESS: Final = 0.25  # or if more than this of the step, a logarithm, was of no use
+_UNSURE: Final = 0.5  # up to this, one try downwards is enough to show that the seats are needed
+_CLEAR: Final = 0.9  # above this, a larger step downwards follows
+_ERROR: Final = 0.2  # the standard error on which a decision rests
+_DOUBT: Final = 1.5  # how many times a larger error lowers the elasticity at which more seats are taken
 _ODDS: Final = 0.6  # elasticities that differ by more aren't of the same server
-_DOUBT: Final = 1.5  # so much of an error that is larger counts against more seats
+
+# Steps, as logarithms of the total
+_STEP: Final = 0.1  # the smallest
+_MOST_BASE: Final = 0.3  # the largest of those that a search begins with
+_MODERATE: Final = 0.4  # the largest step downwards, and the second one upwards where there is room
+_LARGE: Final = 0.25
+_DOUBLE: Final = 0.7  # the largest step upwards; at first, or after a refusal, also downwards
+_QUADRUPLE: Final = 1.4  # at first, from a total of few seats on
+_FEW: Final = 10  # seats
+_MOST_CUT: Final = 0.7  # after a jump
+_MOST_LATER_CUT: Final = 1.2  # once a cut has helped
+
+# Changes of the level while the total stays the same
+_CHANGED: Final = 0.15  # beyond this, earlier tries don't compare
+_SLOWER: Final = 0.4  # beyond this, fewer seats are tried next, or more if requests became faster
+_JUMP: Final = 0.5  # beyond this, far fewer seats are tried at once
+
+# The samples of a window, and its time
 _LEAST_SAMPLES: Final = 20
 _LEAST_FAR_SAMPLES: Final = 12  # enough for the large steps at first
-_OBVIOUS_SAMPLES: Final = 30
-_SLOWER: Final = 0.4  # by so much more, fewer seats are tried next
-_CHANGED: Final = 0.15
-_JUMP: Final = 0.5  # by so much more, many fewer are tried at once
-_MOST_CUT: Final = 0.7
-_MOST_LATER_CUT: Final = 1.2  # once a cut has helped
-_PRESSED: Final = 0.5
-_OCCUPIED: Final = 0.8
-_BACK_OFF: Final = 0.8
-_TROUBLE: Final = 0.05
-_TROUBLES: Final = 10
-_MOST_FAILURES: Final = 0.25
+_OBVIOUS_SAMPLES: Final = 30  # enough to see a jump before the end of the window
+_PLENTY: Final = 4  # times the least samples; windows needn't last longer than usual
+_MOST_PATIENCE: Final = 8  # how many times longer than usual a window may last if too few requests end
+_LENGTHS: Final = 5  # how many times the duration of requests a window lasts at least
+_LARGE_LENGTHS: Final = 3.5  # in a large step, whose effect exceeds that of the few long requests that are missed
+_SOON_NS: Final = 3_000_000_000  # the time in which a base step can be judged
+
+# Parts of a window's time, of its total or of its requests
+_PRESSED: Final = 0.5  # requests wait, the event loop is late, or seats are in use
+_OCCUPIED: Final = 0.8  # from this on, the seats in use count as the total
+_TROUBLE: Final = 0.05  # of the requests that ended; beyond this, there were too many seats
+_TROUBLES: Final = 10  # requests in trouble that end a window
+_MOST_FAILURES: Final = 0.25  # beyond this, the window says nothing
+_BACK_OFF: Final = 0.8  # the factor of the total after trouble
+
+# Windows between tries
 _MOST_PAUSES: Final = 2
 _TRIES_UP: Final = 3  # for each one downwards
 _TRIES_PROVEN: Final = 9  # instead, while durations are as they were when the total was found to be needed
-_PLENTY: Final = 4  # times the least samples; windows needn't last longer than usual
-_MOST_PATIENCE: Final = 8  # times as long as usual may a window be if too few requests end
-_LENGTHS: Final = 5  # of requests, in a window
-_LARGE_LENGTHS: Final = 3.5  # in one of a large step, whose effect is larger than that of the few long requests missed
-_LARGE: Final = 0.25
 
 
 class AdaptiveTotal:
-    """Decides how many seats the server has; ``limit`` is the present total, ``reason`` that of the last decision.
+    """Decide how many seats the server has; ``limit`` is the present total, ``reason`` that of the last decision.
 
     ``elasticity`` is the one that the last try measured.
     """
@@ -174,7 +185,7 @@ class AdaptiveTotal:
         return elasticity + 2 * error < _RELIEF or (step > 0 and elasticity - 4 * error > _STEEP)
 
     def _error(self, samples: int, step: float) -> float:
-        """Return the standard error of an elasticity: of so many samples against those of the center."""
+        """Return the standard error of the elasticity between ``samples`` and those of the center."""
         return self._spread * sqrt(1 / samples + 1 / max(self._least_samples, self._weight)) / step
 
     def _votes(self, step: float) -> float:
@@ -274,7 +285,8 @@ class AdaptiveTotal:
         elif is_pressed:
             self._try(self._most_down if self._falls else self._most_up)
         elif not self._is_proven():
-            self._falls = True  # nobody waits, so nobody needs more, but these may be too many, perhaps far too many
+            # No request waits, so no more seats are needed. But these may be too many, perhaps far too many.
+            self._falls = True
             self._step = max(self._step, 2 * self._base)
             self._try(self._most_down)
         else:
@@ -348,7 +360,7 @@ class AdaptiveTotal:
             return
         if is_large and (slope > _STEEP or slope * step > _EXCESS):
             self._is_far = False
-            # The step passed the capacity. Throughput grew by the difference of the logarithms; so much was of use.
+            # The step passed the capacity. Throughput grew by the difference of the logarithms: that part was of use.
             self._move(max(self._center + 1, round(self._center * (reached / self._center) ** (1 - slope))))
             self._weight = 0
             self._step = self._base
@@ -415,7 +427,7 @@ class AdaptiveTotal:
     def _shrink(self, seen: WindowSummary, step: float, slope: float, *, is_large: bool, is_coarse: bool) -> None:
         """Take the smaller total, or a part of the step, and try an even smaller one."""
         if slope <= _RELIEF and not is_coarse:
-            # The step passed the capacity. So much of it made requests faster.
+            # The step passed the capacity. Only this part of it made requests faster.
             self._move(min(self._used - 1, round(self._used * exp(self._tried() * slope))))
             self._level, self._weight = seen.level, 0
             self._step, self._falls, self._is_far = self._base, False, False

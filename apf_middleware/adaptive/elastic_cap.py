@@ -64,7 +64,7 @@ class ElasticCap:
         return True
 
     def grow(self, steps: int) -> bool:
-        """Let the cap grow by so many steps; return whether it is another one now."""
+        """Let the cap grow by a number of ``steps``; return whether it has changed."""
         self._used, self._was_active = 0, False
         if self.cap is None:
             return False

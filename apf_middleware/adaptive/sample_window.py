@@ -81,7 +81,7 @@ class SampleWindow:
 
     @property
     def usable(self) -> float:
-        """The mean of the part of the total that could be used while somebody waited; 0 if that was seldom."""
+        """The mean of the part of the total that could be used while requests waited; 0 if that was seldom."""
         waiting = self._waiting_time
         return self._usable_time / waiting if waiting and waiting >= _MOSTLY * self._span else 0.0
 

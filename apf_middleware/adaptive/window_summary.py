@@ -11,7 +11,7 @@ class WindowSummary(NamedTuple):
 
     ``level`` is the mean of the logarithms of durations above the references of their routes, ``spread`` its standard
     deviation, over ``samples``. ``in_use`` is the mean of the seats in use, and ``pressed`` the part of the time in
-    which somebody waited. Then the part ``usable`` of the total could be used; it is 0 if that isn't known.
+    which requests waited. Then the part ``usable`` of the total could be used; it is 0 if that isn't known.
     """
 
     samples: int

@@ -37,9 +37,9 @@ Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
 
 
 def derive_limits(configuration: Configuration, seats: int | None = None) -> dict[str, LevelLimits]:
-    """Return nominal, min and max of each level, of so many ``seats``; absolute numbers take precedence over shares.
+    """Return nominal, min and max of each level; absolute numbers take precedence over shares.
 
-    Without ``seats``, they are those that the server starts with.
+    ``seats`` are those of the server, by default those that it starts with.
 
     Children divide the seats of their parent by their shares. Where seats are lent at each dispatch, mins that come
     from proportions are no more than the whole seats of a level's exact part, and leave a seat for levels without a

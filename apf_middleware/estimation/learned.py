@@ -111,7 +111,7 @@ class LearnedCosts:
         return len(self._costs)
 
     def observe(self, route: str | None, duration_ns: int, work: int) -> None:
-        """Learn from a request of this route that ran so long and took so many seat-seconds; ignore None."""
+        """Learn from the duration and the work of a request of ``route``; do nothing if that is None."""
         if route is None:
             return
         if duration_ns < 0 or work < 0:

@@ -574,7 +574,7 @@ class Guarantee:
         return latest + ((way << WEIGHT_BITS) // meter.weight + 1 if self._is_weighted else way)
 
     def _has_enough(self, meter: ServiceMeter, seats: int, at: int) -> bool:
-        """Return whether a limited queue with so many ``seats`` needs no more for now, if it lacks what `_note` says.
+        """Return whether a limited queue needs no more than ``seats`` for now, if it lacks what `_note` says.
 
         That is, it has its fair share and its part of the seats that were idle. Besides, if it must catch up, its
         shortfall would be at most the threshold after one more seat, and those beyond its share, had been in use for

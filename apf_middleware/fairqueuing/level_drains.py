@@ -17,7 +17,7 @@ from apf_middleware.fairqueuing.ticket import Queue
 
 __all__ = ["LevelDrains"]
 
-_OF_TYPICAL: Final = 32  # the weight of one request in the typical duration is one in so many
+_OF_TYPICAL: Final = 32  # the weight of one request in the typical duration is 1/32
 _WINDOW_NS: Final = 4 * 10**9  # for the seats of all busy queues
 
 
@@ -62,7 +62,7 @@ class LevelDrains:
         self._read_at = now
 
     def join(self, now: int, queue: Queue, work_ns: int, seats: int) -> None:
-        """Add a request of which ``work_ns`` count as ahead of later ones; the level has so many ``seats``."""
+        """Add a request of which ``work_ns`` count as ahead of later ones; ``seats`` are those of the level."""
         clock = self._read(now)
         drain = self.drains.get(queue)
         if drain is None:
@@ -110,7 +110,7 @@ class LevelDrains:
                 self.light -= 1
 
     def seats(self, now: int, drain: QueueDrain, seats: int, used: int) -> float:
-        """Return the seats that a queue gets which has ``used`` now, while the level has so many ``seats``."""
+        """Return the seats that a queue gets that uses ``used`` of the ``seats`` of the level now."""
         clock, share, typical_ns = self._read(now), self._fair_share(drain), self.typical_ns
         unseen = max(seats * share, used) * typical_ns  # before anything was observed, and like one duration of it
         fair = (self._served_ns * share + unseen) / (self._observed_ns + typical_ns)

@@ -46,7 +46,7 @@ def fit_shares(
 
 
 def _rooms(share: MemberShare, free: int, usages: Mapping[str, LevelUsage]) -> list[tuple[LevelShare, int]]:
-    """Return how much more of each level a member can use, if so much of its part is ``free``."""
+    """Return how much more of each level a member can use, if ``free`` of its part is unused."""
     unmet = {name: max(0, usage.demand * SEAT - share.amount_of(name)) for name, usage in usages.items()}
     wanting = [name for name, one in unmet.items() if one]
     total = _amount(share, wanting)

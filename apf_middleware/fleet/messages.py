@@ -185,7 +185,7 @@ class Grant(Value):
     divided by this ``configuration``. ``board`` and ``notices`` are as in a report. A member that asks gets the
     ``rows`` of all members, and the ``sums`` of all levels; ``allocator`` is the member whose process allocates. If the
     fleet's number of seats adapts, ``total`` is the present one, for the ``reason`` of the last decision, and the
-    claims of the levels are ``claimed`` of so many seats. No grant has more than ``most`` seats, unless that is 0.
+    claims of the levels are parts of ``claimed`` seats. No grant has more than ``most`` seats, unless that is 0.
     ``maxes`` are the member's parts of levels and parents whose max is divided; those that are ``scarce`` aren't enough
     for all members.
     """

@@ -25,7 +25,7 @@ from apf_middleware.fairqueuing.sharing.balance import SEAT
 
 __all__ = ["MemberDemand", "Rotation"]
 
-_MOST_TURNS: Final = 8  # a lag is bounded by so many turns of the widest request, and seats in use count for so many
+_MOST_TURNS: Final = 8  # the turns of the widest request that bound a lag, and for which seats in use count
 
 
 class MemberDemand(NamedTuple):

@@ -469,7 +469,7 @@ class Controller:
         self._set_alarm()
 
     def cap(self, caps: Mapping[str, int], pause_ns: int) -> None:
-        """Let each level of ``caps`` use at most so many seats from now on (see `Sharing.cap`)."""
+        """Let each level in ``caps`` use at most that many seats from now on (see `Sharing.cap`)."""
         now = self.now()
         self.look(now)
         self._wake(now, self._gated.cap(now, caps, pause_ns))
@@ -502,7 +502,7 @@ class Controller:
             self.member.note_reconfigured()
 
     def _share(self, now: int, configuration: Configuration, seats: int) -> None:
-        """Share so many ``seats`` among the levels of ``configuration``, and wake the requests that get some."""
+        """Share ``seats`` among the levels of ``configuration``, and wake the requests that get some."""
         limits = derive_limits(configuration, seats)  # may raise, so it must come before any change
         hierarchy = derive_hierarchy(configuration, seats)
         seated = self._gated.reconfigure(now, seats, wanted_levels(configuration, limits), hierarchy)

@@ -1,7 +1,8 @@
 """What a member of a fleet tells the allocator about the durations of its requests, when the fleet's total adapts.
 
-At most so many requests are kept for one report. When more have ended, each second one is forgotten, and from then on
-each second one is kept, and so on. So those kept are spread evenly over the time since the last report.
+The number of requests that are kept for one report is bounded. When it is reached, every second one is forgotten, and
+from then on only every second request is kept, and so on. So the requests that are kept are spread evenly over the time
+since the last report.
 """
 
 import zlib

@@ -30,8 +30,8 @@ OUTCOMES: Final = ("late", "rejected", "missed", "in-time")
 """Requests that were expected to be late; those of them that were rejected; and of all requests with a deadline that
 waited, those whose wait ended unserved, and those that were expected to be late and got their seats in time."""
 
-_PASSING: Final = 20  # one in so many late requests waits nevertheless,
-_OF_QUEUE: Final = 5  # unless these are one in so many of its queue already
+_PASSING: Final = 20  # one of this number of late requests waits nevertheless,
+_OF_QUEUE: Final = 5  # unless one of this number in its queue is such a request already
 _LARGE: Final = 0.5  # an error that makes predictions useless
 
 
@@ -39,7 +39,8 @@ class LateArrivals:
     """The requests that can't be in time; ``outcomes`` counts them by level and outcome (see `OUTCOMES`).
 
     ``predicted_ns`` and ``waited_ns`` are the sums of the predicted and the real waits of requests that got seats.
-    ``factor`` replaces the expected errors: a request must have so many times its predicted wait. It is for benchmarks.
+    ``factor`` replaces the expected errors: a request must have ``factor`` times its predicted wait left. It is for
+    benchmarks.
     """
 
     __slots__ = (

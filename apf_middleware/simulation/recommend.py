@@ -87,7 +87,7 @@ class Recommendation(Value):
     """The proposed configuration, the reasons for it, and the results before and after.
 
     If it doesn't meet the objective, ``comes_close`` says whether only the durations of requests prevent this. Each of
-    so many ``servers`` has the proposed seats.
+    the ``servers`` (a number) has the proposed seats.
     """
 
     configuration: Configuration
@@ -112,7 +112,7 @@ def recommend(
 ) -> Recommendation:
     """Return a recommendation for ``configuration``, with at most ``most_seats``.
 
-    ``run`` simulates so many ``processes``. Each of them has the seats of the configuration, unless it has a fleet,
+    ``run`` simulates a number of ``processes``. Each of them has the seats of the configuration, unless it has a fleet,
     whose members share them.
 
     ``heavy`` is the number of heavy flows that may be active at once. ``run_free`` simulates the same traffic with a

@@ -90,7 +90,7 @@ class SimulatedServer:
         self._work(self._read, request)
 
     def _work(self, step: Callable[[SimulatedRequest], None], request: SimulatedRequest, phases: int = 1) -> None:
-        """Schedule ``step`` after so many phases of the server's own work, which it does one after the other."""
+        """Schedule ``step`` after some ``phases`` of the server's own work, which it does one after the other."""
         if self._phase_ns:
             self._free_at = free_at = max(self._free_at, self._events.now) + phases * self._phase_ns
             self._events.at(free_at, step, request)

@@ -65,7 +65,7 @@ def _dumps() -> dict[str, Schema]:
         _query("level", "Only requests of this level.", _TEXT),
         _query("schema", "Only requests of this schema.", _TEXT),
         _query("flow", "Only requests of this flow.", _TEXT),
-        _query("most", "At most so many requests.", {"type": "integer", "minimum": 0}),
+        _query("most", "The maximum number of requests.", {"type": "integer", "minimum": 0}),
     )
     by = _query("by", "The order.", {**_one_of(*ORDERS), "default": "work"})
     summary = "Read the configuration again, and put it in force"

@@ -124,7 +124,7 @@ class Recorder:
             self._has_failed = True
 
     def take(self, most: int) -> Iterator[RecordedRequest]:
-        """Yield at most so many requests that have ended, each once."""
+        """Yield at most ``most`` requests that have ended, each once."""
         for _ in range(min(most, len(self._ended))):
             self.rows += 1
             yield self._ended.popleft()

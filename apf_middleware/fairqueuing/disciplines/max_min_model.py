@@ -92,7 +92,7 @@ NEVER: Final = 1 << 2048
 """Later than any time or position."""
 
 FAR: Final = 1 << 40
-"""Where nothing is expected, it is looked for again after so many nanoseconds or grains.
+"""Where nothing is expected, it is looked for again after this number of nanoseconds or grains.
 
 Compiled code compares numbers of up to 62 bits much faster than others such as `NEVER`.
 """

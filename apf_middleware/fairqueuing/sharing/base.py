@@ -116,9 +116,9 @@ class Sharing(ABC):
 
     @abstractmethod
     def cap(self, now: int, caps: Mapping[str, int], pause_ns: int = 0) -> Sequence[Ticket]:
-        """Let each level of ``caps`` use at most so many seats, or its min if that is more; the others have no caps.
+        """Let each level in ``caps`` use at most that many seats, or its min if that is more; the others have no caps.
 
-        A cap takes seats from nobody who has them. It changes what this level gets, and never what another level is
+        A cap takes no seats from running requests. It changes what this level gets, and never what another level is
         promised. Seats of requests that arrive at these levels from now on stay taken for ``pause_ns`` after their end.
         """
 

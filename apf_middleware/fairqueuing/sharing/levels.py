@@ -51,7 +51,7 @@ class SharedLevels:
 
     @staticmethod
     def require(seats: int, wanted: Wanted, hierarchy: Hierarchy) -> None:
-        """Raise InvalidValueError unless these levels can share so many ``seats``."""
+        """Raise InvalidValueError unless these levels can share this number of ``seats``."""
         require_integer("seats", seats, least=0)
         for name, (settings, limits) in wanted.items():
             require_level(name, settings, limits)

@@ -8,7 +8,7 @@ __all__ = ["GrantedMaxes"]
 
 
 class _Part:
-    """A part of ``seats`` for these ``levels``, of which so many were ``reported`` in use."""
+    """A part of a max: ``seats`` for these ``levels``, of which ``reported`` seats were in use at the last report."""
 
     __slots__ = ("is_scarce", "levels", "reported", "seats")
 

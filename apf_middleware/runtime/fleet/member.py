@@ -36,7 +36,7 @@ _SECOND: Final = 10**9
 _BUSY: Final = 5  # while requests wait, reports are this many times as frequent
 _GAP_NS: Final = 1_000_000  # between two reports that don't wait for the interval, for each
 _GAP_MEMBERS: Final = 8  # members, so that the reports of a large fleet don't keep the allocator busy
-_BURST: Final = 8  # reports of free seats that are sent without a gap, if none were for so many gaps
+_BURST: Final = 8  # reports of free seats that are sent without a gap, if none were for as many gaps
 
 
 def _ignore(news: Mapping[str, str], is_first: bool) -> None:  # noqa: FBT001 - a callback
@@ -53,7 +53,7 @@ class GrantTarget(Protocol):
         ...
 
     def adopt_total(self, seats: int) -> None:
-        """Share so many seats of the whole fleet among the levels from now on."""
+        """Share ``seats``, those of the whole fleet, among the levels from now on."""
         ...
 
 

@@ -186,7 +186,7 @@ class ShadowServer:
         return now - self._horizon(now)
 
     def advance(self, now: int, most: int) -> bool:
-        """Let happen what is certain to happen until ``now``: at most so many events; return whether that was all."""
+        """Play at most ``most`` events that are certain to happen until ``now``; return whether those were all."""
         self._expect_newest()
         events = self._events
         while (at := events.next_at()) is not None:
