@@ -29,7 +29,7 @@ def measure(routes: int, repetitions: int) -> list[dict[str, Any]]:
         instant, success = now[0], RequestOutcome.SUCCESS
         for name in observed:
             instant += _MS // 10
-            total.observe(instant, name, 1, 10 * _MS, success)
+            total.observe(instant, name, 10 * _MS, success)
         now[0] = instant
         return _REQUESTS
 

@@ -111,10 +111,10 @@ class AdaptiveTotal:
         self._pause = 0
         self._turns = 0  # windows since then in which a try downwards was possible
 
-    def observe(self, now: int, route: str, width: int, duration: int, outcome: RequestOutcome) -> None:  # noqa: ARG002
+    def observe(self, now: int, route: str, duration: int, outcome: RequestOutcome) -> None:
         """Learn from a request for ``route`` that ends now, after ``duration`` in service.
 
-        Each request has one vote, whatever its ``width``.
+        Each request has one vote, however many seats it has.
         """
         self.window.observe(now, route, duration, outcome)
 

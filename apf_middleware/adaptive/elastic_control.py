@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from apf_middleware.adaptive.elastic_cap import ElasticCap
-from apf_middleware.adaptive.elastic_reason import ElasticReason
 from apf_middleware.adaptive.lag_window import LagWindow
 from apf_middleware.exceptions import require_integer
 
@@ -92,10 +91,6 @@ class ElasticControl:
             self._grew += 1
             self.window.restart()
         return has_changed
-
-    def reasons(self) -> Mapping[str, ElasticReason]:
-        """Return the reason of each level's present cap."""
-        return {name: level.reason for name, level in self.levels.items()}
 
     def __repr__(self) -> str:
         return f"<ElasticControl: {self.levels}>"

@@ -85,10 +85,6 @@ class SampleWindow:
         waiting = self._waiting_time
         return self._usable_time / waiting if waiting and waiting >= _MOSTLY * self._span else 0.0
 
-    @property
-    def routes(self) -> dict[str, RouteReference]:
-        return self._routes
-
     def observe(self, now: int, route: str, duration: int, outcome: RequestOutcome) -> None:
         """Add a request that ends now and has run for ``duration``."""
         if outcome is RequestOutcome.SUCCESS:

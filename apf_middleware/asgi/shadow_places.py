@@ -48,7 +48,6 @@ class ShadowPlaces:
     ) -> None:
         self._configuration = configuration
         self._server = server
-        self._sources = sources
         self._classify: Callable[[RequestDigest], Classification] = derive_classifier(configuration).classify
         self._resolve = derive_resolver(configuration)
         self._has_unseated = configuration.server.resolver == "kubernetes"

@@ -245,9 +245,7 @@ def diff(server: Server, *, paths: Paths, output: OutputOption = Output.TEXT) ->
 def top(
     server: Server,
     *,
-    interval: Annotated[
-        float, typer.Option("--interval", "-n", callback=require_seconds, help="Seconds between two updates.")
-    ] = 1.0,
+    interval: _Interval = 1.0,
     fleet: Annotated[bool, typer.Option("--fleet", help="Show the members of the server's fleet, too.")] = False,
 ) -> None:
     """Watch the queues, and pause, open or close them by a key; without a terminal, print one table."""

@@ -46,10 +46,6 @@ class Estimate(NamedTuple):
     work: Work
     asked: int
 
-    @property
-    def was_cut(self) -> bool:
-        return self.work.width < self.asked
-
 
 @dataclass(slots=True, repr=False, eq=False)
 class Choice:

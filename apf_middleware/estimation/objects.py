@@ -48,14 +48,11 @@ class ObjectCountsSnapshot:
 class ObjectCounts:
     """The latest reports of at most ``most`` kinds; beyond that, the oldest ones are removed."""
 
-    __slots__ = ("_entries", "_forget_after_ns", "_most", "_stale_after_ns")
+    __slots__ = ("_entries", "_most", "_stale_after_ns")
 
-    def __init__(
-        self, most: int = 4096, *, stale_after_ns: int = 3 * _MINUTE, forget_after_ns: int = 60 * _MINUTE
-    ) -> None:
+    def __init__(self, most: int = 4096, *, stale_after_ns: int = 3 * _MINUTE) -> None:
         self._most = require_integer("most", most, least=1)
         self._stale_after_ns = require_integer("stale_after_ns", stale_after_ns, least=0)
-        self._forget_after_ns = require_integer("forget_after_ns", forget_after_ns, least=stale_after_ns)
         self._entries: OrderedDict[tuple[str, str], tuple[ObjectStats, int]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -65,7 +62,7 @@ class ObjectCounts:
         """Note the number of objects and their average size."""
         key = (resource.api_group, resource.resource)
         self._entries[key] = ObjectStats(count, average_bytes), now
-        self._entries.move_to_end(key)  # the oldest report stays first, so that `forget_old` can stop early
+        self._entries.move_to_end(key)  # the oldest report stays first
         if len(self._entries) > self._most:
             self._entries.popitem(last=False)
 
@@ -76,17 +73,6 @@ class ObjectCounts:
             return None
         stats, at = entry
         return stats if now - at <= self._stale_after_ns else UNCERTAIN
-
-    def forget_old(self, now: int) -> int:
-        """Remove kinds without a recent report, and return their number."""
-        forgotten = 0
-        while self._entries:
-            oldest = next(iter(self._entries))
-            if now - self._entries[oldest][1] < self._forget_after_ns:
-                break
-            del self._entries[oldest]
-            forgotten += 1
-        return forgotten
 
     def inventory(self, now: Callable[[], int]) -> Inventory:
         """Return the function that an estimator calls, with this clock."""

@@ -42,7 +42,7 @@ class FleetTotal:
         for route, duration, age, outcome in zip(
             samples.routes, samples.durations, samples.ages, samples.outcomes, strict=True
         ):
-            observe(now - age, str(route), 1, duration, _OUTCOMES[outcome])
+            observe(now - age, str(route), duration, _OUTCOMES[outcome])
 
     def decide(self, now: int, budget: Budget, reports: Iterable[Report]) -> int:
         """Return the total from now on; ``reports`` are the last ones of all members."""

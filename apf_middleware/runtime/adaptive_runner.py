@@ -63,7 +63,7 @@ class AdaptiveRunner:
 
     def observe(self, now: int, route: str, duration: int, admission: Admission) -> None:
         """Learn from a request that has ended after ``duration``."""
-        self.total.observe(now, route, admission.width, duration, admission.outcome)
+        self.total.observe(now, route, duration, admission.outcome)
         if not self._is_awake:
             self._wake(now)
 

@@ -1,6 +1,6 @@
 """The event loop's lag on a live server, and the seats of its elastic levels.
 
-It is measured if a level is elastic, if the configuration says so, or if something else asks for it.
+It is measured if a level is elastic, or if the configuration says so.
 """
 
 import logging
@@ -47,7 +47,6 @@ class EventLoopMonitor:
         )
         self.control: ElasticControl = ElasticControl(self.lag.suspicious_ns, controller.now())
         self.is_on: bool = False
-        self._is_wanted = False
         self._dispatched = 0
         self._seats = 0  # the total with which the limits of the levels were found
         self.adopt()
@@ -68,11 +67,7 @@ class EventLoopMonitor:
         control.adopt(found)
         if had_caps:
             self._apply()
-        self.is_on = self._is_wanted or server.event_loop is not None or bool(control.levels)
-
-    def measure(self) -> None:
-        """Measure the lag from now on, also if there are no elastic levels."""
-        self._is_wanted = self.is_on = True
+        self.is_on = server.event_loop is not None or bool(control.levels)
 
     def begin(self) -> None:
         """Begin to measure, because requests come; further calls do nothing."""

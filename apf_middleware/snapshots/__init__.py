@@ -142,11 +142,6 @@ class QueueSetSnapshot:
     no_accommodation: int
     queues: tuple[QueueSnapshot, ...]
 
-    @property
-    def is_idle(self) -> bool:
-        """Return whether no request waits, runs or lingers."""
-        return not (self.waiting or self.executing or self.lingering)
-
 
 @frozen
 class LevelSnapshot:

@@ -15,7 +15,7 @@ class Own:
         self.limit = start
 
     def observe(self, now: float, route: str, in_flight: int, duration: float, outcome: RequestOutcome) -> None:  # noqa: ARG002
-        self._total.observe(round(now * 1e9), route, 1, round(duration * 1e9), outcome)
+        self._total.observe(round(now * 1e9), route, round(duration * 1e9), outcome)
 
     def tick(self, now: float, in_use: int, waiting: int, utilisation: float) -> None:  # noqa: ARG002
         time = round(now * 1e9)

@@ -60,7 +60,7 @@ class ModelledServer:
             route, duration = self._random.choice(self.routes)
             taken = round(1e9 * duration * slowdown * self._random.lognormvariate(-(self.sigma**2) / 2, self.sigma))
             outcome = self.outcome if self._random.random() < self.failing else RequestOutcome.SUCCESS
-            self.total.observe(self.now, route, 1, taken, outcome)
+            self.total.observe(self.now, route, taken, outcome)
         use = SeatUse.of(total, [(running, 0), (0, total - usable)])
         self.total.note(self.now, use.occupied, self.demand - running, self.lag, use.usable)
         self.limits.append(self.total.decide(self.now))

@@ -43,10 +43,6 @@ class UsageReader:
         """Return the seats in use at limited levels."""
         return sum(level.in_use for level in self._limited())
 
-    def waiting(self) -> bool:
-        """Return whether requests wait for seats."""
-        return any(level.queueset.waiting for level in self._limited())
-
     def leaving(self) -> dict[str, SeatDemand]:
         """Return the claims of the levels that drain, which may be in no configuration any more."""
         sharing = self._sharing

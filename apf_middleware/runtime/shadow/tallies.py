@@ -116,13 +116,11 @@ class PlacementDifference:
 class ShadowTallies:
     """The decisions of a second configuration, by schema and by flow; ``requests`` are all that were seen.
 
-    ``unlisted`` counts the requests that are classified otherwise and whose pair of schemas is one too many, and
-    ``forgotten`` the flows that are not kept, because others have more requests.
+    ``forgotten`` counts the flows that are not kept, because others have more requests.
     """
 
     def __init__(self) -> None:
         self.requests: int = 0
-        self.unlisted: int = 0
         self.forgotten: int = 0
         self._schemas: dict[tuple[str, str], SchemaTally] = {}
         self._flows: dict[FlowKey, FlowTally] = {}
@@ -174,7 +172,6 @@ class ShadowTallies:
         found = self._differences.get(key)
         if found is None:
             if len(self._differences) >= _MOST_PAIRS:
-                self.unlisted += 1
                 return None
             found = self._differences[key] = PlacementDifference(real, shadow)
         found.requests += 1

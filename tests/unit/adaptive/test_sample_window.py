@@ -50,7 +50,7 @@ def test_adopted_routes_take_the_level_of_those_that_are_known(learnt: SampleWin
     learnt.adopt()
 
     assert learnt.summary(1500 * MS).level == pytest.approx(log(2))
-    assert learnt.routes["new"].seconds == pytest.approx(0.0035)
+    assert learnt._routes["new"].seconds == pytest.approx(0.0035)
 
 
 def test_seats_count_once_the_window_has_settled(learnt: SampleWindow) -> None:
@@ -143,7 +143,7 @@ def test_the_next_window_keeps_what_is_known_of_routes(learnt: SampleWindow) -> 
     learnt.restart(2000 * MS, 0.0, learns=False)
 
     assert learnt.samples == 0
-    assert learnt.routes["all"].seconds == pytest.approx(0.01)
+    assert learnt._routes["all"].seconds == pytest.approx(0.01)
     assert learnt.summary(2500 * MS).in_use == 0
 
 
@@ -151,5 +151,5 @@ def test_there_are_at_most_a_thousand_routes(learnt: SampleWindow) -> None:
     for number in range(3000):
         observe(learnt, 1500 * MS, [10 * MS], f"route {number}")
 
-    assert len(learnt.routes) == 1000
-    assert "all" not in learnt.routes
+    assert len(learnt._routes) == 1000
+    assert "all" not in learnt._routes

@@ -60,16 +60,16 @@ def test_a_request_is_cut_to_the_cap_of_its_level() -> None:
     estimation = Estimation(OF_ROUTE, caps={"level": 2, "wide": 0})
 
     found = now(estimation, asking())
-    assert (found.work, found.asked, found.was_cut) == (Work(2), 5, True)
+    assert (found.work, found.asked) == (Work(2), 5)
     for level in ("wide", "unknown"):
         found = now(estimation, asking(), Classification("schema", level, "", 0))
-        assert (found.work, found.was_cut) == (Work(5), False)
+        assert (found.work, found.asked) == (Work(5), 5)
 
 
 def test_final_seats_are_cut_too() -> None:
     found = now(Estimation(Constant(Work(1, 6, 10_000_000)), caps={"level": 2}), asking())
 
-    assert (found.work, found.asked, found.was_cut) == (Work(1, 2, 30_000_000), 6, True)
+    assert (found.work, found.asked) == (Work(1, 2, 30_000_000), 6)
 
 
 def test_a_choice_can_be_kept_for_requests_like_this_one() -> None:

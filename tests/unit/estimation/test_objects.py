@@ -36,26 +36,15 @@ def test_reports_are_uncertain_after_three_minutes() -> None:
     assert counts.look(3 * MINUTE + MS, PODS) is UNCERTAIN
 
 
-def test_reports_expire_after_an_hour() -> None:
-    counts = ObjectCounts()
-    counts.observe(0, PODS, 5)
-    counts.observe(1, JOBS, 5)
-
-    assert counts.forget_old(HOUR - 1) == 0
-    assert counts.forget_old(HOUR) == 1
-    assert counts.look(HOUR, PODS) is None
-    assert counts.look(HOUR, JOBS) is UNCERTAIN
-    assert counts.forget_old(2 * HOUR) == 1
-
-
 def test_a_new_report_makes_a_kind_the_most_recent() -> None:
-    counts = ObjectCounts()
+    counts = ObjectCounts(2)
     counts.observe(0, PODS, 5)
     counts.observe(1, JOBS, 5)
     counts.observe(HOUR, PODS, 6)
+    counts.observe(HOUR, Resource("nodes"), 1)
 
-    assert counts.forget_old(HOUR + 1) == 1
-    assert counts.look(HOUR + 1, PODS) == ObjectStats(6)
+    assert counts.look(HOUR, JOBS) is None
+    assert counts.look(HOUR, PODS) == ObjectStats(6)
     counts.check()
 
 
@@ -95,7 +84,7 @@ def test_a_negative_number_of_objects_is_refused(count: int, size: int, name: st
         ObjectStats(count, size)
 
 
-@pytest.mark.parametrize("settings", [{"most": 0}, {"stale_after_ns": -1}, {"stale_after_ns": 9, "forget_after_ns": 8}])
+@pytest.mark.parametrize("settings", [{"most": 0}, {"stale_after_ns": -1}])
 def test_invalid_settings_are_refused(settings: dict[str, int]) -> None:
     with pytest.raises(InvalidValueError):
         ObjectCounts(**settings)

@@ -40,7 +40,7 @@ def test_an_idle_member_reports_nothing() -> None:
     reader = UsageReader(sharing, 0)
 
     assert reader.read(0) == {}
-    assert (reader.in_use(), reader.waiting()) == (0, False)
+    assert reader.in_use() == 0
 
 
 def test_flows_with_queues_of_their_own_are_listed_with_their_seats() -> None:
@@ -56,7 +56,6 @@ def test_flows_with_queues_of_their_own_are_listed_with_their_seats() -> None:
     assert set(usage.flows.rows()) == {(1, 3, 0), (2, 5, WEIGHT_ONE), (3, 1, WEIGHT_ONE)}, "flow 1 doesn't wait here"
     assert (usage.rest_flows, usage.rest_seats) == (0, 0)
     assert usage.demand == 9
-    assert reader.waiting()
 
 
 def test_flows_that_share_a_queue_divide_its_seats_by_their_waiting_requests() -> None:
