@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from apf_middleware.asgi.request_deadlines import RequestDeadlines
     from apf_middleware.asgi.shadow import ShadowTrial
     from apf_middleware.asgi.telemetry import Wait
+    from apf_middleware.asgi.tracing import Tracing
     from apf_middleware.gates import Gates
 
 __all__ = ["Service"]
@@ -69,18 +70,11 @@ class Service:
     """
 
     admin: "Admin | None" = None
-    due: int
     own_paths: tuple[str, ...]
     deadlines: "RequestDeadlines | None"
     is_observed: bool = False  # whether there are observers
     load_reports: LoadReports | None = None
-    notices: FleetNotices
-    observers: RequestObservers
-    passed: Counter[str]
     passing: Passing | None
-    rejection_answers: RejectionAnswers
-    rejections: RejectionLog
-    running: RunningRequests
     shadow: ShadowControl
     _probe: ReadinessProbe | None = None
 
@@ -98,36 +92,52 @@ class Service:
     ) -> None:
         self.configuration: Configuration = configuration
         self.now: Callable[[], int] = now
-        self._offset, self._authenticators, self._tasks = WallOffset(now), tuple(authenticators), BackgroundTasks()
-        self._reloader, self._on_adopt, self.passed = Reloader(self, origin), on_adopt, Counter(observe=0, off=0)
+        self._offset = WallOffset(now)
+        self._authenticators = tuple(authenticators)
+        self._on_adopt = on_adopt
+        self._reloader = Reloader(self, origin)
         self.response_headers: ResponseHeaders = ResponseHeaders(configuration.server.responses)
-        self.tracing, self.running = build_tracing(configuration), RunningRequests(now())
+        self.tracing: Tracing | None = build_tracing(configuration)
         self.wait: Wait = choose_wait(self.tracing)
+        self.running: RunningRequests = RunningRequests(now())
         self.control_socket: ControlSocket | None = _build_control_socket(configuration, self._answer_owner)
         costs, running = configuration.server.estimation.learning.costs(), self._asked_running(configuration)
         self.controller: Controller = Controller(configuration, gates, costs=costs, running=running, now=now)
-        self.notices, self.observers = FleetNotices(self), RequestObservers(self._adopt_observers)
+        self.notices: FleetNotices = FleetNotices(self)
+        self.observers: RequestObservers = RequestObservers(self._adopt_observers)
         self.fleet: Fleet | None = _build_fleet(self.controller, self.notices.apply)
         self.startup_gates: StartupGates = StartupGates(self.controller)
         self.queues: NamedQueues = NamedQueues(self.controller, self._adopt_live, self.notices.tell_queue)
         self.chain: Chain = build_chain(configuration.server, self._authenticators)
         self._sources = Sources(costs, inventory, self.controller.watches.interested, self.controller.count_watches)
-        known = configuration, self.controller, self.chain, self.response_headers
-        self.resolver: RequestResolver = RequestResolver(*known, sources=self._sources)
-        self.admin = self._build_admin(configuration.server.admin)
+        self.resolver: RequestResolver = RequestResolver(
+            configuration, self.controller, self.chain, self.response_headers, sources=self._sources
+        )
         self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry, now)
-        self.event_loop: EventLoopMonitor = EventLoopMonitor(self.controller, self._rest)
         self._build_parts(configuration)
-        self.rejection_answers, self.rejections = RejectionAnswers(self.response_headers), RejectionLog(now)
+        self._build_monitors()
         self._build_passing(configuration.server.mode)
-        self.due = self._looked_at = now()
-        self._kinds = KindSampler(lambda: self.controller.registry.shown, now, self._rest)
-        self._signals, self._parent, self._publishing = Signals(), ParentWatch(now), Alarm(self._publish, now)
         self._build_shadow(ShadowControl(self, inventory, origin.sources))
+
+    def _build_monitors(self) -> None:
+        """Build the parts that follow the load and the process, and that a reload keeps."""
+        now = self.now
+        self.passed: Counter[str] = Counter(observe=0, off=0)
+        self.rejection_answers: RejectionAnswers = RejectionAnswers(self.response_headers)
+        self.rejections: RejectionLog = RejectionLog(now)
+        self.event_loop: EventLoopMonitor = EventLoopMonitor(self.controller, self._rest)
+        self.due: int = now()
+        self._looked_at = self.due
+        self._kinds = KindSampler(lambda: self.controller.registry.shown, now, self._rest)
+        self._publishing = Alarm(self._publish, now)
+        self._signals = Signals()
+        self._parent = ParentWatch(now)
+        self._tasks = BackgroundTasks()
 
     def _build_parts(self, configuration: Configuration, before: "RequestDeadlines | None" = None) -> None:
         """Build the parts that only some configurations have; deadlines count on from those ``before``."""
         server = configuration.server
+        self.admin = self._build_admin(server.admin)
         self.deadlines = build_deadlines(configuration, self.chain, self.controller.costs, before)
         reports, readiness = server.load_reports, server.readiness
         # Parts with the same settings stay, because they know what the load was.
@@ -367,19 +377,17 @@ class Service:
         # This comes first, because it may raise: then nothing has changed.
         self.controller.reconfigure(prepared.configuration)
         before = self.configuration.server.mode
-        self.configuration, self.chain, self.response_headers = (
-            prepared.configuration,
-            prepared.chain,
-            prepared.response_headers,
-        )
+        self.configuration = prepared.configuration
+        self.chain = prepared.chain
+        self.response_headers = prepared.response_headers
         self.rejection_answers = RejectionAnswers(prepared.response_headers)
         prepared.configuration.server.estimation.learning.apply_to(self.controller.costs)
-        self.tracing, self.wait = prepared.tracing, choose_wait(prepared.tracing)
+        self.tracing = prepared.tracing
+        self.wait = choose_wait(prepared.tracing)
         # The targets are assigned from left to right, so this sets the successor of the old resolver. Requests that it
         # is resolving now find the successor after their next await.
         self.resolver.successor, self.resolver = prepared.resolver, prepared.resolver
         self.scrape.adopt(prepared.configuration.server.metrics, prepared.chain)
-        self.admin = self._build_admin(prepared.configuration.server.admin)
         self._build_parts(prepared.configuration, self.deadlines)
         self.event_loop.adopt()
         if (mode := prepared.configuration.server.mode) != before:  # otherwise what an operator has set stays

@@ -101,8 +101,14 @@ class ShadowControl:
         from apf_middleware.asgi.shadow import Shadow  # noqa: PLC0415 - `read_trial` has loaded it
 
         target = self._target
-        known = trial, target.controller, target.chain, target.resolver.keys
-        begun = Shadow(*known, inventory=self._inventory, on_failure=self._fail)
+        begun = Shadow(
+            trial,
+            target.controller,
+            target.chain,
+            target.resolver.keys,
+            inventory=self._inventory,
+            on_failure=self._fail,
+        )
         self.stop()
         self._shadow, self.was_promoted = begun, False
         self.follow_fleet()
