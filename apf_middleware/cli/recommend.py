@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from apf_middleware.cli.output import Output, OutputOption, parse_path, require_folder, show_json, tell
-from apf_middleware.cli.simulate import fail, read_recording, warn_of_omissions, with_progress, with_workers
+from apf_middleware.cli.simulations import fail, read_recording, warn_of_omissions, with_progress, with_workers
 from apf_middleware.cli.tables import in_ms, in_percent, print_table
 from apf_middleware.config import Configuration, ConfigurationError, emit, load
 from apf_middleware.config.scenario import Backend, Scenario

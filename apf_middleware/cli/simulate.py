@@ -2,13 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from apf_middleware.cli.curves import print_curves
 from apf_middleware.cli.output import (
@@ -21,33 +18,29 @@ from apf_middleware.cli.output import (
     show_json,
     tell,
 )
+from apf_middleware.cli.simulations import (
+    UNUSABLE,
+    Listing,
+    fail,
+    read_recording,
+    warn_of_omissions,
+    with_progress,
+    with_workers,
+)
 from apf_middleware.cli.tables import print_layouts, print_levels, print_members, print_tenants
 from apf_middleware.config import Configuration, ConfigurationError, Severity
-from apf_middleware.config.scenario import Scenario, ScenarioMembers, read_scenario
+from apf_middleware.config.scenario import Scenario, read_scenario
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError, TraceFormatError
 from apf_middleware.simulation import VARIANTS, Result, variant
-from apf_middleware.simulation import simulate as run
 from apf_middleware.simulation.backend import with_backend_of
 from apf_middleware.simulation.compare import describe_changes
 from apf_middleware.simulation.fleet import LAYOUTS, layout
 from apf_middleware.simulation.fleet.comparison import compare_layouts
 from apf_middleware.simulation.plots import plot as draw
 from apf_middleware.simulation.plots import require_plots
-from apf_middleware.simulation.recording import Recording
-from apf_middleware.simulation.trace import RequestTrace, TraceSurvey
+from apf_middleware.simulation.trace import RequestTrace
 
-__all__ = [
-    "Listing",
-    "chosen_configuration",
-    "fail",
-    "read_recording",
-    "simulate",
-    "warn_of_omissions",
-    "with_progress",
-    "with_workers",
-]
-
-_UNUSABLE: Final = 2
+__all__ = ["simulate"]
 
 _Paths = Annotated[
     list[Path] | None,
@@ -55,15 +48,6 @@ _Paths = Annotated[
         metavar="PATHS", help="Files, directories or globs of YAML or JSON.", parser=parse_path, show_default=False
     ),
 ]
-
-
-class Listing(StrEnum):
-    """The fields by which the rows of a trace can be listed."""
-
-    USER = "user"
-    ADDRESS = "address"
-    PATH = "path"
-    FLOW = "flow"
 
 
 def simulate(
@@ -127,7 +111,7 @@ def _wanted(
     else:
         same = with_backend_of(configuration, scenario)
         for name in compare:
-            yield name, same, chosen_configuration(name, configuration)
+            yield name, same, _chosen_configuration(name, configuration)
 
 
 def _tell_backend(scenario: Scenario, own: Configuration, compared: Iterable[Configuration]) -> None:
@@ -166,110 +150,17 @@ def _read(paths: list[Path], trace: Path | None, *, together: bool) -> tuple[Sce
     for problem in reading.problems:
         typer.secho(problem, err=True, fg="red" if problem.severity is Severity.ERROR else "yellow")
     if reading.scenario is None or reading.configuration is None:
-        raise typer.Exit(_UNUSABLE)
+        raise typer.Exit(UNUSABLE)
     scenario = reading.scenario
     if trace is not None and not scenario.tenants:
         scenario = replace(scenario, name=trace.name)
     return scenario, reading.configuration
 
 
-def read_recording(trace: RequestTrace, by: Listing = Listing.USER) -> Recording:
-    """Return recorded requests, and say what is wrong with them and what their sample means."""
-    survey = trace.survey()
-    for one in _limits_of(survey):
-        typer.secho(f"{trace.path}: {one}", err=True, fg="yellow")
-    return Recording(trace, survey, by.value)
-
-
-def _limits_of(survey: TraceSurvey) -> Iterator[str]:
-    header, footer = survey.header, survey.footer
-    if survey.unreadable:
-        yield f"lines that can't be read or are about something else are left out: {survey.unreadable:,}"
-    stray_ns = survey.times.stray_ns
-    if stray_ns is not None:
-        yield (
-            f"{survey.span_ns / 1e9:,.0f} s are simulated because of a request at the time {stray_ns / 1e9:,.0f} s, far"
-            " from all others; correct its time or remove it"
-        )
-    if survey.has_lost_header:
-        least = f"is at least {survey.last_worker + 1}" if survey.last_worker else "isn't known"
-        yield (
-            f"the recording has lost its first line, so the number of its processes {least}: one server is simulated,"
-            " unless a scenario has servers or members"
-        )
-    if survey.unmeasured and not survey.durations.is_empty:
-        yield (
-            f"{survey.unmeasured:,} requests have no duration, so each takes as long as another one; remove lines that"
-            " aren't requests"
-        )
-    if survey.is_cut_off:
-        yield "the recording has no end, because it was cut off; what is there is used"
-    if footer is not None and footer.lost:
-        yield f"{footer.lost:,} requests were lost during the recording, so there was more load than is simulated"
-    if footer is not None and footer.reason == "incomplete":
-        yield "a worker went away during the recording, so its later requests are missing"
-    if footer is not None and not footer.is_settled:
-        yield "the configuration or the mode has changed during the recording"
-    if header is not None and header.sample < 1:
-        part = f"{100 * header.sample:g} %"
-        yield (
-            f"only {part} of the flows were recorded, each of them whole: with all seats there is too little load, so "
-            f"simulate with {part} of the seats; a level needs {1 / header.sample:g} times what is found here"
-        )
-
-
-def with_workers(scenario: Scenario, configuration: Configuration, recording: Recording) -> Scenario:
-    """Return the scenario with a server for each process of the recording, unless it says how many there are.
-
-    If the configuration has a fleet, they are its members.
-    """
-    header = recording.survey.header
-    if header is None or header.workers < 2 or scenario.servers > 1 or scenario.members is not None:
-        return scenario
-    if configuration.server.fleet is not None:
-        return replace(scenario, members=ScenarioMembers(header.workers))
-    return replace(scenario, servers=header.workers)
-
-
-def chosen_configuration(name: str, configuration: Configuration) -> Configuration:
+def _chosen_configuration(name: str, configuration: Configuration) -> Configuration:
     """Return a variant of the scenario's configuration, or that in a file, without the scenario in the file."""
     if name in VARIANTS:
         return variant(name, configuration)
     if not is_there(Path(name), "--compare"):
         raise typer.BadParameter(f"{name!r} must be a file or one of {', '.join(VARIANTS)}", param_hint="--compare")
     return read_scenario([name], wanted=False).unwrap()[1]
-
-
-def warn_of_omissions(configurations: Iterable[Configuration]) -> None:
-    """Warn of what is not simulated: how long a dependency keeps requests waiting, and how late an event loop is."""
-    gates, elastic = set[str](), set[str]()
-    for one in configurations:
-        gates.update(name for _, names in one.gates_by_owner() for name in names)
-        elastic |= one.elastic_levels
-    said = {"gates aren't simulated, all requests pass them": gates, "elastic levels keep their seats": elastic}
-    for left_out, names in said.items():
-        if names:
-            typer.secho(f"{left_out}: {', '.join(sorted(names))}", err=True, fg="yellow")
-
-
-def with_progress(
-    scenario: Scenario, configuration: Configuration, name: str, recording: Recording | None = None
-) -> Result:
-    """Run a simulation, and show its progress on a terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[asked]:,} requests"))
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task(name, total=1.0, asked=0)
-
-        def show(part: float, asked: int) -> None:
-            progress.update(task, completed=part, asked=asked)
-
-        return run(scenario, configuration, name=name, recording=recording, on_progress=show)
-
-
-def fail(command: str, error: Exception) -> NoReturn:
-    """End the command with status 2 and the error."""
-    typer.echo(f"apf {command}: {error}", err=True)
-    raise typer.Exit(_UNUSABLE)
