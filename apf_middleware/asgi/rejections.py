@@ -58,7 +58,7 @@ class _Prepared:
     """The common part of all requests of one schema and level that are rejected on arrival for one reason.
 
     ``expected_s`` is the time after which the requests ahead will have been served; it is valid before the time
-    ``until``. ``answers`` are those that have been written, by Retry-After and ``own_flow``.
+    ``until``. ``answers`` are those that have been written, by Retry-After and the problem's ``own_flow``.
     """
 
     __slots__ = ("answers", "expected_s", "tells_own_flow", "until")

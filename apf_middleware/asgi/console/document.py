@@ -76,7 +76,7 @@ _QUEUE_FLOWS: Final = 4
 class LevelTraffic:
     """The requests of a level since the start of the server.
 
-    ``waits`` counts those that were seated after waiting, by the buckets of `WAIT_BOUNDS`; they have waited for
+    ``waits`` counts those that were seated after waiting, by the buckets of `DURATION_BOUNDS_NS`; they have waited for
     ``waited``. ``ended`` requests have run for ``ran``.
     """
 
@@ -101,7 +101,7 @@ class FlowPart:
 
 @dataclass(frozen=True, slots=True)
 class WaitingQueue:
-    """A queue in which requests wait: the flows with the most requests, and the number of other ``flows``."""
+    """A queue in which requests wait: its flows with the most requests, and the number of ``other_flows``."""
 
     level: str
     index: Count

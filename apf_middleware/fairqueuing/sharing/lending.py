@@ -321,7 +321,7 @@ class Lending(Sharing):
             level.queueset.concurrency = 0
             level.queueset.tick(now)
         # If a level has drained, `_note` reconfigures the queue sets of other levels, which ends their due lingers as a
-        # side effect. All due lingers shall end in the loop above, so `_note` is called only in this second loop.
+        # side effect. All due lingers must end in the loop above, so `_note` is called only in this second loop.
         for level in due:
             self._note(now, level)
         self._lingering = [level for level in self._lingering if level.queueset.next_event_at() is not None]
