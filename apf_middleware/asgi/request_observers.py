@@ -12,7 +12,7 @@ from starlette.types import Message, Scope, Send
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.runtime.admission import Admission, RequestObservation
 
-__all__ = ["RequestObserver", "RequestObservers", "ResponseObservation"]
+__all__ = ["RequestObserver", "RequestObservers"]
 
 _STARTS = frozenset({"http.response.start", "websocket.http.response.start"})
 
@@ -21,15 +21,11 @@ class RequestObserver(Protocol):
     """Looks at each request before it asks for seats."""
 
     def begin(self, scope: Scope, resolved: ResolvedRequest) -> RequestObservation | None:
-        """Return the observation of a request; None if this one isn't observed. This must not raise."""
-        ...
+        """Return the observation of a request; None if this one isn't observed. This must not raise.
 
-
-class ResponseObservation(Protocol):
-    """The interface of observations that are also told the status of the response."""
-
-    def note_response(self, status: int) -> None:
-        """Note the status, as soon as the response begins. This must not raise."""
+        If the observation has a method ``note_response``, that is called with the status when the response begins. It
+        must not raise either.
+        """
         ...
 
 

@@ -9,7 +9,7 @@ from apf_middleware.classification.digest import ANONYMOUS, Identity, RequestDig
 from apf_middleware.classification.flow_weights import FlowWeights
 from apf_middleware.classification.kubernetes import resolve_kubernetes
 from apf_middleware.classification.matching import accepts, why_not
-from apf_middleware.classification.routes import RouteTable, RouteTemplate
+from apf_middleware.classification.routes import RouteTable
 from apf_middleware.classification.rules import (
     AnySubject,
     AtomicTest,
@@ -49,7 +49,6 @@ __all__ = [
     "Resource",
     "ResourceRule",
     "RouteTable",
-    "RouteTemplate",
     "Rule",
     "ServiceAccountSubject",
     "Source",

@@ -16,9 +16,9 @@ from apf_middleware.gates.gate import (
 from apf_middleware.gates.gated_sharing import GatedSharing, GateHooks, GateRequirements
 from apf_middleware.gates.headroom_gate import HeadroomGate
 from apf_middleware.gates.kinds import Capacity, Condition, CustomGate, OwnGate, Tokens
-from apf_middleware.gates.registry import GateRuntime, Gates
+from apf_middleware.gates.registry import Gates
 from apf_middleware.gates.scheduler import GateScheduler
-from apf_middleware.gates.slot import Acquisition, AcquisitionStage, Check, OpeningCause, Refusal, Slot
+from apf_middleware.gates.slot import Acquisition, AcquisitionStage, Check, Refusal
 from apf_middleware.snapshots import ParkedRequest
 
 __all__ = [
@@ -35,13 +35,11 @@ __all__ = [
     "GateHooks",
     "GateRequest",
     "GateRequirements",
-    "GateRuntime",
     "GateScheduler",
     "GatedSharing",
     "Gates",
     "HeadroomGate",
     "Hint",
-    "OpeningCause",
     "OwnGate",
     "Park",
     "ParkDecision",
@@ -49,7 +47,6 @@ __all__ = [
     "Probe",
     "Refusal",
     "Reject",
-    "Slot",
     "Terms",
     "Tokens",
 ]

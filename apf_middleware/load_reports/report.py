@@ -6,17 +6,14 @@ import struct
 from collections.abc import Mapping
 from dataclasses import field
 from math import isfinite
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from apf_middleware.frozen import frozen
 
-__all__ = ["FORMS", "LoadReport", "ReportForm", "report_header"]
+__all__ = ["LoadReport", "ReportForm", "report_header"]
 
 ReportForm = Literal["binary", "text", "json"]
 """The forms of a report in a header."""
-
-FORMS: Final[tuple[ReportForm, ...]] = get_args(ReportForm)
-"""All forms."""
 
 _DIGITS: Final = 6
 _DOUBLES: Final = {"cpu_utilization": 1, "rps_fractional": 6, "eps": 7, "application_utilization": 9}

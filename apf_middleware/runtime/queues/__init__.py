@@ -3,16 +3,13 @@
 A named queue *is* a priority level. `runtime.named_queues.NamedQueues` operates it.
 """
 
-from apf_middleware.runtime.queues.live import Drift, LiveChanges
+from apf_middleware.runtime.queues.live import Drift
 from apf_middleware.runtime.queues.naming import QueueNaming, UnknownQueue
 from apf_middleware.runtime.queues.states import QueueAction
-from apf_middleware.snapshots import QueueState
 
 __all__ = [
     "Drift",
-    "LiveChanges",
     "QueueAction",
     "QueueNaming",
-    "QueueState",
     "UnknownQueue",
 ]

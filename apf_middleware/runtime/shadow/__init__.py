@@ -3,6 +3,5 @@
 from apf_middleware.runtime.shadow.place import ShadowPlace
 from apf_middleware.runtime.shadow.request import ShadowRequest
 from apf_middleware.runtime.shadow.server import ShadowServer
-from apf_middleware.runtime.shadow.tallies import ShadowTallies
 
-__all__ = ["ShadowPlace", "ShadowRequest", "ShadowServer", "ShadowTallies"]
+__all__ = ["ShadowPlace", "ShadowRequest", "ShadowServer"]
