@@ -12,7 +12,7 @@ def find_members(value: bytes, key: str) -> list[bytes]:
     """Return the values of all members ``key``, without their properties.
 
     Raises:
-        ValueError: the header is longer than the specification lets anybody pass on.
+        ValueError: the header is longer than the specification allows.
     """
     if len(value) > _MOST_BYTES:
         raise ValueError("too long")
@@ -27,8 +27,8 @@ def find_members(value: bytes, key: str) -> list[bytes]:
 def add_member(before: str, key: str, value: str) -> str:
     """Return the header ``before`` with a member instead of the one of this key that it had.
 
-    The member is left out if the header would become longer than the specification lets anybody pass on: readers ignore
-    such a header, together with all its other members.
+    The member is left out if the header would become longer than the specification allows: readers ignore such a
+    header, together with all its other members.
     """
     others = [one.strip() for one in before.split(",") if one.partition("=")[0].strip() not in {"", key}]
     added = ",".join((*others, f"{key}={value}"))

@@ -35,9 +35,9 @@ class Criticality(IntEnum):
     """The criticality of a request; a larger one matters more."""
 
     SHEDDABLE = 0
-    """Nobody waits, and it can be done later."""
+    """Work for which no user waits, and which can be done later."""
     SHEDDABLE_PLUS = 1
-    """Batch work, which somebody needs at some time."""
+    """Batch work, whose result is needed at some time."""
     CRITICAL = 2
     """A user waits."""
     CRITICAL_PLUS = 3

@@ -6,9 +6,9 @@ d log T ÷ d log n, is 0 on one side and 1 on the other. Its value doesn't depen
 has to be remembered about an idle server: the durations just before are the baseline, whatever they are.
 
 The controller measures the durations with the total as it is, then with a few more seats, and takes these if the
-elasticity is small. Sometimes it measures with a few less, and takes those if the elasticity is large; seldom once
-such tries have shown that all are needed. A result makes the next step larger, a failure undoes it. The larger a step
-is, the fewer samples show its effect, so the search begins with large ones. While nobody waits, the seats in use count
+elasticity is small. Sometimes it measures with a few less, and takes those if the elasticity is large; seldom once such
+tries have shown that all are needed. A result makes the next step larger, a failure undoes it. The larger a step is,
+the fewer samples show its effect, so the search begins with large ones. While no request waits, the seats in use count
 as the present total. When durations jump although the total is the same, either the capacity is less, or the requests
 are longer: fewer seats are tried, and kept only if that makes requests faster. When durations fall by as much, more
 seats are tried.

@@ -39,7 +39,7 @@ def rejected_for_load(runtime: "LevelRuntime") -> int:
 class LoadReports:
     """Report the load of ``controller``, which has ``seats`` now; ``chain`` knows who is a trusted proxy.
 
-    A report is made at most ten times a second, and only if somebody asks.
+    A report is made at most ten times a second, and only when it is asked for.
     """
 
     def __init__(

@@ -139,7 +139,7 @@ class RejectionAnswers:
             ahead, rate = 1, runtime.streams.drain.sample(now, runtime.streams.closed)
         else:
             ahead = runtime.shared.queueset.waiting + 1
-            if reason is _DEADLINE and ahead == 1:  # nobody waits, so another request has its seats at once
+            if reason is _DEADLINE and ahead == 1:  # no request waits, so another one gets its seats at once
                 return 0
             rate = runtime.service_rate(admission.destination.controller.now())  # ``now`` may be earlier than events
         return expected_wait_s(ahead, rate, self._bounds.least_s, self._bounds.most_s)

@@ -1,7 +1,7 @@
 """The deadlines of requests: from their headers, and from their schemas and levels.
 
 A deadline is set when the request arrives, before it asks for seats. From then on its wait ends at the deadline at the
-latest. A request whose deadline has passed isn't run, because nobody waits for its answer.
+latest. A request whose deadline has passed isn't run, because its client no longer waits for the answer.
 """
 
 import time

@@ -439,7 +439,7 @@ async def _resolve_again(
     try:
         found = await successor.resolve(scope, now, body)
     finally:
-        if not isinstance(found, ResolvedRequest) and body is not messages:  # nobody else knows the body
+        if not isinstance(found, ResolvedRequest) and body is not messages:  # no other code knows the body
             body.close()
     if not isinstance(found, ResolvedRequest) or found.body is not None:
         return found

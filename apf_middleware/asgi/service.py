@@ -152,7 +152,7 @@ class Service:
         self.own_paths = self._own_paths()
 
     def _build_admin(self, settings: AdminSettings) -> "Admin | None":
-        """Return the admin; None if nobody has been able to ask it so far, neither over HTTP nor on a control socket.
+        """Return the admin; None if it could not be asked so far, neither over HTTP nor on a control socket.
 
         An admin that is switched off stays, in order to refuse requests that are on their way to it.
         """

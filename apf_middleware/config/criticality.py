@@ -22,8 +22,8 @@ CriticalityNames = Annotated[tuple[CriticalityName, ...], Field(strict=False)]
 class CriticalitySettings(Settings):
     """The headers in which requests say how critical they are, and whom to believe.
 
-    ``headers`` are read in the given forms. ``usual`` is the criticality of requests that say nothing. Everybody may
-    claim less; members of ``groups``, and callers behind trusted proxies, may claim more.
+    ``headers`` are read in the given forms. ``usual`` is the criticality of requests that say nothing. Every caller
+    may claim less; members of ``groups``, and callers behind trusted proxies, may claim more.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"default": "usual"}

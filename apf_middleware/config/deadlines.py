@@ -39,7 +39,7 @@ class DeadlineSettings(Settings):
     that are predicted to be late are rejected on arrival if ``prediction`` is on, and counted if it is shadow.
 
     The limit in a header may be longer than the deadline of the schema or level if the caller is in one of ``groups``
-    or behind a trusted proxy, but not longer than ``extend_to_ns``. Without that, nobody gets more time.
+    or behind a trusted proxy, but not longer than ``extend_to_ns``. Without that, no caller gets more time.
     """
 
     headers: Mapping[str, LimitFormat] = field(default_factory=lambda: dict(USUAL_HEADERS), hash=False)

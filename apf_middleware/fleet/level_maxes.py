@@ -3,7 +3,7 @@
 Without this, each member could use the whole max of a level, from seats that no other level wants. The parts are kept
 as the seats are (see `debt`): one is raised only when another has certainly become smaller.
 
-**Without a lease** a member may use its fallback seats for any level, because nobody divides the maxes then.
+**Without a lease** a member may use its fallback seats for any level, because the maxes are not divided then.
 """
 
 from collections.abc import Iterable, Mapping

@@ -13,9 +13,9 @@ turns: in the order of their lags, as many as the seats suffice for get what the
 suffice for the first one, members with a smaller lag leave it some of theirs. A turn ends when the request has its
 seats, or has given up. Seats that no turn needs go to the members with the largest lags.
 
-While members take turns, the lag of every member counts the seats in use: those that are saved up count for nobody. A
-member that has got all seats for its turn uses them at once, although its reports say so only later. This goes on for a
-few turns after the last wide request has begun, because the others have too few seats until it ends.
+While members take turns, the lag of every member counts the seats in use: those that are saved up count for no member.
+A member that has got all seats for its turn uses them at once, although its reports say so only later. This goes on for
+a few turns after the last wide request has begun, because the others have too few seats until it ends.
 """
 
 from collections.abc import Collection, Mapping
@@ -186,7 +186,7 @@ class Rotation:
             demand = demands[member]
             wanted[member] = one if member in widths else demand.seats
             seats[member] = max(floor, min(one, demand.in_use if member in widths else demand.seats))
-            if demand.in_use >= demand.seats:  # nobody is compensated for a time when it wanted nothing
+            if demand.in_use >= demand.seats:  # no member is compensated for a time in which it wanted nothing
                 self._turns[member].lag = min(self._turns[member].lag, 0)
         free, order = total - sum(seats.values()), sorted(seats, key=lambda one: self._order(one, widths))
         givers, spare, is_possible = order.copy(), sum(seats.values()) - floor * len(seats), True

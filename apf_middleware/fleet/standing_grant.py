@@ -7,8 +7,8 @@ takes a report by which one of the *givers* has given a seat back, and tells the
 
 The budget holds if the store keeps two rules. A standing grant comes into force once at most, and not after the grants
 of a later division. And the store takes the grants of a division only if its allocator has been told of a standing
-grant that has come into force before. So while the allocator doesn't know it, nobody else can get the seat, which it
-still counts as the giver's.
+grant that has come into force before. So while the allocator doesn't know it, no other member can get the seat, which
+it still counts as the giver's.
 
 A report shows that a seat has been given back if the member obeys the last grant that it was sent, and uses fewer seats
 than the allocator counts. By the same grant, a member never uses more again (see `membership`). No max is divided by a

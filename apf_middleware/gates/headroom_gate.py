@@ -1,6 +1,6 @@
 """The gate that keeps headroom: requests that aren't short wait there, while the seats left for them are taken.
 
-Waiting at a gate, they are in nobody's way: short requests of the same queue are seated before them, and afterwards
+Requests that wait at a gate block no others: short requests of the same queue are seated before them, and afterwards
 they come back to their places. The gate isn't told when the level's limit grows, or that short requests don't come any
 more. So it is asked again after pauses, and whenever a long request ends.
 """

@@ -9,7 +9,7 @@ class Readiness:
     """The readiness of a server, by the counts of rejections of its ``levels``.
 
     A level rejects too much if rejections have been seen for ``after_ns``, and until none is seen for ``recover_ns``.
-    The counts are looked at when somebody asks, so two looks with new rejections show that they last from one to the
+    The counts are looked at when a balancer asks, so two looks with new rejections show that they last from one to the
     other, unless looks between them have found none for as long as ``after_ns``.
     """
 

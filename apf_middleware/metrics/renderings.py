@@ -1,6 +1,6 @@
 """Renderings of the metrics that are repeated if they are asked for very often.
 
-To render the metrics takes some milliseconds, and everybody may ask for them at any rate. So only a burst of renderings
+Rendering the metrics takes some milliseconds, and a client may ask for them at any rate. So only a burst of renderings
 is made anew, and as many as one every tenth of a second on average; beyond that, the last one is repeated. A scrape
 after a tenth of a second without scrapes has the numbers of its moment.
 """

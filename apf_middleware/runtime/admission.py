@@ -329,7 +329,7 @@ class Admission(Ticket):
     @property
     def has_passed(self) -> bool:
         """Whether the request runs without seats, because the server's mode isn't ``on``."""
-        return self.state is _NEW  # of a request that asks for seats, this is over before anybody sees it
+        return self.state is _NEW  # a request that asks for seats has left this state before the app sees it
 
     @property
     def waited(self) -> float:

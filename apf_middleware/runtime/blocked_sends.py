@@ -60,13 +60,13 @@ class BlockedSends:
         self._pause = pause if limit_ns else _LONGEST_PAUSE_NS  # senders of an earlier limit may be there still
 
     def plan(self, now: int) -> None:
-        """Look soon after ``now``. Whoever adds a sender calls this if the time of the last planned look has passed."""
+        """Look soon after ``now``; called when a sender is added and the time of the last planned look has passed."""
         self.look_at = now + self._pause
         self._alarm.ask(self.look_at)
 
     def _look(self) -> None:
         now = self._now()
-        # While the loop stood still, clients may have read, and nobody could notice.
+        # While the loop stood still, clients may have read, and this could not be noticed.
         self._late_ns += max(0, now - self.look_at - self._pause)
         seen_at, limit = now - self._late_ns, self.limit_ns
         blocked = [one for one in self.senders.values() if limit and one.is_blocked(seen_at, limit)]

@@ -207,7 +207,7 @@ async def _close_gate(gate: Gate) -> None:
 
 
 def _is_being_cancelled() -> bool:
-    """Return whether somebody has cancelled the running task; False on trio."""
+    """Return whether the running task is being cancelled; False on trio."""
     try:
         task = asyncio.current_task()
     except RuntimeError:

@@ -36,7 +36,7 @@ _FIELDS: Final = {"minSeats": "min", "maxSeats": "max", "shares": "weight"}  # a
 
 
 def _ignore(name: str, level: Level | None, sheds: bool) -> None:  # noqa: FBT001 - a callback
-    """Tell nobody of a change."""
+    """Ignore a change."""
 
 
 class NamedQueues:

@@ -83,7 +83,7 @@ class SimulatedRequest:
 
     @property
     def has_caller(self) -> bool:
-        """Whether somebody can still repeat it: a process that has crashed repeats none of its calls."""
+        """Whether a caller can still repeat it: a process that has crashed repeats none of its calls."""
         return self.parent is None or not self.parent.is_cut_off
 
     def wake(self) -> None:

@@ -95,7 +95,7 @@ class HostFleet:
         try:
             await self._exchange(member, epoch)
         except GONE as error:
-            self._count_silence()  # it is about to listen, or has ended, or nobody can reach it
+            self._count_silence()  # it is about to listen, or has ended, or cannot be reached
             if not isinstance(error, FileNotFoundError | ConnectionRefusedError):
                 log_event(logging.DEBUG, "apf.fleet-disconnected", error=repr(error))
         except InvalidValueError as error:

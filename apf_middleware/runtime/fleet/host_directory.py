@@ -156,7 +156,7 @@ class HostDirectory:
         try:
             paths = list(self.directory.iterdir())
         except OSError:
-            lock.release()  # otherwise this process would hold an epoch in which nobody allocates
+            lock.release()  # otherwise this process would hold an epoch in which it does not allocate
             raise
         for path in paths:
             named = _EPOCH.fullmatch(path.name.removesuffix(".sock"))

@@ -39,7 +39,7 @@ STORE_ERRORS: Final = (RedisError, RedisClusterException, OSError, TimeoutError)
 
 _MS: Final = 10**6
 _SECOND: Final = 10**9
-_KEPT_MS: Final = 30 * 24 * 3600 * 1000  # a fleet that nobody was a member of for this time is forgotten
+_KEPT_MS: Final = 30 * 24 * 3600 * 1000  # a fleet without members for this time is forgotten
 _MOST_REPORTS: Final = 100_000
 _WAIT_S: Final = 1.0  # for a grant, so that a connection that has been lost is noticed
 _UNKNOWN: Final = 2**53  # more than any count
