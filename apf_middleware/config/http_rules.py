@@ -152,7 +152,7 @@ class DistinguisherModel(Settings):
         for name in ("prefix_v4", "prefix_v6"):
             if getattr(self, name) is not None and self.source != "clientAddress":
                 yield Violation((name,), getattr(self, name), f"the source {self.source} doesn't take it")
-        if self.source == "header" and self.argument and not _TOKEN.fullmatch(self.argument):
+        if self.source == "header" and self.argument and not is_token(self.argument):
             yield Violation(("argument",), self.argument, "it must be a header's name", "Write it like X-Tenant")
         for place, group in enumerate(self.groups or ()):
             if not group or "*" in group[:-1]:
