@@ -419,7 +419,7 @@ class PlainLending:
             limit = level.least if width <= most else 0
         fits = level.used + width <= limit if width <= most else not level.running and most <= limit
         if not (limit and fits):
-            return self._reject(ticket, Reason.CONCURRENCY_LIMIT)
+            return self._reject(ticket, Reason.CONCURRENCY_LIMIT) + self.dispatch()
         self._seat(level, ticket)
         return [ticket.number, *self.dispatch()]
 

@@ -194,7 +194,8 @@ class Lending(Sharing):
         The ticket gets seats within its level's min. Beyond the min it gets seats only if none of the waiting levels
         comes before its own level. Otherwise the ticket waits, or is rejected if its level has no queues.
 
-        A ticket that is seated without a queue may change the turns of the levels, so that another ticket fits now.
+        A ticket that is seated without a queue may change the turns of the levels, and so may the time that passes
+        before one is rejected: another ticket may fit now.
         """
         queueset = level.queueset
         if level.exempt:
@@ -208,7 +209,7 @@ class Lending(Sharing):
         seated = queueset.arrive(now, ticket)
         self._clock = now
         self._note(now, level)
-        if (ticket.state is _WAITING or (seated and not queueset.settings.queues)) and self._scheduler.may_seat():
+        if (ticket.state is _WAITING or not queueset.settings.queues) and self._scheduler.may_seat():
             return [*seated, *self._dispatch(now)]
         return seated
 

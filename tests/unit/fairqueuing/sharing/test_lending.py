@@ -554,3 +554,21 @@ def test_an_exempt_request_that_changes_the_turns_lets_others_have_what_was_save
     ticket = Ticket("exempt", 1, Work())
     assert list(lending.arrive(0, lending.levels["exempt"], ticket)) == [ticket, narrow]
     lending.check()
+
+
+def test_a_rejected_request_that_finds_other_turns_lets_others_have_what_was_saved_up() -> None:
+    """Time changes the turns, and a newcomer without a queue is the first to look at them again."""
+    queued = {name: (QUEUED, limits(2, 0)) for name in ("a", "b", "c")}
+    lending = Lending(6, queued | {"r": (REJECTING, limits(1, 1, 1))})
+    running = arrive(lending, "c", 5)
+    [wide] = arrive(lending, "a", work=Work(3))
+    release(lending, running[0])
+    [narrow] = arrive(lending, "b")
+    [first] = arrive(lending, "r")
+    assert (wide.is_waiting, narrow.is_waiting, first.is_seated) == (True, True, True)
+
+    lending.levels["b"].lag = 10**12
+    rejected = Ticket("r", 1, Work())
+    assert list(lending.arrive(0, lending.levels["r"], rejected)) == [narrow]
+    assert rejected.reason is Reason.CONCURRENCY_LIMIT
+    lending.check()
