@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from typing import Unpack
 
 from apf_middleware.adapters.shared_places import SharedPlaces
-from apf_middleware.exceptions import MissingExtraError, require_integer
+from apf_middleware.exceptions import InvalidValueError, MissingExtraError, require_integer
 from apf_middleware.gates.gate import CostOf, Gate, GateRequest, Terms, TermsGiven, unit_cost
 from apf_middleware.gates.registry import Gates
 
@@ -80,8 +80,10 @@ class HostGate(Gate):
 
     def key(self, request: GateRequest) -> str | None:
         host = super().key(request)
-        if not isinstance(host, str):
+        if host is None:
             return None
+        if not isinstance(host, str):
+            raise InvalidValueError(f"host of the gate {self.name!r}", host, "it must be a string or None")
         host = _spelled(host)
         return host if host in self._limits or self._otherwise else None
 

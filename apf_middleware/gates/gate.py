@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, TypedDict
 from apf_middleware.classification import ANONYMOUS, Identity, RequestDigest
 from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.exceptions import InvalidValueError, require_integer
+from apf_middleware.gates.functions import is_unfinished, require_plain
 
 __all__ = [
     "FIRST_PAUSE_NS",
@@ -311,6 +312,8 @@ class Gate(ABC):
         given: object = name
         if not isinstance(given, str) or not given:
             raise InvalidValueError("name", name, "it must be a string that isn't empty")
+        require_plain(f"key of the gate {name!r}", key)
+        require_plain(f"cost of the gate {name!r}", cost)
         self.name = name
         self.terms = terms
         self.counters: GateCounters = GateCounters()
@@ -333,7 +336,11 @@ class Gate(ABC):
 
     def key(self, request: GateRequest) -> Hashable:
         """Return the key of the slot that ``request`` needs; None if the gate doesn't concern the request."""
-        return self._key(request)
+        key = self._key(request)
+        hash(key)  # an error here is one of the gate; later it would end the step of other requests
+        if not isinstance(key, str | tuple | int) and is_unfinished(key):
+            raise InvalidValueError(f"key of the gate {self.name!r}", key, "it would have to be awaited or iterated")
+        return key
 
     def cost(self, request: GateRequest) -> int:
         """Return the amount that ``request`` takes."""

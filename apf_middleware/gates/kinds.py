@@ -1,12 +1,12 @@
 """The kinds of gates: capacities, token buckets, conditions, and gates that an app defines itself."""
 
-import inspect
 from collections import Counter
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 from apf_middleware.exceptions import InvalidValueError, require_amount, require_integer
+from apf_middleware.gates.functions import is_asynchronous, is_unfinished, require_plain
 from apf_middleware.gates.gate import (
     NO_LEASE,
     CostOf,
@@ -168,9 +168,11 @@ class Condition(Gate):
         blocks: Callable[[], bool] | None = None,
     ) -> None:
         super().__init__(name, terms, key, cost)
+        if blocks is not None:
+            require_plain(f"blocks of the gate {name!r}", blocks)
         self._ask = ask
         self._blocks = blocks
-        self.is_async = _is_async(ask)
+        self.is_async = is_asynchronous(ask)
         self._probing: Counter[Hashable] = Counter()
 
     def used(self, key: Hashable) -> int | None:
@@ -239,8 +241,10 @@ class CustomGate(Gate):
 
     def __init__(self, own: OwnGate, terms: Terms) -> None:
         super().__init__(own.name, terms, getattr(own, "key", shared_key), getattr(own, "cost", unit_cost))
+        for back in ("release", "undo"):
+            require_plain(f"{back} of the gate {own.name!r}", getattr(own, back, own.release))
         self.own = own
-        self.is_async = _is_async(own.try_acquire)
+        self.is_async = is_asynchronous(own.try_acquire)
 
     def acquire(self, now: int, request: GateRequest, key: Hashable, cost: int) -> object:
         return self._answer(now, self.own.try_acquire(request, key, cost))
@@ -249,7 +253,7 @@ class CustomGate(Gate):
         return self._answer(now, await cast("Awaitable[object]", self.own.try_acquire(request, key, cost)))
 
     def _answer(self, now: int, found: object) -> object:
-        if found is None or found is False or inspect.isawaitable(found):
+        if found is None or found is False or found is Park or found is Reject or is_unfinished(found):
             raise InvalidValueError(f"answer of the gate {self.name!r}", found, "it must be a lease, Park or Reject")
         if isinstance(found, Park | Reject | Probe):
             return _translated(now, found, f"gate {self.name!r}", "a lease, Park or Reject")
@@ -268,11 +272,6 @@ class CustomGate(Gate):
         close = getattr(self.own, "aclose", None)
         if close is not None:
             await close()
-
-
-def _is_async(ask: Callable[..., object]) -> bool:
-    """Return whether ``ask`` is a coroutine function, or an object with an ``async def __call__``."""
-    return inspect.iscoroutinefunction(ask) or inspect.iscoroutinefunction(getattr(ask, "__call__", None))  # noqa: B004
 
 
 def _translated(now: int, found: object, name: str, rule: str) -> ParkDecision | Reject:

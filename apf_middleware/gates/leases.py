@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates.gate import INTERRUPTS, NO_LEASE, Gate, ParkDecision, Reject
 from apf_middleware.gates.slot import Acquisition, GateNeed, OpeningCause, Slot
 from apf_middleware.gates.timers import SlotTimers
@@ -119,6 +120,9 @@ class Leases:
     def judge(self, now: int, need: GateNeed, answer: object) -> object:
         """Count the ``answer`` of a gate and return it; for an exception, return the answer that the terms define."""
         gate = need.gate
+        if answer is None:  # it would be taken for an open question, and the gate asked again without end
+            rule = "it must be a lease; NO_LEASE stands for none"
+            answer = InvalidValueError(f"answer of the gate {gate.name!r}", None, rule)
         if not isinstance(answer, BaseException):
             gate.counters.count(need.key, answer)
             return answer

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, Unpack
 
 from apf_middleware.exceptions import InvalidValueError, require_amount
+from apf_middleware.gates.functions import require_plain
 from apf_middleware.gates.gate import (
     CostOf,
     Gate,
@@ -116,8 +117,8 @@ class Gates:
         if isinstance(gate, Gate):
             self._added(gate)
             return
-        if not isinstance(gate, OwnGate):
-            raise InvalidValueError("gate", gate, "it must have name, try_acquire and release")
+        if isinstance(gate, type) or not isinstance(gate, OwnGate):
+            raise InvalidValueError("gate", gate, "it must be an object with name, try_acquire and release")
         found = {name: getattr(gate, name, None) for name in ("status", "on_error", "poll", "flush", "max_parked")}
         found["release"] = getattr(gate, "release_at", None)
         given: Any = {name: value for name, value in found.items() if value is not None}
@@ -141,6 +142,7 @@ class Gates:
         """
 
         def add(useful: _Hint) -> _Hint:
+            require_plain(f"hint of the gate {gate!r}", useful)
             self._gate(gate).hints[on] = useful
             return useful
 
