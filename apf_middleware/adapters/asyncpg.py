@@ -56,7 +56,7 @@ class PoolGate(Gate):
 
     def __init__(self, name: str, pool: CountedPool, terms: Terms, cost: CostOf) -> None:
         super().__init__(name, terms, cost=cost)
-        self._limit = pool.get_max_size()
+        self._limit = require_integer(f"size of the pool of the gate {name!r}", pool.get_max_size(), least=1)
         self._pool = pool
         self._places = SharedPlaces()
         self._others = 0

@@ -135,6 +135,16 @@ class Leases:
         self._timers.after_error(now, self._slots.get(gate, need.key))
         return ParkDecision()
 
+    def is_known_full(self, need: GateNeed) -> bool:
+        """Return whether the gate is certain that no request fits; not if what it reads for that fails."""
+        try:
+            return need.gate.is_full(need.key)
+        except INTERRUPTS:
+            raise
+        except BaseException as error:  # noqa: BLE001 - an app's pool may raise anything
+            self._slots.note_error(need.gate, error)
+            return False
+
     def undo(self, now: int, acquisition: Acquisition) -> None:
         """Give back all leases of a request that isn't served now, and open their slots for other requests."""
         for need in acquisition.needs:

@@ -282,6 +282,7 @@ def _names(given: str | Iterable[str]) -> tuple[str, ...]:
 
 
 _GateT = TypeVar("_GateT", bound=Gate)
+_Told = TypeVar("_Told")
 
 
 def _statuses(scheduler: GateScheduler, gate: Gate, now: int) -> Iterable[GateSnapshot]:
@@ -292,6 +293,14 @@ def _statuses(scheduler: GateScheduler, gate: Gate, now: int) -> Iterable[GateSn
         yield _status(gate, slot.key, slot, now)
 
 
+def _told(tell: Callable[[Hashable], _Told], key: Hashable) -> _Told | None:
+    """Return what a gate tells of itself; None if what it reads for that fails, so that others can still be seen."""
+    try:
+        return tell(key)
+    except Exception:  # noqa: BLE001 - an app's pool may raise anything
+        return None
+
+
 def _status(gate: Gate, key: Hashable, slot: Slot | None, now: int) -> GateSnapshot:
     """Return the status of one key; if ``key`` is None, no request waits, and the state of the key "" is shown."""
     queues = [] if slot is None or key is None else list(slot.queues.values())
@@ -299,7 +308,9 @@ def _status(gate: Gate, key: Hashable, slot: Slot | None, now: int) -> GateSnaps
     checking = 0 if slot is None or key is None else slot.checking
     oldest = min((acquisition.parked_at for acquisition in waiting), default=None)
     one_key = "" if key is None else key
-    is_blocking = (slot is not None and slot.closed_at < OPEN) or gate.is_blocking(one_key)
+    is_blocking: bool | None = slot is not None and slot.closed_at < OPEN
+    if not is_blocking and (is_blocking := _told(gate.is_blocking, one_key)) is None:
+        is_blocking = gate.counters.has_stopped(one_key)
     return GateSnapshot(
         gate=gate.name,
         key=key,
@@ -307,7 +318,7 @@ def _status(gate: Gate, key: Hashable, slot: Slot | None, now: int) -> GateSnaps
         state="held" if gate.is_closed else "blocking" if is_blocking else "passing",
         parked=len(waiting) + checking,
         oldest=None if oldest is None else (now - oldest) / _SECOND,
-        acquired=gate.used(one_key),
+        acquired=_told(gate.used, one_key),
         limit=gate.limit,
         events=gate.counters.events,
         rescues=gate.counters.rescues,

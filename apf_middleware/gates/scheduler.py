@@ -285,7 +285,7 @@ class GateScheduler:
             slot = self.slots.find(need.gate, need.key)
             if slot is not None:
                 slot.note_passed(acquisition)
-                if need.gate.is_full(need.key):
+                if self._leases.is_known_full(need):
                     slot.shut(1)  # so that the next request doesn't ask in vain
                 if slot.due in {OpeningCause.POLL, OpeningCause.ERROR}:
                     slot.due_at = slot.due = None

@@ -2,9 +2,13 @@
 
 import asyncio
 from timeit import repeat
+from typing import Any
 
 import pytest
 
+from apf_middleware import Gates
+from apf_middleware.adapters.asyncpg import pool_gate
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.gates import (
     Capacity,
@@ -85,3 +89,48 @@ def test_a_changed_slot_is_found_as_fast_among_many() -> None:
         return min(repeat(lambda: next(iter(slots.dirty)), number=10, repeat=20))
 
     assert fastest(100_000) < 20 * fastest(100)
+
+
+class _FailingPool:
+    """A pool of an app that can't be read any longer once it ``fails``."""
+
+    def __init__(self) -> None:
+        self.in_use = 0
+        self.readings_left = 1_000_000
+
+    def get_size(self) -> int:
+        self.readings_left -= 1
+        if self.readings_left < 0:
+            raise RuntimeError("the pool is closed")
+        return self.in_use
+
+    def get_idle_size(self) -> int:
+        return 0
+
+    def get_max_size(self) -> int:
+        return 1
+
+
+def test_a_pool_that_fails_after_it_granted_a_lease_keeps_no_request_waiting() -> None:
+    gates, pool = Gates(), _FailingPool()
+    pool_gate(gates, "db", pool)
+    world = GateWorld(*gates.scheduler.gates.values(), seats=5)
+    gates.scheduler = world.scheduler
+    world.arrive("a", "db")
+    world.arrive("b", "db")
+    assert world.served == ["a"]
+    pool.readings_left = 1  # for the question, but not for whether the pool is full then
+    assert world.finish("a") == ["b"]
+    assert [str(error) for error in world.errors] == ["the pool is closed"]
+    status = gates.list()[0]
+    assert (status.state, status.acquired, status.limit) == ("passing", None, 1)
+    world.arrive("c", "db")
+    assert world.served == ["a", "b", "c"], "by default a gate that fails lets requests pass"
+
+
+@pytest.mark.parametrize("size", ["5", 0, None])
+def test_a_pool_whose_size_is_no_number_is_refused(size: Any) -> None:  # noqa: ANN401
+    pool = _FailingPool()
+    pool.get_max_size = lambda: size  # type: ignore[method-assign]
+    with pytest.raises(InvalidValueError, match="size of the pool of the gate 'db'"):
+        pool_gate(Gates(), "db", pool)
