@@ -125,8 +125,19 @@ class HostGate(Gate):
 
 
 def _spelled(host: str) -> str:
-    """Return the name of a host as it is sent: in lower case, and in ASCII."""
-    return host.lower() if host.isascii() else httpx.URL(scheme="http", host=host).raw_host.decode("ascii")
+    """Return the name of a host as it is sent: in lower case, and in ASCII.
+
+    A URL or a port would never be the host of a call, so its limit would have no effect.
+    """
+    if host.isascii() and not any(sign in host for sign in ":/[@"):
+        return host.lower()
+    try:
+        spelled = httpx.URL(scheme="http", host=host).raw_host.decode("ascii")
+    except httpx.InvalidURL:
+        spelled = ""
+    if not spelled or "%" in spelled:  # which stands for what a name can't have
+        raise InvalidValueError("host", host, "it must be the name of a host", "Leave the scheme, port and path out")
+    return spelled.lower()
 
 
 class _CountingTransport(httpx.AsyncBaseTransport):

@@ -173,3 +173,18 @@ async def test_an_international_name_is_that_of_one_host(limited: str, called: s
 async def test_a_limit_of_zero_is_refused(limits: dict[str, int], otherwise: int | None) -> None:
     with pytest.raises(InvalidValueError, match="at least 1"):
         host_gate(Gates(), "db", limits, host=asked, otherwise=otherwise)
+
+
+@pytest.mark.parametrize("host", ["https://api.example", "api.example:8080", "api.example/", "me@api.example"])
+async def test_what_is_more_than_the_name_of_a_host_is_refused(host: str) -> None:
+    with pytest.raises(InvalidValueError, match=r"it must be the name of a host\. Leave the scheme"):
+        host_gate(Gates(), "db", {host: 1}, host=asked)
+    gate = host_gate(Gates(), "db", {"api.example": 1}, host=lambda _: host)
+    with pytest.raises(InvalidValueError, match="it must be the name of a host"):
+        gate.key(GateRequest("level", "schema", "flow"))
+
+
+@pytest.mark.parametrize("host", ["[::1]", "::1"])
+async def test_an_address_of_version_6_is_the_same_host_with_and_without_brackets(host: str) -> None:
+    gate = host_gate(Gates(), "db", {host: 1}, host=lambda _: "[::1]")
+    assert gate.key(GateRequest("level", "schema", "flow")) == "::1"
