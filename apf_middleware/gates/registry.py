@@ -57,6 +57,10 @@ class GateRuntime(Protocol):
         """Arrange that `settle` is called soon in the event loop's thread; any thread may call this."""
         ...
 
+    def is_elsewhere(self) -> bool:
+        """Return whether the caller's thread is not that of the event loop."""
+        ...
+
 
 class Gates:
     """The gates of an app. Gates of all kinds accept the keywords of `TermsGiven`."""
@@ -166,8 +170,12 @@ class Gates:
     def emit(self, event: str, key: Hashable = None, payload: object = None) -> None:
         """Let those requests try that ``event`` may help; call this in the event loop's thread.
 
-        Change the state first, then emit.
+        Change the state first, then emit. Functions of FastAPI that aren't ``async`` run in threads; to emit there
+        without `emit_threadsafe` is a mistake, but must not break the dispatcher.
         """
+        if self._runtime is not None and self._runtime.is_elsewhere():
+            self.emit_threadsafe(event, key, payload)
+            return
         self.scheduler.emit(self.now(), event, key, payload)
         self.settle()
 

@@ -54,6 +54,11 @@ class EventLoop:
             return False
 
     @property
+    def is_of_another_thread(self) -> bool:
+        """True if this loop runs, or has run, in another thread than the caller's."""
+        return self._thread_id != threading.get_ident()
+
+    @property
     def is_trio(self) -> bool:
         """True if this is a loop of trio."""
         return self._token is not None

@@ -145,6 +145,11 @@ class GateRunner:
         if self._loop is not None:
             self._loop.post(self._tick)
 
+    def is_elsewhere(self) -> bool:
+        """Return whether the caller's thread, in which no event loop runs, is not that of the last step."""
+        loop = self._loop
+        return loop is not None and loop.is_of_another_thread and EventLoop.running() is None
+
     # Asynchronous gates
 
     def _ask(self, now: int, check: Check) -> None:

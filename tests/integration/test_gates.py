@@ -104,12 +104,15 @@ async def test_a_lease_granted_at_the_instant_of_cancellation_passes_to_the_next
         assert protected.is_idle()
 
 
-async def test_a_condition_is_evaluated_again_on_an_event_from_another_thread() -> None:
+@pytest.mark.parametrize("how", ["emit_threadsafe", "emit"])
+async def test_a_condition_is_evaluated_again_on_an_event_from_another_thread(how: str) -> None:
     gates = Gates()
     state = {"open": False}
+    threads: list[str] = []
 
     @gates.condition("db", on="breaker")
     def breaker(_: GateRequest) -> bool:
+        threads.append(threading.current_thread().name)
         return state["open"]
 
     async with anyio.create_task_group() as tasks:
@@ -119,7 +122,7 @@ async def test_a_condition_is_evaluated_again_on_an_event_from_another_thread() 
         assert protected.started == []
 
         state["open"] = True
-        thread = threading.Thread(target=partial(gates.emit_threadsafe, "breaker"))
+        thread = threading.Thread(target=partial(getattr(gates, how), "breaker"))
         thread.start()
         with anyio.fail_after(60):
             for waiter in waiters:
@@ -127,6 +130,7 @@ async def test_a_condition_is_evaluated_again_on_an_event_from_another_thread() 
         thread.join()
         assert protected.is_idle()
         assert gates.list()[0].rescues == 0
+        assert set(threads) == {threading.current_thread().name}
 
 
 async def test_an_asynchronous_gate_is_evaluated_outside_of_the_dispatcher() -> None:

@@ -57,6 +57,9 @@ class _Server:
     def settle(self) -> None:
         self.world.note(self.world.sharing.settle(self.world.now))
 
+    def is_elsewhere(self) -> bool:
+        return False
+
     def post(self) -> None:
         """Its inbox is read by ``live``."""
 
