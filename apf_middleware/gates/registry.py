@@ -36,6 +36,7 @@ __all__ = ["GateRuntime", "Gates"]
 _SECOND: Final = 10**9
 _Ask = TypeVar("_Ask", bound=Callable[[GateRequest], object])
 _Hint = TypeVar("_Hint", bound=Callable[[Any, GateRequest], Hint])
+_Result = TypeVar("_Result")
 
 
 class GateRuntime(Protocol):
@@ -59,6 +60,10 @@ class GateRuntime(Protocol):
 
     def is_elsewhere(self) -> bool:
         """Return whether the caller's thread is not that of the event loop."""
+        ...
+
+    def call(self, function: Callable[[], _Result]) -> _Result:
+        """Return the result of ``function``, which is called in the event loop's thread."""
         ...
 
 
@@ -131,8 +136,7 @@ class Gates:
 
     def remove(self, name: str) -> None:
         """Remove a gate: requests that wait for it may pass."""
-        self.scheduler.retire(self.now(), self._gate(name).name)
-        self.settle()
+        self._operate(lambda: self.scheduler.retire(self.now(), self._gate(name).name))
 
     @property
     def names(self) -> frozenset[str]:
@@ -192,12 +196,11 @@ class Gates:
             event, key, payload = self._inbox.popleft()
             self.scheduler.emit(self.now(), event, key, payload)
 
-    # Operators
+    # Operators; what they do in other threads is done in that of the event loop
 
     def open(self, name: str) -> None:
         """Open a gate, and let all requests that wait for it try."""
-        self.scheduler.open_gate(self.now(), self._gate(name))
-        self.settle()
+        self._operate(lambda: self.scheduler.open_gate(self.now(), self._gate(name)))
 
     def close(self, name: str, for_: float | None = None) -> None:
         """Close a gate: requests wait until it is opened, or until ``for_`` seconds have passed."""
@@ -206,12 +209,14 @@ class Gates:
             raise InvalidValueError(
                 "for_", for_, "it must be more than 0 seconds", "Leave it out to close the gate until it is opened"
             )
-        self.scheduler.close_gate(gate, None if for_ is None else self.now() + int(for_ * _SECOND))
-        self.settle()
+        ns = None if for_ is None else int(for_ * _SECOND)
+        self._operate(lambda: self.scheduler.close_gate(gate, None if ns is None else self.now() + ns))
 
     def kick(self, name: str, request_id: int | None = None) -> int:
         """Let all requests that wait for a gate try once more, or only one of them; return their number."""
-        gate = self._gate(name)
+        return self._operate(lambda: self._kick(self._gate(name), request_id))
+
+    def _kick(self, gate: Gate, request_id: int | None) -> int:
         # listed before anything opens, because requests that pass leave the scheduler
         chosen = [one for one in self.scheduler if one.slot is not None and one.slot.gate is gate]
         if request_id is None:
@@ -220,29 +225,48 @@ class Gates:
             chosen = [one for one in chosen if one.number == request_id]
             for acquisition in chosen:
                 self.scheduler.kick(self.now(), acquisition)
-        self.settle()
         return len(chosen)
 
     def resize(self, name: str, limit: int) -> None:
         """Set another limit of a gate that has one. Leases that are held stay valid."""
-        gate = self._gate(name)
+        self._operate(lambda: self._resize(self._gate(name), limit))
+
+    def _resize(self, gate: Gate, limit: int) -> None:
         gate.resize(limit)
         self.scheduler.open_slots(self.now(), gate, "resize")
-        self.settle()
+
+    def _operate(self, change: Callable[[], _Result]) -> _Result:
+        """Make a change in the event loop's thread, and let those requests try that it may help."""
+
+        def step() -> _Result:
+            result = change()
+            self.settle()
+            return result
+
+        return step() if self._runtime is None else self._runtime.call(step)
 
     def list(self) -> list[GateSnapshot]:
         """Return the status of all gates, with a row for each key for which requests wait."""
-        now = self.now()
-        return [status for gate in self.scheduler.gates.values() for status in _statuses(self.scheduler, gate, now)]
+        return self._look(
+            lambda: [
+                status
+                for gate in self.scheduler.gates.values()
+                for status in _statuses(self.scheduler, gate, self.now())
+            ]
+        )
 
     def parked(self, name: str | None = None) -> tuple[ParkedRequest, ...]:
         """Return the requests that wait for the gate ``name``, or for any gate if it is None."""
-        now = self.now()
-        return tuple(
-            _parked_request(acquisition, now)
-            for acquisition in self.scheduler
-            if acquisition.slot is not None and name in {None, acquisition.slot.gate.name}
+        return self._look(
+            lambda: tuple(
+                _parked_request(acquisition, self.now())
+                for acquisition in self.scheduler
+                if acquisition.slot is not None and name in {None, acquisition.slot.gate.name}
+            )
         )
+
+    def _look(self, read: Callable[[], _Result]) -> _Result:
+        return read() if self._runtime is None else self._runtime.call(read)
 
     def holding(self, ticket: "Ticket") -> "ParkedRequest | None":
         """Return the gate that keeps this request waiting, and for how long; None if no gate does."""
@@ -290,7 +314,6 @@ def _names(given: str | Iterable[str]) -> tuple[str, ...]:
 
 
 _GateT = TypeVar("_GateT", bound=Gate)
-_Told = TypeVar("_Told")
 
 
 def _statuses(scheduler: GateScheduler, gate: Gate, now: int) -> Iterable[GateSnapshot]:
@@ -301,7 +324,7 @@ def _statuses(scheduler: GateScheduler, gate: Gate, now: int) -> Iterable[GateSn
         yield _status(gate, slot.key, slot, now)
 
 
-def _told(tell: Callable[[Hashable], _Told], key: Hashable) -> _Told | None:
+def _told(tell: Callable[[Hashable], _Result], key: Hashable) -> _Result | None:
     """Return what a gate tells of itself; None if what it reads for that fails, so that others can still be seen."""
     try:
         return tell(key)

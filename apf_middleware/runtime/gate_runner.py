@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextvars import Context
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 from anyio import create_task_group
 
@@ -38,6 +38,8 @@ _SECOND: Final = 10**9
 _LOG_ERRORS_EVERY_NS: Final = 10 * _SECOND
 _LAST_ANSWERS_S: Final = 2.0  # how long the server's stop waits for gates that have been asked
 _CHECKING: Final = "apf: ask an asynchronous gate"
+
+T = TypeVar("T")
 
 
 class GateRunner:
@@ -149,6 +151,11 @@ class GateRunner:
         """Return whether the caller's thread, in which no event loop runs, is not that of the last step."""
         loop = self._loop
         return loop is not None and loop.is_of_another_thread and EventLoop.running() is None
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Return the result of ``function``, which is called in the thread of the event loop."""
+        loop = self._loop
+        return function() if loop is None or not self.is_elsewhere() else loop.call(function)
 
     # Asynchronous gates
 

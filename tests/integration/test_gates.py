@@ -133,6 +133,37 @@ async def test_a_condition_is_evaluated_again_on_an_event_from_another_thread(ho
         assert set(threads) == {threading.current_thread().name}
 
 
+async def test_what_operators_do_in_other_threads_is_done_in_the_event_loop() -> None:
+    gates = Gates()
+    threads: list[str] = []
+
+    @gates.condition("db")
+    def breaker(_: GateRequest) -> bool:
+        threads.append(threading.current_thread().name)
+        return True
+
+    gates.capacity("places", 1)
+    in_thread = anyio.to_thread.run_sync
+    async with anyio.create_task_group() as tasks:
+        protected = GatedApp(tasks, configuration(), gates)
+        await protected.request("/db/0").end()
+        await in_thread(gates.close, "db")
+        waiters = [protected.request(f"/db/{number}", user=f"u{number}") for number in range(3)]
+        await settle()
+        assert len(await in_thread(gates.parked, "db")) == 3
+        assert [one.state for one in await in_thread(gates.list)] == ["held", "passing"]
+        assert await in_thread(gates.kick, "db") == 3
+        await in_thread(gates.resize, "places", 5)
+        with pytest.raises(InvalidValueError, match="there is no gate of this name"):
+            await in_thread(gates.open, "nothing")
+        await in_thread(gates.open, "db")
+        for waiter in waiters:
+            await waiter.end()
+        await in_thread(gates.remove, "places")
+    assert (len(threads), set(threads)) == (4, {threading.current_thread().name})
+    assert gates.names == {"db"}
+
+
 async def test_an_asynchronous_gate_is_evaluated_outside_of_the_dispatcher() -> None:
     gates = Gates()
     asked = anyio.Event()

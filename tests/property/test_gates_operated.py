@@ -4,8 +4,9 @@ A random simulation with many keys: gates are resized to nothing and back, opene
 changed by reloads of the configuration; levels are reloaded, renamed, paused and closed; clients hang up.
 """
 
+from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,8 @@ from tests.support.examples import examples
 from tests.support.gate_world import MS, SECOND, GateWorld, level
 
 pytestmark = pytest.mark.timeout(600)
+
+Result = TypeVar("Result")
 
 _WAYS = (("db",), ("shard",), ("quota",), ("shard", "db"), ("quota", "db", "shard"), ())
 
@@ -59,6 +62,9 @@ class _Server:
 
     def is_elsewhere(self) -> bool:
         return False
+
+    def call(self, function: Callable[[], Result]) -> Result:
+        return function()
 
     def post(self) -> None:
         """Its inbox is read by ``live``."""
