@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final, Unpack
 
 from apf_middleware.adapters.breakers import BreakerState, Circuit
+from apf_middleware.exceptions import InvalidValueError, require_amount
 from apf_middleware.gates.gate import TermsGiven
 from apf_middleware.gates.registry import Gates
 
@@ -33,6 +34,8 @@ def purgatory_gate(
 
     Add the gate before the breaker is used, because purgatory doesn't report earlier events.
     """
+    if ttl is not None and not require_amount("ttl", ttl) > 0:  # purgatory says nothing about an error of a listener
+        raise InvalidValueError("ttl", ttl, "it must be more than 0 seconds")
     state = Circuit(gates, name, probes, **terms)
     pause = factory.default_ttl if ttl is None else ttl
 

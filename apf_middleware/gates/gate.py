@@ -220,6 +220,9 @@ class Terms:
             raise InvalidValueError("on_error", self.on_error, "it must be admit, reject or backoff")
         if self.release not in {"response", "headers", "seats"}:
             raise InvalidValueError("release", self.release, "it must be response, headers or seats")
+        events: object = self.events
+        if isinstance(events, str):  # each letter of it would be an event
+            raise InvalidValueError("events", events, "it must be a tuple of names", "Write (name,) for one")
         for name in ("max_parked", "flush_ns", "poll_ns"):
             value = getattr(self, name)
             if value is not None:

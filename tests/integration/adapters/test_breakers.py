@@ -16,6 +16,7 @@ from apf_middleware import Gates
 from apf_middleware.adapters.breakers import Circuit
 from apf_middleware.adapters.purgatory import purgatory_gate
 from apf_middleware.adapters.pybreaker import pybreaker_gate
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest, Park, Probe
 from tests.support.handler_app import HandlerApp
 from tests.support.protected_app import problem
@@ -235,3 +236,11 @@ async def test_a_breaker_becomes_half_open_with_time() -> None:
     assert circuit.ask(REQUEST) == Probe(2)
     circuit.note("closed")
     assert circuit.ask(REQUEST) is None
+
+
+@pytest.mark.parametrize("ttl", ["10", 0, -1, True])
+async def test_a_ttl_with_which_an_open_breaker_would_go_unnoticed_is_refused(ttl: Any) -> None:  # noqa: ANN401
+    gates = Gates()
+    with pytest.raises(InvalidValueError, match="ttl is"):
+        purgatory_gate(gates, "db", AsyncCircuitBreakerFactory(), "db", ttl=ttl)
+    assert not gates.names

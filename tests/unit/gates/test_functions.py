@@ -71,6 +71,11 @@ def test_an_own_gate_whose_leases_would_never_come_back_is_refused(own: _Own) ->
         Gates().add(own)
 
 
+def test_a_text_is_not_a_list_of_the_names_of_events() -> None:
+    with pytest.raises(InvalidValueError, match="events is 'well', but it must be a tuple of names"):
+        Gates().capacity("db", 1, events="well")  # type: ignore[arg-type]
+
+
 def test_a_class_in_place_of_an_own_gate_is_refused() -> None:
     with pytest.raises(InvalidValueError, match="it must be an object with name, try_acquire and release"):
         Gates().add(_Own)  # type: ignore[arg-type]
