@@ -3,7 +3,7 @@
 Without these checks a wrong object would fail deep in the set-up, or only at the first request that needs it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from apf_middleware.asgi.identity import Authenticator
@@ -30,7 +30,20 @@ def checked_authenticators(given: Iterable[Authenticator]) -> tuple[Authenticato
         if missing:
             hint = _WRAP if callable(one) and "authenticate" in missing else ""
             raise InvalidValueError(name, one, f"it must be an authenticator, and has no {', '.join(missing)}", hint)
+        _check_headers(f"{name}.headers", one.headers)
     return found
+
+
+def _check_headers(name: str, given: object) -> None:
+    """Raise InvalidValueError unless these are names as ASGI has them.
+
+    A remembered identity would be that of all callers if its headers weren't found in requests.
+    """
+    several = given if isinstance(given, Collection) and not isinstance(given, str | bytes) else (None,)
+    if not all(isinstance(header, bytes) and header == header.lower() for header in several):
+        raise InvalidValueError(
+            name, given, "it must be a set of names in lower case", 'Write frozenset((b"x-api-key",))'
+        )
 
 
 def check_registry(given: object) -> None:

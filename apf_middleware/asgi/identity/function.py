@@ -13,12 +13,26 @@ from starlette.types import Scope
 from apf_middleware.asgi.identity.verdict import Authenticated, Refused, Verdict
 from apf_middleware.classification import Identity
 from apf_middleware.config.authentication import FunctionSettings
+from apf_middleware.config.values import is_header
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["Answer", "FunctionAuthenticator"]
 
 Answer = Identity | Verdict | None
 """A function's result: an identity, a verdict, or None if there are no credentials of its kind."""
+
+
+def _checked(headers: Iterable[str] | None) -> list[bytes]:
+    """Return the names in lower case; with a name that no header has, all callers would be the first one."""
+    if isinstance(headers, str | bytes):
+        raise InvalidValueError("headers", headers, "it must be a list of names", "Write [name], also for a single one")
+    found = []
+    for one in headers or ():
+        given: object = one
+        if not isinstance(given, str) or not is_header(given.lower()):
+            raise InvalidValueError("headers", one, "it must be the name of a header", "Write it like x-api-key")
+        found.append(given.lower().encode("ascii"))
+    return found
 
 
 class FunctionAuthenticator:
@@ -35,7 +49,7 @@ class FunctionAuthenticator:
     ) -> None:
         self._function = function
         self.memorable: bool = headers is not None
-        self.headers: frozenset[bytes] = frozenset(one.lower().encode("ascii") for one in headers or ())
+        self.headers: frozenset[bytes] = frozenset(_checked(headers))
 
     @classmethod
     def of(cls, settings: FunctionSettings) -> "FunctionAuthenticator":

@@ -28,6 +28,21 @@ class Halfway:
     def authenticate(self, _scope: object) -> None: ...
 
 
+class Misspelled(Halfway):
+    """An authenticator whose headers no request has, so that its first answer would be remembered for all callers."""
+
+    memorable = True
+
+    def __init__(self, headers: Any) -> None:  # noqa: ANN401
+        self.headers = headers
+
+
+@pytest.mark.parametrize("headers", ["x-api-key", b"x-api-key", ["x-api-key"], {b"X-API-Key"}, None])
+def test_headers_of_an_authenticator_that_no_request_has_are_refused(headers: object) -> None:
+    with pytest.raises(InvalidValueError, match=r"authenticators\[0\]\.headers is .* a set of names in lower case"):
+        checked_authenticators([Misspelled(headers)])  # type: ignore[list-item]
+
+
 def test_authenticators_are_taken_from_any_iterable_in_order() -> None:
     first, second = FunctionAuthenticator(by_api_key), FunctionAuthenticator(by_api_key)
 

@@ -87,3 +87,15 @@ def test_an_exception_of_a_function_is_not_a_refusal() -> None:
 
     with pytest.raises(LookupError, match="db"):
         verdict_of(FunctionAuthenticator(broken), request())
+
+
+@pytest.mark.parametrize(
+    "headers", ["authorization", b"authorization", ["authorization "], [b"authorization"], [""], [1]]
+)
+def test_headers_that_no_request_has_would_make_all_callers_the_first_and_are_refused(headers: Any) -> None:  # noqa: ANN401
+    with pytest.raises(InvalidValueError, match=r"headers is .* name"):
+        FunctionAuthenticator(who, headers=headers)
+
+
+def test_the_names_of_headers_may_have_capitals() -> None:
+    assert FunctionAuthenticator(who, headers=["Authorization"]).headers == {b"authorization"}
