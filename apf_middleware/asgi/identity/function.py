@@ -96,4 +96,9 @@ class FunctionAuthenticator:
 
 
 def _verdict(answer: Answer) -> Verdict | None:
-    return Authenticated(answer) if isinstance(answer, Identity) else answer
+    verdict = Authenticated(answer) if isinstance(answer, Identity) else answer
+    if isinstance(verdict, Authenticated):
+        groups: object = verdict.identity.groups
+        if isinstance(groups, str):  # such as ("staff"), of which each letter would be a group
+            raise InvalidValueError("groups of an identity", groups, "it must be a tuple of names", "Write (name,)")
+    return verdict

@@ -99,3 +99,11 @@ def test_headers_that_no_request_has_would_make_all_callers_the_first_and_are_re
 
 def test_the_names_of_headers_may_have_capitals() -> None:
     assert FunctionAuthenticator(who, headers=["Authorization"]).headers == {b"authorization"}
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_text_is_not_a_tuple_of_groups(wrapped: bool) -> None:  # noqa: FBT001
+    identity = Identity("alice", "staff")  # type: ignore[arg-type]
+    function = FunctionAuthenticator(lambda _: Authenticated(identity) if wrapped else identity)
+    with pytest.raises(InvalidValueError, match="groups of an identity is 'staff', but it must be a tuple of names"):
+        verdict_of(function, request())
