@@ -34,7 +34,7 @@ from apf_middleware.gates.registry import Gates
 if TYPE_CHECKING:
     from redis.asyncio import Redis
 
-__all__ = ["Sharing", "by_flow", "redis_capacity", "redis_quota", "redis_rate"]
+__all__ = ["RedisSharing", "by_flow", "redis_capacity", "redis_quota", "redis_rate"]
 
 _MICROSECONDS: Final = 1_000_000
 _POLL: Final = 0.01
@@ -42,8 +42,7 @@ _IN_NAMES: Final = str.maketrans({"%": "%25", ":": "%3A", "{": "%7B", "}": "%7D"
 _IN_KEYS: Final = str.maketrans({"%": "%25", ":": "%3A", ",": "%2C", "(": "%28", ")": "%29"})
 
 
-Sharing = RedisSharing
-_TOGETHER: Final = Sharing()
+_TOGETHER: Final = RedisSharing()
 
 
 def by_flow(request: GateRequest) -> Hashable:

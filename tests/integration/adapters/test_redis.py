@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from apf_middleware import Gates
 from apf_middleware.adapters import redis_releases
-from apf_middleware.adapters.redis import Sharing, by_flow, redis_capacity, redis_quota, redis_rate
+from apf_middleware.adapters.redis import RedisSharing, by_flow, redis_capacity, redis_quota, redis_rate
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import CustomGate, GateRequest, Park, Reject
 from tests.support import databases
@@ -26,7 +26,7 @@ from tests.support.until import until
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
 REQUEST = GateRequest("level", "schema", "alice")
-PATIENT = Sharing(timeout=10)  # for a machine that is busy with something else too
+PATIENT = RedisSharing(timeout=10)  # for a machine that is busy with something else too
 
 
 MADE: list[Gates] = []
@@ -423,7 +423,7 @@ async def test_when_redis_is_down_the_policy_decides(on_error: Any, status: int,
         client = Redis.from_url(server.url, retry=None)
         async with anyio.create_task_group() as tasks:
             gates = made()
-            redis_capacity(gates, "db", client, limit=1, hold=5, sharing=Sharing(timeout=0.25), on_error=on_error)
+            redis_capacity(gates, "db", client, limit=1, hold=5, sharing=RedisSharing(timeout=0.25), on_error=on_error)
             wait = "2s" if on_error == "backoff" else "20s"  # only with a backoff does the request wait so long
             protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint(), wait=wait)
             while (await protected.request("/db/1").end()).status != 200:
@@ -447,7 +447,14 @@ async def test_requests_continue_when_redis_is_back() -> None:
         async with anyio.create_task_group() as tasks:
             gates = made()
             redis_rate(
-                gates, "db", client, rate=100, burst=10, sharing=Sharing(timeout=0.25), on_error="backoff", status=503
+                gates,
+                "db",
+                client,
+                rate=100,
+                burst=10,
+                sharing=RedisSharing(timeout=0.25),
+                on_error="backoff",
+                status=503,
             )
             protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
             server.pause()
@@ -488,4 +495,4 @@ async def test_a_client_whose_answers_cannot_be_awaited_is_refused() -> None:
 
 async def test_sharing_needs_a_positive_time() -> None:
     with pytest.raises(InvalidValueError, match="more than 0 seconds"):
-        Sharing(timeout=0)
+        RedisSharing(timeout=0)

@@ -14,7 +14,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from apf_middleware import Gates
 from apf_middleware.adapters import lua
-from apf_middleware.adapters.redis import Sharing, redis_capacity
+from apf_middleware.adapters.redis import RedisSharing, redis_capacity
 from apf_middleware.adapters.redis_connections import NotSentError
 from apf_middleware.gates import CustomGate, GateRequest, Park
 from tests.support import databases
@@ -24,7 +24,7 @@ from tests.support.until import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
-QUICK = Sharing(timeout=0.2)
+QUICK = RedisSharing(timeout=0.2)
 KEY = "apf:db:"
 REQUEST = GateRequest("level", "schema", "alice")
 # ours and that of redis-py, which are equally long, and ours without a connection
@@ -45,7 +45,7 @@ async def redis(server: RedisServer) -> AsyncIterator[Redis]:
 
 
 @contextlib.asynccontextmanager
-async def capacity(redis: Redis, limit: int = 3, hold: float = 60, sharing: Sharing = QUICK) -> AsyncIterator[Any]:
+async def capacity(redis: Redis, limit: int = 3, hold: float = 60, sharing: RedisSharing = QUICK) -> AsyncIterator[Any]:
     """Return an app's gate of so many places, closed at the end."""
     gates = Gates()
     redis_capacity(gates, "db", redis, limit=limit, hold=hold, sharing=sharing)
@@ -99,7 +99,7 @@ async def test_an_acquire_whose_reply_was_lost_takes_no_permit(server: RedisServ
 
 
 async def test_an_acquire_that_is_cancelled_takes_no_permit(server: RedisServer, redis: Redis) -> None:
-    async with capacity(redis, sharing=Sharing(timeout=10)) as gate:
+    async with capacity(redis, sharing=RedisSharing(timeout=10)) as gate:
         await acquired(gate)
         server.pause()
         asking = [asyncio.create_task(gate.try_acquire(REQUEST, "", 1)) for _ in range(2)]
@@ -139,7 +139,7 @@ async def test_withdrawals_expire(redis: Redis) -> None:
 
 
 async def test_many_simultaneous_releases_use_few_connections(redis: Redis) -> None:
-    async with capacity(redis, limit=500, sharing=Sharing(timeout=10, connections=3)) as gate:
+    async with capacity(redis, limit=500, sharing=RedisSharing(timeout=10, connections=3)) as gate:
         leases = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(500)))
         assert not any(isinstance(lease, Park) for lease in leases)
         for lease in leases:
@@ -167,7 +167,7 @@ async def test_the_connections_of_the_app_are_not_used(server: RedisServer) -> N
 
 async def test_a_server_that_stops_returns_permits_that_it_still_gets(server: RedisServer, redis: Redis) -> None:
     gates = Gates()
-    redis_capacity(gates, "db", redis, limit=3, hold=60, sharing=Sharing(timeout=10))
+    redis_capacity(gates, "db", redis, limit=3, hold=60, sharing=RedisSharing(timeout=10))
     async with anyio.create_task_group() as tasks:
         protected = HandlerApp(tasks, gates, lambda _: asyncio.sleep(0))
         assert (await protected.request("/db/1").end()).status == 200
@@ -185,7 +185,7 @@ async def test_a_server_that_stops_returns_permits_that_it_still_gets(server: Re
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 async def test_another_event_loop_gets_connections_of_its_own(redis: Redis) -> None:
     """The first loop ends without closing the gate, like that of a test client without a lifespan."""
-    async with capacity(redis, limit=8, sharing=Sharing(timeout=10, connections=1)) as gate:
+    async with capacity(redis, limit=8, sharing=RedisSharing(timeout=10, connections=1)) as gate:
 
         async def live(*, closes: bool) -> None:
             leases = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(4)))
@@ -202,7 +202,7 @@ async def test_another_event_loop_gets_connections_of_its_own(redis: Redis) -> N
 
 
 async def test_an_acquire_that_was_never_sent_needs_no_withdrawal(server: RedisServer, redis: Redis) -> None:
-    async with capacity(redis, sharing=Sharing(timeout=0.2, connections=1)) as gate:
+    async with capacity(redis, sharing=RedisSharing(timeout=0.2, connections=1)) as gate:
         await acquired(gate)
         server.pause()
         found = await asyncio.gather(*(gate.try_acquire(REQUEST, "", 1) for _ in range(5)), return_exceptions=True)
