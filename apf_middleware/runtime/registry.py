@@ -99,11 +99,12 @@ class LevelRegistry:
             if runtime is None:
                 number = self._new_generation()
                 runtime = LevelRuntime(level, shared, streams, request_timeout_ns=timeout, now=now, generation=number)
-                # A level that is over was deleted by an operator; a new level of its name counts from 0.
-                if name in by_name and not by_name[name].shared.is_over:
-                    runtime.count_on(by_name[name], now)
             else:
                 runtime.adopt(level, streams, request_timeout_ns=timeout)
+            # A level that is over was deleted by an operator; a new level of its name counts from 0. One that is
+            # revived counts on from the level that had its name meanwhile.
+            if by_name.get(name, runtime) is not runtime and not by_name[name].shared.is_over:
+                runtime.count_on(by_name[name], now)
             levels[name] = runtime
         parents = configuration.parents
         self._generations = {name: self._generations.get(name) or self._new_generation() for name in parents}

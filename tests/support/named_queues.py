@@ -65,8 +65,8 @@ class NamedQueueServer:
         for one in self.queues.list():
             assert one.arrived == sum(
                 counters.arrived
-                for child in (one.children or (one.name,))
-                for counters in self.controller.levels[child].schema_counters.values()
+                for runtime in map(self.controller.levels.__getitem__, one.children or (one.name,))
+                for counters in (*runtime.schema_counters.values(), runtime.forgotten)
             )
 
     def state(self, name: str) -> str:
