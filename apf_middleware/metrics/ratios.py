@@ -4,7 +4,8 @@ Each nanosecond counts as one observation of value/denominator. Denominators cha
 shrinks. So each span of time is put into a bucket once, when it is read, by the denominator of that moment, and stays
 there. Dividing all past time again at each reading would move old observations from bucket to bucket, and Prometheus
 takes a counter that falls for one that was reset. For the same reason, time that is moved to another value afterwards
-raises buckets but never lowers one.
+raises buckets but never lowers one. And where a level is made anew, because it becomes exempt for example, its times
+are added to those of the level before it.
 
 A ledger belongs to one reader, and forgets the histograms of levels that are gone.
 """
@@ -34,6 +35,8 @@ class _Ratio:
 
     def advance(self, times: Times, duration: int, denominator: int) -> None:
         """Put the new part of ``times`` into its buckets; ``duration`` is the sum of all ``times``."""
+        if duration < self.duration:  # another level has taken the place of the one that was read before
+            self._seen = {}
         found, seen = self._found, self._seen
         for value, elapsed in times.items():
             # Negative where time was moved to another value. Then ``found`` falls, and ``shown`` doesn't follow.
@@ -62,11 +65,11 @@ class RatioLedger:
         self._lock = Lock()
 
     def read(self, key: Key, times: Times, denominator: int, bounds: Sequence[float]) -> Histogram:
-        """Return the histogram of ``key`` up to now; it begins anew if the sum of its times has become smaller."""
+        """Return the histogram of ``key`` up to now; it goes on with times that count from 0 again."""
         duration = sum(times.values())
         with self._lock:
             ratio = self._ratios.get(key)
-            if ratio is None or duration < ratio.duration:
+            if ratio is None:
                 ratio = self._ratios[key] = _Ratio(bounds)
             # a level may have no seats at this moment
             ratio.advance(times, duration, max(1, denominator))

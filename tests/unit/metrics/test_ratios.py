@@ -34,11 +34,14 @@ def test_a_new_denominator_moves_no_old_observations() -> None:
     assert list(ledger.read(KEY, {5: 17}, 5, BOUNDS).counts) == [0, 10, 7, 0]
 
 
-def test_a_shorter_time_begins_a_new_histogram() -> None:
+def test_the_times_of_a_level_that_is_made_anew_are_added() -> None:
     ledger = RatioLedger()
     ledger.read(KEY, {5: 10}, 10, BOUNDS)
 
-    assert list(ledger.read(KEY, {10: 3}, 10, BOUNDS).counts) == [0, 0, 3, 0]
+    assert list(ledger.read(KEY, {5: 1, 10: 3}, 10, BOUNDS).counts) == [0, 11, 3, 0]
+    later = ledger.read(KEY, {5: 1, 10: 9}, 10, BOUNDS)
+    assert list(later.counts) == [0, 11, 9, 0]
+    assert later.total == pytest.approx(11 * 0.5 + 9)
 
 
 def test_keys_that_are_not_kept_are_removed() -> None:
