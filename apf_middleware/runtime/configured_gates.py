@@ -49,9 +49,12 @@ def adopt_gates(gates: Gates, before: Iterable[GateSettings], after: Iterable[Ga
     for settings in after:
         known = old.pop(settings.name, None)
         if known is None or _nature(known) != _nature(settings):
+            made = _make(settings)
             if known is not None:
+                made.counters = scheduler.gates[known.name].counters  # metrics must not fall
+                made.counters.last = None  # its keys are other ones
                 scheduler.retire(gates.now(), known.name)
-            scheduler.add(_make(settings))
+            scheduler.add(made)
         elif known != settings:
             gate = scheduler.gates[settings.name]
             gate.terms = _terms(settings)

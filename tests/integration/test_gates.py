@@ -472,6 +472,27 @@ async def test_gates_change_when_the_configuration_does() -> None:
         assert protected.is_idle()
 
 
+@pytest.mark.parametrize("changed", ["capacity: 1, per: flow", "tokens: {rate: 1, burst: 1}"])
+async def test_a_gate_that_a_reload_makes_anew_counts_on(changed: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = GatedApp(tasks, configuration(server=DB))
+        holder = await protected.holder("/db/hold")
+        waiter = protected.request("/db/waiter")
+        await settle()
+        before = protected.gates.scheduler.gates["db"].counters.evaluations.copy()
+        assert before == {"passed": 1, "parked": 1, "rejected": 0, "error": 0}
+
+        protected.controller.reconfigure(configuration(server=f", gates: [{{name: db, {changed}}}]"))
+
+        protected.finish("/db/hold")
+        await waiter.end()
+        await holder.end()
+        [reading] = protected.middleware.service.reading().gates
+        assert (reading.evaluations["passed"], reading.waits.count) == (1, 1)
+        assert (await protected.request("/db/next").end()).status == 200
+        assert protected.gates.scheduler.gates["db"].counters.evaluations["passed"] == 2
+
+
 async def test_requests_parked_at_a_removed_gate_are_admitted() -> None:
     async with anyio.create_task_group() as tasks:
         protected = GatedApp(tasks, configuration(server=DB))
