@@ -3,7 +3,7 @@
 It looks 20 times a second while requests run, and not at all while the server is idle.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from apf_middleware.adaptive import AdaptiveTotal, SeatUse
@@ -24,7 +24,8 @@ FOR_LACK_OF_SEATS: Final = frozenset({Reason.QUEUE_FULL, Reason.CONCURRENCY_LIMI
 class AdaptiveRunner:
     """Find the total of seats within ``bounds`` for the ``levels``, beginning with ``seats``.
 
-    ``now`` is the clock, ``alarm`` creates the timer, and ``resize`` is called with each new total.
+    ``now`` is the clock, ``alarm`` creates the timer, and ``resize`` is called with each new total. ``decisions`` are
+    those that have been counted with other bounds.
     """
 
     __slots__ = (
@@ -49,10 +50,11 @@ class AdaptiveRunner:
         resize: Callable[[int], None],
         now: Callable[[], int],
         alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm],
+        decisions: Mapping[str, int] | None = None,
     ) -> None:
         self.bounds: SeatBounds = bounds
         self.total: AdaptiveTotal = AdaptiveTotal(bounds.settings(seats), now())
-        self.decisions: dict[str, int] = {}
+        self.decisions: dict[str, int] = dict(decisions or {})
         self._levels = levels
         self._resize = resize
         self._now = now

@@ -543,9 +543,14 @@ class Controller:
         elif self.configuration.server.fleet is not None:
             self.adaptive = self.sampler = DurationSampler(bounds)
         else:
-            seats, resize = self.seats, self.resize
             self.adaptive = AdaptiveRunner(
-                bounds, seats, levels=self.registry, resize=resize, now=self.now, alarm=self._new_alarm
+                bounds,
+                self.seats,
+                levels=self.registry,
+                resize=self.resize,
+                now=self.now,
+                alarm=self._new_alarm,
+                decisions=runner.decisions if isinstance(runner, AdaptiveRunner) else None,
             )
 
     def _adopt_gates(self, gates: "Gates", before: "Sequence[GateSettings]") -> None:

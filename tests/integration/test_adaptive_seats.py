@@ -149,8 +149,13 @@ def test_a_reload_keeps_the_number_within_the_new_bounds() -> None:
 
         service.adopt(service.prepare(configuration()))
         assert world.controller.seats == found
+        before = service.reading().adaptive
         service.adopt(service.prepare(configuration("{adaptive: {min: 2, max: 5}}")))
         assert world.controller.seats == 5
+        after = service.reading().adaptive
+        assert before is not None
+        assert after is not None
+        assert after.decisions == before.decisions != {}
         await world.keep_asking(40, 3)
         assert world.controller.seats <= 5
         service.adopt(service.prepare(configuration("30")))
