@@ -49,12 +49,7 @@ def adopt_gates(gates: Gates, before: Iterable[GateSettings], after: Iterable[Ga
     for settings in after:
         known = old.pop(settings.name, None)
         if known is None or _nature(known) != _nature(settings):
-            made = _make(settings)
-            if known is not None:
-                made.counters = scheduler.gates[known.name].counters  # metrics must not fall
-                made.counters.last = None  # its keys are other ones
-                scheduler.retire(gates.now(), known.name)
-            scheduler.add(made)
+            _replace(gates, known, _make(settings))
         elif known != settings:
             gate = scheduler.gates[settings.name]
             gate.terms = _terms(settings)
@@ -65,6 +60,21 @@ def adopt_gates(gates: Gates, before: Iterable[GateSettings], after: Iterable[Ga
             scheduler.open_slots(gates.now(), gate, "resize")
     for name in old:
         scheduler.retire(gates.now(), name)
+
+
+def _replace(gates: Gates, known: GateSettings | None, made: Capacity | Tokens) -> None:
+    """Add a gate, which takes the place of the one that is ``known``, if there is one."""
+    scheduler = gates.scheduler
+    if known is None:
+        scheduler.add(made)
+        return
+    before = scheduler.gates[known.name]
+    made.counters = before.counters  # metrics must not fall
+    made.counters.last = None  # its keys are other ones
+    scheduler.retire(gates.now(), known.name)
+    scheduler.add(made)
+    if before.is_closed:  # until an operator opens it, or the time is over
+        scheduler.close_gate(made, before.closed_until)
 
 
 def _nature(settings: GateSettings) -> Hashable:

@@ -493,6 +493,24 @@ async def test_a_gate_that_a_reload_makes_anew_counts_on(changed: str) -> None:
         assert protected.gates.scheduler.gates["db"].counters.evaluations["passed"] == 2
 
 
+@pytest.mark.parametrize("seconds", [None, 0.02])
+async def test_a_gate_that_a_reload_makes_anew_stays_closed(seconds: float | None) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = GatedApp(tasks, configuration(server=DB))
+        protected.gates.close("db", seconds)
+
+        protected.controller.reconfigure(configuration(server=", gates: [{name: db, capacity: 1, per: flow}]"))
+
+        waiter = protected.request("/db/waiter")
+        await settle()
+        [reading] = protected.middleware.service.reading().gates
+        assert (reading.is_held, reading.parked) == (True, 1)
+        if seconds is None:
+            protected.gates.open("db")
+        assert (await waiter.end()).status == 200
+        assert protected.is_idle()
+
+
 async def test_requests_parked_at_a_removed_gate_are_admitted() -> None:
     async with anyio.create_task_group() as tasks:
         protected = GatedApp(tasks, configuration(server=DB))
