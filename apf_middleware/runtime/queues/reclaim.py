@@ -70,6 +70,8 @@ class Reclaimer:
             return
         if self._levels.configuration.server.borrowing != "immediate":
             return  # until the next adjustment its limit is what it is
+        if self._levels.levels.get(runtime.name) is not runtime:
+            return  # a draining level keeps its own seats, and deserves no others
         deserves = find_deserved(self._levels)
         queueset = shared.queueset
         # a wider request runs on as many seats as its level can have

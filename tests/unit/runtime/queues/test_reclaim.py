@@ -196,6 +196,27 @@ class _Silent:
         pass
 
 
+def test_a_removed_level_whose_request_a_gate_admits_asks_nobody() -> None:
+    house = market(owner="", borrower="")
+    gates = Gates()
+    gates.capacity("db", limit=1)
+    controller = Controller(house.configuration, gates, now=lambda: house.now, alarm=lambda *_: _Silent())
+    house.controller, house.queues = controller, NamedQueues(controller)
+    running = fill(house, "borrower")
+    gates.close("db")
+    destination = controller.destination(Classification("catch-all", "owner", "flow", 7), Work())
+    destination.gates = ("db",)
+    waits = Admission(destination)
+    controller.arrive(house.now, waits)
+    controller.reconfigure(market(borrower="").configuration)
+
+    gates.open("db")
+
+    assert asked(running) == []
+    house.end(running[0])
+    assert waits.is_seated
+
+
 def test_an_owner_that_its_gate_admits_reclaims_as_a_new_arrival() -> None:
     house = market(owner="", borrower="")
     gates = Gates()
