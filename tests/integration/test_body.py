@@ -86,13 +86,13 @@ class RecordingApp:
 
 
 @pytest.mark.parametrize(
-    ("number", "seats"), [(1, 1), (1000, 1), (1001, 2), (9999, 10), (10**9, 20), (0, 1), ("3000", 3)]
+    ("number", "seats"), [(1, 1), (1000, 1), (1001, 2), (9999, 10), (10**9, 20), (10**30, 20), (0, 1), ("3000", 3)]
 )
 async def test_a_body_field_gives_the_number_of_seats(number: object, seats: int) -> None:
     assert await RecordingApp().seats_of(tokens(number)) == seats
 
 
-@pytest.mark.parametrize("number", [-1, 1.5, None, True, [7], "many", 10**30])
+@pytest.mark.parametrize("number", [-1, 1.5, None, True, [7], "many"])
 async def test_a_value_that_is_not_a_number_counts_as_absent(number: object) -> None:
     assert await RecordingApp().seats_of(tokens(number)) == 2
 
