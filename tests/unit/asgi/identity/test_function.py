@@ -19,6 +19,7 @@ from apf_middleware.config.authentication import (
 )
 from apf_middleware.exceptions import InvalidValueError
 from tests.support.authentication import Fixed, group_of, known, request, settled, tls, verdict_of
+from tests.support.builds import raises_for_wrong_type
 
 
 def who(scope: Any) -> Identity | None:  # noqa: ANN401
@@ -103,7 +104,9 @@ def test_the_names_of_headers_may_have_capitals() -> None:
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_a_text_is_not_a_tuple_of_groups(wrapped: bool) -> None:  # noqa: FBT001
-    identity = Identity("alice", "staff")  # type: ignore[arg-type]
-    function = FunctionAuthenticator(lambda _: Authenticated(identity) if wrapped else identity)
-    with pytest.raises(InvalidValueError, match="groups of an identity is 'staff', but it must be a tuple of names"):
-        verdict_of(function, request())
+    def identify(_scope: object) -> Authenticated | Identity:
+        identity = Identity("alice", "staff")  # type: ignore[arg-type]
+        return Authenticated(identity) if wrapped else identity
+
+    with raises_for_wrong_type("groups of an identity is 'staff', but it must be a tuple of names"):
+        verdict_of(FunctionAuthenticator(identify), request())
