@@ -30,8 +30,8 @@ OUTCOMES: Final = ("late", "rejected", "missed", "in-time")
 """Requests that were expected to be late; those of them that were rejected; and of all requests with a deadline that
 waited, those whose wait ended unserved, and those that were expected to be late and got their seats in time."""
 
-_PASSING: Final = 20  # one of this number of late requests waits nevertheless,
-_OF_QUEUE: Final = 5  # unless one of this number in its queue is such a request already
+_PASSING: Final = 20  # one late request out of this many waits nevertheless,
+_OF_QUEUE: Final = 5  # unless one out of this many in its queue is such a request already
 _LARGE: Final = 0.5  # an error that makes predictions useless
 
 

@@ -73,7 +73,7 @@ def unwrapped(document: Document, problems: Problems) -> Iterator[Document]:
         return
     implied = {"apiVersion": version, "kind": Node(kind.line, _LISTS[kind.value])} if kind.value in _LISTS else {}
     ends = [*(item.line for item in items.value[1:]), sys.maxsize]  # the lines where the following items begin
-    for place, (item, end) in enumerate(zip(items.value, ends, strict=False)):  # of no items, there is an end
+    for place, (item, end) in enumerate(zip(items.value, ends, strict=False)):  # without items, one end is left
         root = item
         if isinstance(item.value, Mapping):  # items of a typed list don't repeat its kind
             missing = {key: Entry(item.line, node) for key, node in implied.items() if node and not item.get(key)}

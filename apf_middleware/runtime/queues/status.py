@@ -72,9 +72,9 @@ def find_deserved(registry: "LevelRegistry") -> dict[str, Fraction]:
     for name, level in configuration.levels.items():
         shared = runtimes[name].shared if name in runtimes else None
         if shared is None:
-            parent = registry.sharing.parents[name]
-            can_use = not is_parent_closed(parent, [runtime.shared for runtime in registry])
-            demands[name] = SeatDemand(level.shares.shares, 0, limits[name].min * can_use, limits[name].max * can_use)
+            is_closed = is_parent_closed(registry.sharing.parents[name], [runtime.shared for runtime in registry])
+            least, most = (0, 0) if is_closed else (limits[name].min, limits[name].max)
+            demands[name] = SeatDemand(level.shares.shares, 0, least, most)
             continue
         used = shared.queueset.seats_in_use + (1 if shared.alone else 0)
         if level.exempt:

@@ -196,19 +196,31 @@ class _Silent:
         pass
 
 
-def test_a_removed_level_whose_request_a_gate_admits_asks_nobody() -> None:
-    house = market(owner="", borrower="")
+def gated(house: NamedQueueServer) -> Gates:
+    """Let a controller with the gate ``db`` take the place of the one of ``house``."""
     gates = Gates()
     gates.capacity("db", limit=1)
-    controller = Controller(house.configuration, gates, now=lambda: house.now, alarm=lambda *_: _Silent())
-    house.controller, house.queues = controller, NamedQueues(controller)
-    running = fill(house, "borrower")
+    house.controller = Controller(house.configuration, gates, now=lambda: house.now, alarm=lambda *_: _Silent())
+    house.queues = NamedQueues(house.controller)
+    return gates
+
+
+def arrive_at_gate(house: NamedQueueServer, gates: Gates) -> Admission:
+    """Let a request of the owner wait for its gate, which is closed."""
     gates.close("db")
-    destination = controller.destination(Classification("catch-all", "owner", "flow", 7), Work())
+    destination = house.controller.destination(Classification("catch-all", "owner", "flow", 7), Work())
     destination.gates = ("db",)
-    waits = Admission(destination)
-    controller.arrive(house.now, waits)
-    controller.reconfigure(market(borrower="").configuration)
+    admission = Admission(destination)
+    house.controller.arrive(house.now, admission)
+    return admission
+
+
+def test_a_removed_level_whose_request_a_gate_admits_asks_nobody() -> None:
+    house = market(owner="", borrower="")
+    gates = gated(house)
+    running = fill(house, "borrower")
+    waits = arrive_at_gate(house, gates)
+    house.controller.reconfigure(market(borrower="").configuration)
 
     gates.open("db")
 
@@ -219,16 +231,9 @@ def test_a_removed_level_whose_request_a_gate_admits_asks_nobody() -> None:
 
 def test_an_owner_that_its_gate_admits_reclaims_as_a_new_arrival() -> None:
     house = market(owner="", borrower="")
-    gates = Gates()
-    gates.capacity("db", limit=1)
-    controller = Controller(house.configuration, gates, now=lambda: house.now, alarm=lambda *_: _Silent())
-    house.controller, house.queues = controller, NamedQueues(controller)
+    gates = gated(house)
     running = fill(house, "borrower")
-    gates.close("db")
-    destination = controller.destination(Classification("catch-all", "owner", "flow", 7), Work())
-    destination.gates = ("db",)
-    waits = Admission(destination)
-    controller.arrive(house.now, waits)
+    waits = arrive_at_gate(house, gates)
     assert house.controller.levels["owner"].shared.queueset.parked == 1
     assert asked(running) == []
 
