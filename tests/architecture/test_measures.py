@@ -1,11 +1,14 @@
 """Rules of the package's structure: imports in one direction, flat inheritance, one name for one class."""
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 import apf_middleware
 from tests.architecture.measures import Package, cycles
+
+ROOT: Final = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +30,14 @@ def test_inheritance_is_for_interfaces(package: Package) -> None:
 
 def test_classes_have_names_of_their_own(package: Package) -> None:
     assert package.duplicates == []
+
+
+def test_the_design_names_every_package(package: Package) -> None:
+    layout = (ROOT / "docs" / "design.md").read_text().partition("\n## Layout\n")[2].partition("\n## ")[0]
+    table = "\n".join(line for line in layout.splitlines() if line.startswith("|"))
+    below = {name.split(".")[1] for name in package.modules if "." in name and "._" not in name}
+
+    assert sorted(name for name in below if f"`{name}`" not in table) == []
 
 
 def write(folder: Path, **modules: str) -> Package:
