@@ -379,10 +379,13 @@ class RequestResolver:
 
     def _find_caller(self, scope: Scope, now: int) -> _Caller | Refused | Awaitable[_Caller | Refused]:
         """Return the caller if it is cached with a valid credential; otherwise authenticate it."""
-        key = None
+        key: Key | None = None
         if self._chain.memorable:
-            key = self.keys.of_caller(scope)
-            known = self._callers.get(key)
+            try:
+                key = self.keys.of_caller(scope)
+                known = self._callers.get(key)
+            except TypeError:  # as in `_recall`
+                key = known = None
             if known is not None and known.until > now:
                 return known
         verdict = self._chain.identify(scope)

@@ -301,9 +301,9 @@ class CertificateSettings(Settings):
 class FunctionSettings(Settings):
     """A function of the app, ``package.module:name``.
 
-    With ``headers`` its results are cached; they may then depend only on these headers, ``scope["user"]``,
-    ``scope["auth"]`` and the certificate. With None they may depend on anything, so the function is called for each
-    request.
+    With ``headers`` its results are cached; they may then depend only on these headers, the name of ``scope["user"]``,
+    the scopes of ``scope["auth"]`` and the certificate. With None they may depend on anything, so the function is
+    called for each request.
     """
 
     always_written: ClassVar[frozenset[str]] = _TAG

@@ -16,8 +16,9 @@ class Authenticator(Protocol):
 
     ``headers`` are the lower-case names of the headers that it reads. If ``memorable`` is true, its answers may be
     cached: they depend only on these headers, the peer's address, the name of ``scope["user"]``, the scopes of
-    ``scope["auth"]`` and the TLS certificate. An authenticator that depends on fewer or on other facts lists them in
-    ``facts``, a tuple of functions of the scope.
+    ``scope["auth"]`` and the TLS certificate. Requests with a user that has no name, or an ``auth`` without scopes, are
+    served without the caches. An authenticator that depends on fewer or on other facts lists them in ``facts``, a tuple
+    of functions of the scope; one may raise TypeError to keep a request from being cached.
     """
 
     @property

@@ -5,9 +5,10 @@ has verified it: a name that comes with an error is not used. Names are parsed s
 a certificate may have chosen parts of them: an escaped comma must not begin a new attribute.
 """
 
+import hashlib
 import re
 from collections.abc import Hashable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from starlette.types import Scope
 
@@ -15,7 +16,7 @@ from apf_middleware.asgi.identity.credential import is_plain
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused, refuse
 from apf_middleware.classification import Identity
 
-__all__ = ["CertificateAuthenticator", "certificate_facts", "common_name", "parse_name"]
+__all__ = ["CertificateAuthenticator", "certificate_facts", "common_name", "parse_name", "whole_certificate_facts"]
 
 _SCHEME: Final = "Certificate"
 _MAX_NAME: Final = 16 * 1024
@@ -28,14 +29,32 @@ _ONLY_SPACES: Final = re.compile(r" *")
 
 def certificate_facts(scope: Scope) -> Hashable | None:
     """Return the name and the error of the client's certificate, as text; None if there is neither."""
-    extensions = scope.get("extensions")
-    connection = extensions.get("tls") if isinstance(extensions, Mapping) else None
-    if not isinstance(connection, Mapping):
-        return None
+    connection = _connection(scope)
     name, error = connection.get("client_cert_name"), connection.get("client_cert_error")
     if name is None and error is None:
         return None
     return ("certificate", name if isinstance(name, str) else None, None if error is None else str(error))
+
+
+def whole_certificate_facts(scope: Scope) -> Hashable | None:
+    """Return `certificate_facts` and a digest of the chain, where authenticators of the app's own may find other names.
+
+    Raises:
+        TypeError: the chain isn't a list of texts; the request is then served without caches.
+    """
+    chain = _connection(scope).get("client_cert_chain") or ()
+    if not isinstance(chain, list | tuple):
+        raise TypeError("the chain of certificates must be a list")
+    if not chain:
+        return certificate_facts(scope)
+    return (certificate_facts(scope), hashlib.blake2b("\n".join(chain).encode(), digest_size=32).digest())
+
+
+def _connection(scope: Scope) -> Mapping[str, Any]:
+    """Return the part of the scope that is about TLS, which is empty without TLS."""
+    extensions = scope.get("extensions")
+    found = extensions.get("tls") if isinstance(extensions, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def _verified_name(scope: Scope) -> tuple[str | None, bool]:

@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from apf_middleware.asgi.identity.address import TrustedProxies
 from apf_middleware.asgi.identity.authenticator import Authenticator
-from apf_middleware.asgi.identity.certificate import certificate_facts
+from apf_middleware.asgi.identity.certificate import certificate_facts, whole_certificate_facts
 from apf_middleware.asgi.identity.credential import is_plain
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused, Verdict
 from apf_middleware.asgi.scope import peer_address
@@ -26,12 +26,13 @@ from apf_middleware.config.authentication import UserSettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime.log import log_event
 
-__all__ = ["NOT_MINE", "Chain", "Facts", "UserAuthenticator", "user_facts"]
+__all__ = ["NOT_MINE", "Chain", "Facts", "UserAuthenticator", "user_facts", "whole_user_facts"]
 
 NOT_MINE: Final = frozenset({"malformed", "unknown-key", "unknown-token", "wrong-issuer"})
 """Reasons after which the next authenticator runs; all others are final."""
 
 _NOBODY: Final = Authenticated(ANONYMOUS)
+_SCOPES: Final = (list, tuple, set, frozenset)
 
 
 def user_facts(scope: Scope) -> Hashable | None:
@@ -40,6 +41,22 @@ def user_facts(scope: Scope) -> Hashable | None:
     if user is None and scope.get("auth") is None:
         return None
     return ("user", _name(user), _scopes(scope))
+
+
+def whole_user_facts(scope: Scope) -> Hashable | None:
+    """Return `user_facts`, for authenticators of the app's own, which may read all of the user.
+
+    Frameworks also set users without a name or ``is_authenticated``, and any object as ``auth``.
+
+    Raises:
+        TypeError: the facts wouldn't tell such users apart; the request is then served without caches.
+    """
+    user, auth = scope.get("user"), scope.get("auth")
+    is_known = user is None or getattr(user, "is_authenticated", None) is False or _name(user) is not None
+    scopes = () if auth is None else getattr(auth, "scopes", None)
+    if not is_known or not isinstance(scopes, _SCOPES) or len(_scopes(scope)) < len(scopes):
+        raise TypeError("users like this one can't be told apart")
+    return user_facts(scope)
 
 
 def _name(user: Any) -> str | None:  # noqa: ANN401 - applications may set any object
@@ -60,11 +77,7 @@ def _name(user: Any) -> str | None:  # noqa: ANN401 - applications may set any o
 
 def _scopes(scope: Scope) -> tuple[str, ...]:
     scopes = getattr(scope.get("auth"), "scopes", None)
-    return (
-        tuple(one for one in scopes if isinstance(one, str) and is_plain(one))
-        if isinstance(scopes, list | tuple | set)
-        else ()
-    )
+    return tuple(one for one in scopes if isinstance(one, str) and is_plain(one)) if isinstance(scopes, _SCOPES) else ()
 
 
 class UserAuthenticator:
@@ -101,7 +114,7 @@ class UserAuthenticator:
         return False
 
 
-_ANY_FACTS: Final[tuple[Facts, ...]] = (user_facts, certificate_facts)
+_ANY_FACTS: Final[tuple[Facts, ...]] = (whole_user_facts, whole_certificate_facts)
 
 
 class Chain:

@@ -1,11 +1,13 @@
 """Keys of the request cache: all that a decision depends on, and nothing else."""
 
+from collections.abc import Callable
+
 import pytest
 from starlette.authentication import AuthCredentials
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware import APFMiddleware
-from apf_middleware.asgi.identity import Authenticated, build_chain
+from apf_middleware.asgi.identity import Authenticated, FunctionAuthenticator, build_chain
 from apf_middleware.asgi.request_cache import CacheKeys, RequestCache, length_of
 from apf_middleware.classification import Identity
 from apf_middleware.config import load, load_text
@@ -189,6 +191,55 @@ async def test_no_request_gets_the_entry_of_a_different_one() -> None:
             scope = http_scope(path, "GET", {"x-remote-user": "ann", "x-extra-tenant": name})
             assert dict((await identity_of(proxied, scope)).extra) == {"tenant": (name,)}
             assert (await identity_of(badged, {**http_scope(path), "auth": AuthCredentials([name])})).name == name
+
+
+class Plain:
+    """A user, or an ``auth``, of another framework than Starlette."""
+
+    def __init__(self, **more: object) -> None:
+        vars(self).update(more)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "more_of",
+    [
+        lambda name: {"user": {"name": name}},
+        lambda name: {"user": Plain(id=name)},
+        lambda name: {"user": Plain(is_authenticated=True, id=name)},
+        lambda name: {"auth": Plain(tenant=name)},
+        lambda name: {"auth": Plain(scopes=[Plain(name=name)])},
+        lambda name: {"extensions": {"tls": {"client_cert_name": "O=mesh", "client_cert_chain": [f"leaf of {name}"]}}},
+        lambda name: {"extensions": {"tls": {"client_cert_chain": iter([f"leaf of {name}"])}}},
+    ],
+)
+async def test_no_caller_gets_what_a_function_said_about_a_different_one(
+    more_of: Callable[[str], dict[str, object]],
+) -> None:
+    """A function may read more of the user and the certificate than a name and scopes."""
+
+    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        pass
+
+    authenticator = FunctionAuthenticator(lambda scope: Identity(scope["expected"]), headers=[])
+    middleware = APFMiddleware(app, authenticators=[authenticator])
+    for path in ("/same", "/same", "/other"):
+        for name in ("red", "blue", "green"):
+            found = await identity_of(middleware, {**http_scope(path), **more_of(name), "expected": name})
+            assert found.name == name
+
+
+@pytest.mark.anyio
+async def test_facts_that_cannot_be_hashed_keep_a_caller_from_being_cached() -> None:
+    class Listing(Badges):
+        facts = (lambda scope: scope["auth"].scopes,)
+
+    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        pass
+
+    middleware = APFMiddleware(app, authenticators=[Listing()])
+    for name in ("red", "blue"):
+        assert (await identity_of(middleware, {**http_scope("/"), "auth": AuthCredentials([name])})).name == name
 
 
 def test_keys_that_contain_all_parts_of_others_cover_them() -> None:

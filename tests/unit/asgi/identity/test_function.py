@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from starlette.authentication import AuthCredentials, SimpleUser, UnauthenticatedUser
 
 from apf_middleware.asgi.identity import (
     Authenticated,
@@ -34,16 +35,17 @@ def test_facts_are_all_that_is_read_and_no_more() -> None:
     tokens = TokenAuthenticator({"t": Identity("a")})
     proxies = TrustedProxies(TrustedProxySettings(("10.0.0.1",)))
     plain = Chain([tokens], trusted_proxies=proxies)
-    everything = request(user=object(), auth=object(), extensions=tls("CN=a"))
+    everything = request(user=SimpleUser("u"), auth=AuthCredentials(["s"]), extensions=tls("CN=a"))
 
     assert plain.headers == {b"authorization", b"x-forwarded-for"}
     assert (plain.memorable, plain.reads_user, plain.reads_certificate) == (True, False, False)
     assert plain.caller_facts(everything) == ()
 
     unknown = Chain([tokens, Fixed(None)])  # what doesn't tell may read all that an authenticator may
-    assert (unknown.memorable, unknown.reads_user, unknown.reads_certificate) == (True, True, True)
-    assert unknown.caller_facts(everything) == (("user", None, ()), ("certificate", "CN=a", None))
+    assert (unknown.memorable, unknown.reads_more) == (True, True)
+    assert unknown.caller_facts(everything) == (("user", "u", ("s",)), ("certificate", "CN=a", None))
     assert unknown.caller_facts(request()) == ()
+    assert unknown.caller_facts(request(user=UnauthenticatedUser())) == (("user", None, ()),)
 
     assert not Chain([tokens, FunctionAuthenticator(who)]).memorable
     assert Chain([FunctionAuthenticator(who, ["X-Who"])]).headers == {b"x-who"}
