@@ -1,9 +1,12 @@
 """Headers that list what a client accepts: ``Accept``, ``Accept-Encoding``."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-__all__ = ["Accepted", "parse_accept"]
+__all__ = ["LONGEST", "Accepted", "parse_accept"]
+
+LONGEST: Final = 1024
+"""The number of characters of a header that are read. To read a megabyte, which some servers pass on, takes seconds."""
 
 
 class Accepted(NamedTuple):
@@ -15,9 +18,12 @@ class Accepted(NamedTuple):
 
 
 def parse_accept(header: str) -> list[Accepted]:
-    """Return the entries of a header in their order; a quality that can't be read counts as 1."""
+    """Return the entries of a header in their order; a quality that can't be read counts as 1.
+
+    Of a header that is longer than `LONGEST`, only the beginning is read.
+    """
     entries = []
-    for entry in header.split(","):
+    for entry in header[:LONGEST].split(","):
         name, *rest = (part.strip() for part in entry.split(";"))
         pairs = (parameter.partition("=") for parameter in rest)
         parameters = {key.strip().lower(): value.strip() for key, _, value in pairs}

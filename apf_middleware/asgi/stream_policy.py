@@ -24,7 +24,7 @@ from apf_middleware.runtime import Admission, Destination
 if TYPE_CHECKING:
     from apf_middleware.classification import Resource
 
-__all__ = ["StreamPolicy", "admit_stream", "begin_response", "begin_watch", "is_event_stream"]
+__all__ = ["StreamPolicy", "admit_stream", "announces_stream", "begin_response", "begin_watch", "is_event_stream"]
 
 _SEATED: Final = TicketState.SEATED
 _EVENT_STREAM: Final = b"text/event-stream"
@@ -49,7 +49,7 @@ def admit_stream(now: int, admission: Admission, policy: StreamPolicy, scope: Sc
     if policy.was_cut:
         admission.destination.counters.cut += 1
     # `enter` is called last, because it takes a place, and only streams may take places.
-    if not policy.is_limited or not (policy.is_watch or _is_known(scope)) or admission.long_term().enter():
+    if not policy.is_limited or not (policy.is_watch or announces_stream(scope)) or admission.long_term().enter():
         return True
     admission.destination.controller.refuse(now, admission, Reason.STREAM_LIMIT)
     return False
@@ -79,14 +79,10 @@ def is_event_stream(content_type: bytes) -> bool:
     return content_type[:_LENGTH].lower() == _EVENT_STREAM and content_type[_LENGTH : _LENGTH + 1] in _ENDS
 
 
-def _is_known(scope: Scope) -> bool:
+def announces_stream(scope: Scope) -> bool:
     """Return whether a request announces that it wants a stream."""
     if scope["type"] == "websocket":
         return True
-    accepted = (
-        entry
-        for name, value in headers_of(scope)
-        if name == b"accept"
-        for entry in parse_accept(value.decode("latin-1"))
-    )
-    return any(entry.name == "text/event-stream" and entry.quality > 0 for entry in accepted)
+    # joined, because a client may send as many of these headers as it likes, and `parse_accept` bounds the work
+    accepted = b",".join([value for name, value in headers_of(scope) if name == b"accept"]).decode("latin-1")
+    return any(entry.name == "text/event-stream" and entry.quality > 0 for entry in parse_accept(accepted))
