@@ -144,9 +144,14 @@ def _why_not_values(rule: HttpRule, digest: RequestDigest) -> str | None:
 
 
 def plain_host(host: str) -> str:
-    """Return a host in lower case, without its port and without the final dot."""
-    name, colon, port = host.lower().rpartition(":")
-    return (name if colon and not port.strip("0123456789") else host.lower()).removesuffix(".")
+    """Return a host in lower case, without its port and without the final dot.
+
+    All that follows a colon counts as the port, because most versions of Starlette route ``a.com:x`` like ``a.com``.
+    """
+    name = host.lower()
+    if name.startswith("["):  # an IPv6 address has colons of its own
+        return name.partition("]")[0] + "]"
+    return name.partition(":")[0].removesuffix(".")
 
 
 def host_matches(pattern: str, host: str) -> bool:

@@ -33,6 +33,18 @@ def test_a_host_is_compared_without_case_and_port(pattern: str, covered: bool) -
 
 
 @pytest.mark.parametrize(
+    "host", ["x.de:80", "x.de:", "X.DE.:80", "x.de:abc", "x.de:80:80", "x.de:]", "x.de: 80", "x.de."]
+)
+def test_a_port_that_is_none_evades_no_rule_for_a_host(host: str) -> None:
+    rule = http(hosts=("x.de", "*.de"))
+
+    assert accepts(http(hosts=("x.de",)), replace(PATH, host=host))
+    assert accepts(rule, replace(PATH, host=f"a.{host}"))
+    assert accepts(http(hosts=("[::1]",)), replace(PATH, host="[::1]:80"))
+    assert not accepts(http(hosts=("[::1]",)), replace(PATH, host="[::2]:80"))
+
+
+@pytest.mark.parametrize(
     ("match", "accepted"),
     [
         (ValueMatch("X-A"), ("", "v", "vv")),
