@@ -6,6 +6,7 @@ Exceptions from the function are not caught: a defect in it is a server error, n
 import importlib
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from starlette.types import Scope
@@ -98,7 +99,12 @@ class FunctionAuthenticator:
 def _verdict(answer: Answer) -> Verdict | None:
     verdict = Authenticated(answer) if isinstance(answer, Identity) else answer
     if isinstance(verdict, Authenticated):
-        groups: object = verdict.identity.groups
-        if isinstance(groups, str):  # such as ("staff"), of which each letter would be a group
+        name: object = verdict.identity.name
+        if not isinstance(name, str):
+            raise InvalidValueError("name of an identity", name, "it must be text", "Write str(…) for a number")
+        groups: object = verdict.identity.groups  # of a text such as ("staff"), each letter would be a group
+        if not isinstance(groups, tuple | list) or not all(isinstance(one, str) for one in groups):
             raise InvalidValueError("groups of an identity", groups, "it must be a tuple of names", "Write (name,)")
+        if isinstance(groups, list):
+            return replace(verdict, identity=replace(verdict.identity, groups=tuple(groups)))
     return verdict

@@ -12,6 +12,7 @@ from starlette.types import Scope
 
 from apf_middleware.classification import Identity
 from apf_middleware.copying import Value
+from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["AUTHENTICATED_GROUP", "DESCRIPTIONS", "Authenticated", "Facts", "Refused", "Verdict", "refuse"]
 
@@ -64,5 +65,8 @@ Verdict = Authenticated | Refused
 
 def refuse(reason: str, scheme: str = "Bearer") -> Refused:
     """Return a refusal for one of the known reasons, with a challenge for the authentication ``scheme``."""
+    if reason not in DESCRIPTIONS:
+        hint = "Return Refused(challenge, reason) for a reason of your own, which must be one of a few short words"
+        raise InvalidValueError("reason", reason, f"it must be one of {', '.join(DESCRIPTIONS)}", hint)
     error = f'error="invalid_token", error_description="{DESCRIPTIONS[reason]}"'
     return Refused(f'{scheme} realm="apf", {error}', reason)

@@ -1,10 +1,12 @@
 """Authentication by a function of the app."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from starlette.authentication import AuthCredentials, SimpleUser, UnauthenticatedUser
 
+from apf_middleware import is_compiled
 from apf_middleware.asgi.identity import (
     Authenticated,
     Chain,
@@ -112,3 +114,32 @@ def test_a_text_is_not_a_tuple_of_groups(wrapped: bool) -> None:  # noqa: FBT001
 
     with raises_for_wrong_type("groups of an identity is 'staff', but it must be a tuple of names"):
         verdict_of(FunctionAuthenticator(identify), request())
+
+
+@pytest.mark.parametrize(
+    ("identity", "error"),
+    [
+        (lambda: Identity(7), "name of an identity is 7, but it must be text. Write str"),  # type: ignore[arg-type]
+        (lambda: Identity(None), "name of an identity is None, but it must be text"),  # type: ignore[arg-type]
+        (lambda: Identity("a", None), "groups of an identity is None, but it must be a tuple"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_identity_of_wrong_types_is_an_error_that_names_the_part(
+    identity: Callable[[], Identity], error: str
+) -> None:
+    with raises_for_wrong_type(error):
+        verdict_of(FunctionAuthenticator(lambda _: identity()), request())
+
+
+def test_a_group_that_is_no_text_is_an_error() -> None:
+    with pytest.raises(InvalidValueError, match="groups of an identity is"):
+        verdict_of(FunctionAuthenticator(lambda _: Identity("a", (7,))), request())  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(is_compiled, reason="the compiled build takes no list for a tuple")
+def test_a_list_of_groups_is_taken_for_a_tuple() -> None:
+    groups: Any = ["staff", "system:authenticated"]
+
+    assert verdict_of(FunctionAuthenticator(lambda _: Identity("a", groups)), request()) == Authenticated(
+        Identity("a", group_of("staff"))
+    )
