@@ -145,23 +145,29 @@ class ServerSettings(Settings):
         except InvalidValueError as error:  # two routes for one path
             yield Violation(("routes",), error.value, error.rule, "Remove one of them")
         yield from self._path_rules()
-        if self.admin.is_on and self.metrics.enabled and f"{self.metrics.path}/".startswith(f"{self.admin.path}/"):
-            rule = f"it must not be at or below admin.path, {self.admin.path!r}, where the admin answers all requests"
-            hint = "Change one of the two paths, for example this one to /metrics"
-            yield Violation(("metrics", "path"), self.metrics.path, rule, hint)
 
     def _path_rules(self) -> Iterator[Violation]:
-        """Yield paths of which only one could be served."""
-        taken = {self.metrics.path: "metrics.path"} if self.metrics.enabled else {}
-        if self.admin.is_on:
-            taken[self.admin.path] = "admin.path"
-        for name, settings in (("loadReports", self.load_reports), ("readiness", self.readiness)):
-            if settings is None or not settings.path:
+        """Yield paths that no request can have, and those of which only one could be served."""
+        admin, taken = (self.admin.path if self.admin.is_on else ""), dict[str, str]()
+        paths = {
+            "admin": admin,
+            "metrics": self.metrics.served_path,
+            "loadReports": self.load_reports.path if self.load_reports else "",
+            "readiness": self.readiness.path if self.readiness else "",
+        }
+        for name, path in paths.items():
+            if not path:
                 continue
-            if settings.path in taken:
-                rule = f"it is {taken[settings.path]}, too"
-                yield Violation((name, "path"), settings.path, rule, "Choose another path for one of them")
-            taken.setdefault(settings.path, f"{name}.path")
+            if rule := path_rule(path):
+                yield Violation((name, "path"), path, rule)
+            elif admin and name != "admin" and f"{path}/".startswith(f"{admin}/"):
+                rule = f"it must not be at or below admin.path, {admin!r}, where the admin answers all requests"
+                yield Violation((name, "path"), path, rule, "Change one of the two paths")
+            elif path in taken:
+                yield Violation(
+                    (name, "path"), path, f"it is {taken[path]}, too", "Choose another path for one of them"
+                )
+            taken.setdefault(path, f"{name}.path")
 
     def _fleet_rules(self) -> Iterator[Violation]:
         if self.fleet is not None and (self.borrowing != "immediate" or self.strict_upstream):

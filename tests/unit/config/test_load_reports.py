@@ -53,8 +53,24 @@ def test_what_is_written_is_read_again() -> None:
         ("{readiness: {levels: [web, parent]}}", "levels[1] is 'parent', but a parent takes no requests itself"),
         ("{loadReports: {path: /metrics}}", "spec.loadReports.path is '/metrics', but it is metrics.path, too"),
         ("{loadReports: {path: /readyz}, readiness: {levels: [web]}}", "path is '/readyz', but it is loadReports.path"),
-        ("{readiness: {levels: [web], path: /apf}, admin: {groups: [staff], path: /apf}}", "it is admin.path, too"),
-        ("{readiness: {levels: [web], path: /apf}, admin: {operators: [sre], path: /apf}}", "it is admin.path, too"),
+        (
+            "{readiness: {levels: [web], path: /apf}, admin: {groups: [staff], path: /apf}}",
+            "at or below admin.path, '/apf'",
+        ),
+        (
+            "{readiness: {levels: [web], path: /apf/up}, admin: {operators: [sre], path: /apf}}",
+            "at or below admin.path",
+        ),
+        (
+            "{loadReports: {path: /apf/load}, admin: {operators: [sre], path: /apf}}",
+            "spec.loadReports.path is '/apf/load'",
+        ),
+        ("{readiness: {levels: [web], path: /is%20up}}", "path is '/is%20up', but it must not be percent-encoded"),
+        (
+            "{admin: {operators: [sre], path: /a%2fb}}",
+            "spec.admin.path is '/a%2fb', but it must not be percent-encoded",
+        ),
+        ("{metrics: {path: //numbers}}", "spec.metrics.path is '//numbers', but it must not have '//'"),
     ],
 )
 def test_wrong_settings_are_reported(spec: str, said: str) -> None:
