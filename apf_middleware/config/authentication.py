@@ -233,11 +233,16 @@ class JwtSettings(Settings):
             yield Violation(("algorithms",), self.algorithms, rule, "Take keyFile or jwksFile")
         try:
             url = urlsplit(self.jwks_url)
-            scheme, host = url.scheme, url.hostname
+            scheme, host, _, user = url.scheme, url.hostname, url.port, url.username
         except ValueError:
-            scheme, host = "", None
-        if scheme not in ("http", "https") or not host:
-            yield Violation(("jwks_url",), self.jwks_url, "it must be a URL that begins with https://")
+            scheme, host, user = "", None, None
+        if scheme not in ("http", "https") or not host or not self.jwks_url.isprintable() or " " in self.jwks_url:
+            rule = "it must be a URL that begins with https://, without spaces and with a valid port if it has one"
+            yield Violation(("jwks_url",), self.jwks_url, rule)
+        elif user is not None:
+            hint = "Keys that verify tokens are public, so publish them without a password"
+            rule = "it must have no user name and password, which the log would have, too"
+            yield Violation(("jwks_url",), f"{scheme}://…@{host}", rule, hint)
         elif scheme == "http" and host not in _LOOPBACK and not self.plain_http:
             rule = "it must be https, because otherwise the keys could be replaced on the way"
             hint = "On a network that you trust, write plainHttp: true"

@@ -250,8 +250,10 @@ class FetchedKeys:
 def _downloaded(url: str) -> bytes:
     deadline = time.monotonic() + _DEADLINE
     request = urllib.request.Request(url, headers={"accept": "application/json"})  # noqa: S310 (checked: http or https)
+    # Without TLS the way to the keys is trusted, which a proxy that the environment names isn't a part of.
+    proxies = urllib.request.ProxyHandler({} if request.type == "http" else None)
     found = bytearray()
-    with urllib.request.build_opener(_NoRedirect).open(request, timeout=_TIMEOUT) as response:
+    with urllib.request.build_opener(_NoRedirect, proxies).open(request, timeout=_TIMEOUT) as response:
         # `read` would block until a whole part has arrived, so a slow server could delay the check of the deadline.
         while part := response.read1(65536):
             found += part

@@ -179,6 +179,10 @@ def test_trusted_proxies(text: str, expected: TrustedProxySettings) -> None:
         ("{type: jwt, algorithms: [RS256], jwksUrl: 'http://a/', issuer: i}", ".jwksUrl", "must be https"),
         ("{type: jwt, algorithms: [RS256], jwksUrl: 'file:///a', issuer: i}", ".jwksUrl", "begins with https"),
         ("{type: jwt, algorithms: [RS256], jwksUrl: 'https://[', issuer: i}", ".jwksUrl", "begins with https"),
+        ("{type: jwt, algorithms: [RS256], jwksUrl: 'https://a:b/', issuer: i}", ".jwksUrl", "a valid port"),
+        ("{type: jwt, algorithms: [RS256], jwksUrl: 'https://a:99999/', issuer: i}", ".jwksUrl", "a valid port"),
+        ("{type: jwt, algorithms: [RS256], jwksUrl: 'https://a/my keys', issuer: i}", ".jwksUrl", "without spaces"),
+        ("{type: jwt, algorithms: [RS256], jwksUrl: 'https://u:p@a/', issuer: i}", ".jwksUrl", "no user name"),
         ("{type: jwt, algorithms: [RS256], keyFile: k, leeway: 5}", ".leeway", "must be a duration"),
         ("{type: jwt, algorithms: [RS256], keyFile: k, jwksInterval: 0s}", ".jwksInterval", "at least a second"),
         ("{type: jwt, algorithms: [RS256], keyFile: k, usernameClaim: ''}", ".usernameClaim", "not be empty"),
@@ -299,3 +303,9 @@ def test_the_page_documents_every_key(settings_type: type[AuthenticatorSettings]
     keys = [key_of(one.name) for one in fields(settings_type) if one.name != "type"]
 
     assert [key for key in keys if f"`{key}" not in page] == []
+
+
+def test_the_password_in_a_url_is_not_shown() -> None:
+    with pytest.raises(InvalidValueError, match=r"^jwks_url is 'https://…@issuer', but") as caught:
+        JwtSettings(("RS256",), "i", jwks_url="https://user:secret@issuer/keys")
+    assert "secret" not in str(caught.value)

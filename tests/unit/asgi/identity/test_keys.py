@@ -114,6 +114,16 @@ def test_before_the_first_success_tokens_are_refused_for_want_of_keys(issuer: Is
     assert issuer.asked == ["/keys"]
 
 
+def test_keys_without_tls_are_not_fetched_through_a_proxy(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    world = World(issuer.url)
+
+    assert world.fetched()
+    assert world.says(OLD, "old") == ""
+
+
 def test_the_fetch_is_never_on_the_caller_s_thread(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     fetching: list[threading.Thread] = []
     fetch = FetchedKeys._fetch
