@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from anyio import move_on_after
 from starlette.types import Scope, Send
 
+from apf_middleware.asgi.identity.verdict import DESCRIPTIONS
 from apf_middleware.asgi.resolver import ResponseHeaders
 from apf_middleware.asgi.scope import Headers
 from apf_middleware.copying import Value
@@ -66,7 +67,8 @@ def answer_unknown_queue(status: int, reason: str, response_headers: ResponseHea
 
 def answer_unauthenticated(challenge: str, reason: str) -> Answer:
     """Return the answer to bad credentials."""
-    problem = describe_problem(401, reason, "The credentials aren't valid.") | {"type": "urn:apf:unauthenticated"}
+    detail = f"The credentials aren't accepted: {DESCRIPTIONS.get(reason, reason)}."
+    problem = describe_problem(401, reason, detail) | {"type": "urn:apf:unauthenticated"}
     return answer_problem(401, [PROBLEM, (b"www-authenticate", challenge.encode("latin-1", "replace"))], problem)
 
 

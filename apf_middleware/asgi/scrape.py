@@ -7,14 +7,14 @@ files, and any worker can answer for all of them.
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from anyio.to_thread import run_sync
 from prometheus_client import CollectorRegistry
 from starlette.types import Scope, Send
 
 from apf_middleware.asgi.identity import Chain
-from apf_middleware.asgi.responses import Answer, send_answer
+from apf_middleware.asgi.responses import Answer, send_answer, uncached_answer
 from apf_middleware.asgi.scope import HeaderView, method_of, path_of
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.metrics import (
@@ -135,4 +135,7 @@ class Scrape:
         return found
 
 
-_FORBIDDEN = Answer(403, [(b"content-type", b"text/plain; charset=utf-8")], b"Metrics are not exposed to you.\n")
+_WHY: Final = (
+    b"Metrics are for the networks in metrics.exposedTo of the Server document, and your address isn't among them.\n"
+)
+_FORBIDDEN: Final = uncached_answer(403, [(b"content-type", b"text/plain; charset=utf-8")], _WHY)

@@ -277,6 +277,9 @@ async def test_metrics_need_the_configured_group() -> None:
     protected = AuthenticatedApp(configured(", metrics: {exposedTo: [10.1.0.0/16]}"))
 
     assert await protected.flow_of("/metrics", client="10.0.0.1") == 403
+    body = protected.sent[1]["body"]
+    assert b"metrics.exposedTo" in body
+    assert (b"content-length", b"%d" % len(body)) in protected.sent[0]["headers"]
     assert await protected.flow_of("/metrics", client="10.1.0.1") == 200
     assert b"apf_server_seats 100" in protected.sent[1]["body"]
     elsewhere = AuthenticatedApp(configured(", metrics: {enabled: false}"))

@@ -43,6 +43,8 @@ def test_bad_credentials_are_answered_with_the_challenge() -> None:
     assert found.status == 401
     assert dict(found.headers)[b"www-authenticate"] == b'Bearer realm="apf", error="invalid_token"'
     assert json.loads(found.body)["reason"] == "expired"
+    assert json.loads(found.body)["detail"] == "The credentials aren't accepted: the token has expired."
+    assert b"aren't accepted: banned." in answer_unauthenticated("X", "banned").body
 
 
 @pytest.mark.parametrize(("status", "times"), [(404, 0), (503, 1)])
