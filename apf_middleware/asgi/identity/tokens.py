@@ -64,6 +64,8 @@ def _row(row: list[str], line: int) -> tuple[bytes, Identity]:
     token, name, uid, groups = (one.strip() for one in (*row, "")[:4])
     if not name:
         raise BrokenLineError("the user must not be empty", line)
+    if (token.lower(), name.lower()) == ("token", "user"):
+        raise BrokenLineError("there must be no line of headings: everybody would know the token in it", line)
     try:
         return _digest(token), _identity(name, uid, map(str.strip, groups.split(",")))
     except ValueError as error:

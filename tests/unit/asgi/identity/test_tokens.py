@@ -80,6 +80,8 @@ def test_no_token_is_kept_or_shown(tokens: TokenAuthenticator) -> None:
         ("sha256:abc,alice,1\n", 1, "64 hexadecimal"),
         ('"secret-a,alice,1\n', 1, "CSV"),
         ("s\xfc\xdf,alice,1\n", 1, "visible ASCII"),
+        ("token,user,uid\nsecret-a,alice,1\n", 1, "no line of headings"),
+        ("Token, User, UID, Groups\n", 1, "no line of headings"),
     ],
 )
 def test_errors_in_a_file_name_the_line_without_its_secrets(text: str, line: int, rule: str) -> None:
