@@ -127,11 +127,9 @@ class JwtAuthenticator:
         tried = named or [key for key in fitting if key.kid is None]
         if any(_signed(token, key, algorithm) for key in tried[:_MOST_TRIED]):
             return claims
-        if named:
-            raise _BadTokenError("bad-signature")
         if isinstance(self._source, FetchedKeys):
             self._source.want()
-        raise _BadTokenError("unknown-key")
+        raise _BadTokenError("bad-signature" if named else "unknown-key")
 
     def _keys(self) -> Keys:
         keys = self._source.keys if isinstance(self._source, FetchedKeys) else self._source.content

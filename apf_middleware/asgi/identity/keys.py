@@ -4,10 +4,11 @@ The algorithms follow from the type of the key, never from a token. This prevent
 HMAC secret.
 
 A JWKS may be fetched from a URL, in a background thread. Fetched keys stay in force while the issuer can't be reached.
-The set is fetched again at an interval, and earlier when a token names an unknown key. Any client can send such a
-token, so there are at least ten seconds between two fetches. Failed fetches are repeated after ten seconds, then with a
-delay that doubles up to the interval. All these times count from the end of the fetch before, because a fetch may take
-longer than the delay. A thread ends with its fetch, so a server may fork its workers afterwards.
+The set is fetched again at an interval, and earlier when a token is signed with none of the known keys: it may name a
+new key, or the issuer may have replaced one without another name. Any client can send such a token, so there are at
+least ten seconds between two fetches. Failed fetches are repeated after ten seconds, then with a delay that doubles up
+to the interval. All these times count from the end of the fetch before, because a fetch may take longer than the delay.
+A thread ends with its fetch, so a server may fork its workers afterwards.
 """
 
 import http.client
@@ -194,7 +195,7 @@ class FetchedKeys:
         return f"FetchedKeys({self.url!r}, {known}, fetches={self.fetches}, failures={self.failures})"
 
     def want(self) -> None:
-        """Request an early fetch, because a token names an unknown key."""
+        """Request an early fetch, because no known key has signed a token."""
         self._wanted = True
 
     def refresh(self) -> bool:

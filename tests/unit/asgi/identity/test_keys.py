@@ -92,8 +92,9 @@ class World:
         self.tokens.refresh()
         return self.fetched()
 
-    def says(self, key: Any, kid: str) -> str:  # noqa: ANN401
-        token = jwt.encode({"iss": "issuer", "sub": "alice", "exp": NOW + 60}, key, "RS256", headers={"kid": kid})
+    def says(self, key: Any, kid: str | None) -> str:  # noqa: ANN401
+        headers = None if kid is None else {"kid": kid}
+        token = jwt.encode({"iss": "issuer", "sub": "alice", "exp": NOW + 60}, key, "RS256", headers=headers)
         scope = request(("authorization", f"Bearer {token}"))
         verdict = self.tokens.authenticate(scope)
         reason = getattr(verdict, "reason", "")
@@ -186,6 +187,18 @@ def test_a_new_key_is_asked_for_although_the_known_one_has_no_id(issuer: Issuer)
     assert world.says(NEW, "new") == "unknown-key"
     assert world.passed(RETRY_SECONDS)
     assert world.says(NEW, "new") == ""
+
+
+@pytest.mark.parametrize("kid", [None, "old"])
+def test_a_replaced_key_is_asked_for_if_tokens_do_not_name_the_new_one(issuer: Issuer, kid: str | None) -> None:
+    world = World(issuer.url)
+    world.fetched()
+    assert world.says(OLD, kid) == ""
+    issuer.body = jwks(PUBLIC[1] | {"kid": "old"})
+
+    assert world.says(NEW, kid) == "bad-signature"
+    assert world.passed(RETRY_SECONDS)
+    assert world.says(NEW, kid) == ""
 
 
 def test_without_an_unknown_key_nothing_is_asked_before_time(issuer: Issuer) -> None:
