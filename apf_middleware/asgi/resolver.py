@@ -60,6 +60,7 @@ _NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")  # another one 
 _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _FOREVER: Final = 2**62 - 1  # the largest integer that the compiled build keeps without an object
 _SECOND: Final = 10**9
+_CACHED_FUNCTION_NS: Final = 10 * _SECOND  # for so long an answer of a function counts that doesn't say until when
 _READING: Final = frozenset({"get", "list", "watch", "head", "options"})  # the verbs that don't write
 _ONE_SEAT: Final = Estimate(Work(), 1)
 
@@ -411,8 +412,10 @@ class RequestResolver:
         return caller
 
     def _until(self, verdict: Authenticated, now: int) -> int:
-        """Return the time at which a credential expires, on the monotonic clock."""
-        if verdict.valid_until is None or verdict.valid_until == inf:
+        """Return the time until which a caller may be cached, on the monotonic clock."""
+        if verdict.valid_until is None:
+            return now + _CACHED_FUNCTION_NS if self._chain.asks_functions else _FOREVER
+        if verdict.valid_until == inf:
             return _FOREVER
         # If the authenticator was awaited, ``now`` is older than this reading of the wall clock. The result is then too
         # early, never too late.

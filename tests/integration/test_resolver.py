@@ -164,6 +164,22 @@ async def test_cached_requests_expire_with_the_credential(monkeypatch: pytest.Mo
     assert await protected.flow_of("/new", authorization="a") == 401
 
 
+async def test_a_function_is_asked_again_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function can't tell that a key has been revoked, or has been made."""
+    keys, clock = {b"old": Identity("alice")}, 10**18
+    protected = AuthenticatedApp(
+        configured(), lambda scope: keys.get(dict(scope["headers"]).get(b"authorization", b""))
+    )
+    monkeypatch.setattr(protected.middleware.service, "now", lambda: clock)
+    monkeypatch.setattr(protected.middleware.service.controller, "now", lambda: clock)
+
+    for expected in (("alice", "10.0.0.1"), ("alice", "10.0.0.1"), ("10.0.0.1", "bob")):
+        found = await protected.flow_of(authorization="old"), await protected.flow_of(authorization="new")
+        assert found == expected
+        keys = {b"new": Identity("bob")}
+        clock += 6 * 10**9
+
+
 async def test_an_identity_may_be_valid_for_ever() -> None:
     authenticator = CountingAuthenticator()
     authenticator.answers = {b"a": known("alice", valid_until=math.inf)}

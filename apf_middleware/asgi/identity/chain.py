@@ -19,6 +19,7 @@ from apf_middleware.asgi.identity.address import TrustedProxies
 from apf_middleware.asgi.identity.authenticator import Authenticator
 from apf_middleware.asgi.identity.certificate import certificate_facts, whole_certificate_facts
 from apf_middleware.asgi.identity.credential import is_plain
+from apf_middleware.asgi.identity.function import FunctionAuthenticator
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused, Verdict
 from apf_middleware.asgi.scope import peer_address
 from apf_middleware.classification import ANONYMOUS, Identity
@@ -122,7 +123,7 @@ class Chain:
 
     __slots__ = (
         *("_asked", "_authenticators", "_facts", "_proxies", "_trusts_proxies"),
-        *("headers", "memorable", "reads_certificate", "reads_more", "reads_user"),
+        *("asks_functions", "headers", "memorable", "reads_certificate", "reads_more", "reads_user"),
     )
 
     def __init__(
@@ -137,6 +138,8 @@ class Chain:
         self._facts: tuple[Facts, ...] = tuple(dict.fromkeys(facts))
         self.headers: frozenset[bytes] = self._proxies.headers.union(*(one.headers for one in self._authenticators))
         self.memorable: bool = all(one.memorable for one in self._authenticators)
+        # A function can't tell when its answers change, such as that a key has been revoked.
+        self.asks_functions: bool = any(isinstance(one, FunctionAuthenticator) for one in self._authenticators)
         self.reads_user: bool = user_facts in self._facts
         self.reads_certificate: bool = certificate_facts in self._facts
         # Whether an answer may depend on more than scope["user"] and scope["extensions"]: on headers with a prefix, or
