@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from apf_middleware.classification import FlowSchema, Rule
+from apf_middleware.config.authentication import ProxySettings, network
 from apf_middleware.config.flow_weights import given_weights
 from apf_middleware.config.formats import Definition
 from apf_middleware.config.formats.versions import ASSURED
@@ -75,6 +76,7 @@ def lint_objects(merged: MergedObjects, problems: Problems) -> None:
         _lint_weights(schema, merged, problems)
         if merged.server.criticality is None:
             _lint_criticality(schema, problems)
+    _lint_trust(merged, problems)
 
 
 def _warn(problems: Problems, definition: Definition, key: str, value: object, *, rule: str, hint: str) -> None:
@@ -278,3 +280,18 @@ def _effect_of_weights(level: Level, *, named: bool) -> tuple[str, str]:
         return f"the level {level.name!r} has one queue for all flows, so weights have no effect", remove
     rule = f"the level {level.name!r} has {queuing.queues} queues, and flows that meet in one share their mean weight"
     return rule, "Write 'queues: exact' in queuing, so that each flow has a queue and its own weight"
+
+
+def _lint_trust(merged: MergedObjects, problems: Problems) -> None:
+    """Warn of authentication by a proxy whose network contains all clients."""
+    document = merged.server_document
+    for place, one in enumerate(merged.server.authentication):
+        if document is None or not isinstance(one, ProxySettings) or one.common_names:
+            continue
+        for number, text in enumerate(one.networks):
+            if not network("networks", text).prefixlen:
+                path: Path = (*document.base, "spec", "authentication", place, "networks", number)
+                rule = "all clients are in this network, so each of them can say that it is any user"
+                problems.warn(
+                    document.place(path), rule, field=dotted(path), value=text, hint="Name the proxy's address"
+                )

@@ -193,3 +193,20 @@ def test_fields_have_the_names_that_the_document_has() -> None:
     [warning] = warnings(level("big", "{guarantee: 11}") + schema("o", 30, EVERYTHING, "big"), seats=10)
 
     assert warning.startswith("2 spec.guarantee: the minSeats of all levels add up to 11")
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ("networks: [10.0.0.1, 0.0.0.0/0]", "spec.authentication[1].networks[1]"),
+        ("networks: ['::/0'], unix: true", "spec.authentication[1].networks[0]"),
+        ("networks: [10.0.0.0/8]", ""),
+        ("networks: [0.0.0.0/0], commonNames: [front]", ""),
+    ],
+)
+def test_a_proxy_that_may_be_any_client_is_reported(settings: str, field: str) -> None:
+    authentication = f"authentication: [{{type: user}}, {{type: proxy, {settings}}}]"
+    found = read_source(f"apiVersion: apf/v1\nkind: Server\nspec: {{{authentication}}}\n").warnings
+
+    assert [one.field for one in found] == ([field] if field else [])
+    assert all("each of them can say that it is any user" in one.rule for one in found)
