@@ -29,8 +29,8 @@ from apf_middleware.runtime.log import log_event
 
 __all__ = ["NOT_MINE", "Chain", "Facts", "UserAuthenticator", "user_facts", "whole_user_facts"]
 
-NOT_MINE: Final = frozenset({"malformed", "unknown-key", "unknown-token", "wrong-issuer"})
-"""Reasons after which the next authenticator runs; all others are final."""
+NOT_MINE: Final = ("malformed", "unknown-token", "wrong-issuer", "unknown-key")
+"""Reasons after which the next authenticator runs; all others are final. Those that say more come later."""
 
 _NOBODY: Final = Authenticated(ANONYMOUS)
 _SCOPES: Final = (list, tuple, set, frozenset)
@@ -166,7 +166,7 @@ class Chain:
                 return _with_group(answer)
             if answer.reason not in NOT_MINE:
                 return answer
-            refused = refused or answer
+            refused = _more_telling(refused, answer)
         return refused or _NOBODY
 
     async def _continued(
@@ -180,7 +180,7 @@ class Chain:
             if isinstance(answer, Refused):
                 if answer.reason not in NOT_MINE:
                     return answer
-                refused = refused or answer
+                refused = _more_telling(refused, answer)
             if following < len(self._asked):
                 answer = await self._settled(self._asked[following](scope), following)
         return refused or _NOBODY
@@ -218,6 +218,13 @@ class Chain:
                 trace = "".join(traceback.format_exception(error))
                 log_event(logging.ERROR, "apf.identity-refresh-failed", authenticator=repr(one), error=trace)
         return changed
+
+
+def _more_telling(before: Refused | None, after: Refused) -> Refused:
+    """Return the refusal that says more: of an API key, a check for JWTs only knows that it is none."""
+    if before is not None and NOT_MINE.index(before.reason) >= NOT_MINE.index(after.reason):
+        return before
+    return after
 
 
 def _with_group(answer: Authenticated) -> Authenticated:

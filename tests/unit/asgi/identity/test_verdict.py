@@ -9,7 +9,7 @@ from apf_middleware.exceptions import InvalidValueError
 
 
 def test_reasons_that_are_not_final_are_among_the_known() -> None:
-    assert DESCRIPTIONS.keys() >= NOT_MINE
+    assert DESCRIPTIONS.keys() >= {*NOT_MINE}
     assert all(word.replace("-", "").isalpha() for word in DESCRIPTIONS)
 
 
