@@ -11,6 +11,8 @@ from apf_middleware.adaptive.window_summary import WindowSummary
 __all__ = ["SampleWindow"]
 
 _MOST_ROUTES: Final = 1000
+_MOST_NEW: Final = 50  # routes that are learnt at a time; names of objects may be part of a path
+_FORGOTTEN: Final = 16  # windows without a request after which a route isn't learnt any more
 _GAIN: Final = 0.02  # of the mean duration
 _MOSTLY: Final = 0.5
 _SETTLING: Final = 3.0  # mean durations
@@ -30,6 +32,8 @@ class SampleWindow:
         self.unknown: int = 0
         self._number = 0
         self._routes: dict[str, RouteReference] = {}
+        self._new: dict[str, RouteReference] = {}  # those that aren't known yet
+        self._others = RouteReference()  # of all further routes together
         self._seen: list[RouteReference] = []
         self._level = 0.0
         self._duration = 0.0
@@ -96,9 +100,9 @@ class SampleWindow:
         elapsed = now - self.begin
         if duration > elapsed or elapsed < self.settling_ns:
             return
-        reference = self._routes.get(route)
-        if reference is None or reference.window != self._number:
-            reference = self._first(route)
+        reference = self._routes.get(route) or self._begin(route)
+        if reference.window != self._number:
+            self._see(reference)
         above = log(max(1, duration)) - reference.value
         if reference.is_known:
             above = self._add(above)
@@ -120,19 +124,26 @@ class SampleWindow:
             self._failed += 1
         return False
 
-    def _first(self, route: str) -> RouteReference:
-        """Return the reference of a route that is seen in this window for the first time."""
-        reference = self._routes.get(route)
-        if reference is None:
-            if len(self._routes) >= _MOST_ROUTES:
-                del self._routes[next(iter(self._routes))]  # the oldest; one that still comes is learnt again
-            reference = self._routes[route] = RouteReference()
+    def _begin(self, route: str) -> RouteReference:
+        """Return a reference for a new route; if many are learnt already, that of all further ones."""
+        if len(self._new) >= _MOST_NEW:
+            return self._others
+        if len(self._routes) >= _MOST_ROUTES:
+            oldest = next(iter(self._routes))  # if it still comes, it is learnt again
+            del self._routes[oldest]
+            self._new.pop(oldest, None)
+        reference = self._routes[route] = self._new[route] = RouteReference()
+        reference.window = self._number
+        self._seen.append(reference)
+        return reference
+
+    def _see(self, reference: RouteReference) -> None:
+        """Note a route that comes for the first time in this window."""
         reference.window = self._number
         self._seen.append(reference)
         if reference.is_known:  # the others collect samples until there are enough
             reference.count = 0
             reference.total = 0.0
-        return reference
 
     def _add(self, above: float) -> float:
         """Add a sample; return it, or the most or least that one sample may be."""
@@ -201,6 +212,11 @@ class SampleWindow:
         if learns:
             for reference in self._seen:
                 reference.learn(level)
+        for route, reference in list(self._new.items()):
+            if reference.is_known:
+                del self._new[route]
+            elif self._number - reference.window >= _FORGOTTEN:
+                del self._new[route], self._routes[route]
         self._seen.clear()
         self._level = level
         self._number += 1

@@ -140,6 +140,15 @@ def test_another_mix_of_routes_is_no_congestion() -> None:
     assert min(found.run(20)) >= 30
 
 
+@pytest.mark.parametrize("names", [900, 20_000])
+def test_names_in_paths_hide_no_free_capacity(names: int) -> None:
+    found = server(start=5)
+    found.routes = [(f"GET /users/{number}", 0.05) for number in range(names)]
+    found.run(30)
+
+    assert 36 <= fmean(found.run(30)) <= 55
+
+
 def test_seats_that_are_promised_to_idle_levels_hide_no_congestion() -> None:
     """A tenth more seats in total are a twentieth more for those who wait, and make requests a twentieth slower."""
     for seed in SEEDS:

@@ -147,9 +147,35 @@ def test_the_next_window_keeps_what_is_known_of_routes(learnt: SampleWindow) -> 
     assert learnt.summary(2500 * MS).in_use == 0
 
 
-def test_there_are_at_most_a_thousand_routes(learnt: SampleWindow) -> None:
+def test_names_of_objects_in_paths_are_measured_together(learnt: SampleWindow) -> None:
     for number in range(3000):
-        observe(learnt, 1500 * MS, [10 * MS], f"route {number}")
+        observe(learnt, 1500 * MS, [10 * MS], f"GET /users/{number}")
+    learnt.adopt()
+    learnt.restart(2000 * MS, 0.0, learns=True)
+    for number in range(3000, 3200):
+        observe(learnt, 2500 * MS, [20 * MS], f"GET /users/{number}")
+
+    assert (learnt.samples, learnt.unknown) == (200, 0)
+    assert learnt.mean == pytest.approx(log(2))
+    assert len(learnt._routes) < 100
+
+
+def test_a_new_route_is_learnt_once_those_before_it_do_not_come(learnt: SampleWindow) -> None:
+    for number in range(100):
+        observe(learnt, 1500 * MS, [10 * MS], f"GET /users/{number}")
+    for window in range(2, 22):
+        learnt.restart(window * 1000 * MS, 0.0, learns=True)
+    observe(learnt, 22000 * MS, [30 * MS] * 10, "later")
+    learnt.adopt()
+
+    assert learnt._routes["later"].seconds == pytest.approx(0.03)
+    assert len(learnt._routes) == 3
+
+
+def test_there_are_at_most_a_thousand_routes(learnt: SampleWindow) -> None:
+    for number in range(1500):
+        observe(learnt, (2 + number) * 1000 * MS - 1, [10 * MS] * 10, f"route {number}")
+        learnt.restart((2 + number) * 1000 * MS, 0.0, learns=True)
 
     assert len(learnt._routes) == 1000
     assert "all" not in learnt._routes
