@@ -89,12 +89,17 @@ class LearnedCostsSnapshot:
 
 
 class LearnedCosts:
-    """Averages of at most ``most_routes`` routes, which are used after ``enough`` observations."""
+    """Averages of at most ``most_routes`` routes, which are used after ``enough`` observations.
 
-    __slots__ = ("_costs", "_enough", "_most_routes", "_weight", "forgotten")
+    Paths may have names of objects that look like those of routes, so that hardly any route is seen twice. So there are
+    averages of all routes that were new, too, for what is better guessed roughly than not at all (see `expect`).
+    """
+
+    __slots__ = ("_costs", "_enough", "_most_routes", "_new", "_weight", "forgotten")
 
     def __init__(self, most_routes: int = 1024, *, span: int = 50, enough: int = 3) -> None:
         self._costs: OrderedDict[str, RouteCosts] = OrderedDict()
+        self._new = RouteCosts()  # of all routes together, while there were too few observations of each
         self.forgotten: int = 0
         self.adopt(most_routes, span=span, enough=enough)
 
@@ -125,6 +130,12 @@ class LearnedCosts:
                 self.forgotten += 1
         else:
             self._costs.move_to_end(route)
+        if costs.count < self._enough:
+            self._add(self._new, duration_ns, work)
+        self._add(costs, duration_ns, work)
+
+    def _add(self, costs: RouteCosts, duration_ns: int, work: int) -> None:
+        """Add an observation to averages."""
         costs.count = count = costs.count + 1
         # A plain mean of the first observations, about half of ``span``; from then on older ones fade exponentially.
         weight = max(self._weight, 1 / count)
@@ -138,6 +149,13 @@ class LearnedCosts:
         """Return the expected work of a request of this route; None while too little is known."""
         costs = self._costs.get(route) if route is not None else None
         return costs if costs is not None and costs.count >= self._enough else None
+
+    def expect(self, route: str | None) -> RouteCosts | None:
+        """Return what `guess` does; for a route that isn't known yet, the averages of all routes that were new."""
+        found = self.guess(route)
+        if found is None and route is not None and self._new.count >= self._enough:
+            return self._new
+        return found
 
     def snapshot(self, most: int = 100) -> LearnedCostsSnapshot:
         """Return the routes with the most work on average, at most ``most`` of them."""

@@ -110,7 +110,7 @@ class WaitPrediction:
             del self._levels[runtime]
 
     def _duration_ns(self, admission: Admission) -> int:
-        known = self._costs.guess(admission.destination.route)
+        known = self._costs.expect(admission.destination.route)
         return 0 if known is None else int(known.duration_ns)
 
     def __repr__(self) -> str:

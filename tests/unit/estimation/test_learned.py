@@ -83,6 +83,32 @@ def test_costs_are_not_used_before_enough_observations() -> None:
     assert learned(7, 7, 7).guess("GET /other") is None
 
 
+def test_of_a_route_that_is_not_known_what_those_before_it_took_is_expected() -> None:
+    costs = LearnedCosts()
+    for number in range(40):
+        costs.observe(f"GET /users/{number}", (10 + number % 2 * 20) * MS, 1)
+    for _ in range(10):
+        costs.observe(ROUTE, 500 * MS, 1)
+    known, expected = costs.expect(ROUTE), costs.expect("GET /users/alice")
+
+    assert known is not None
+    assert expected is not None
+    assert known is costs.guess(ROUTE)
+    assert expected.duration_ns < 100 * MS, "only the first observations of a route are those of a new one"
+    assert costs.guess("GET /users/alice") is None
+    assert costs.expect(None) is None
+
+
+def test_nothing_is_expected_before_enough_observations() -> None:
+    costs = LearnedCosts()
+    for route in "ab":
+        costs.observe(route, MS, 1)
+        assert costs.expect("new") is None
+    costs.observe("c", MS, 1)
+
+    assert costs.expect("new") is not None
+
+
 def test_the_first_observations_count_the_same() -> None:
     guess = learned(10, 20, 60).guess(ROUTE)
 

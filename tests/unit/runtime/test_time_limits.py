@@ -48,6 +48,10 @@ def test_a_route_that_is_too_long_to_be_learned_has_the_whole_time() -> None:
     assert limited(400 * MS, [50 * MS] * 20, None).latest_start_ns == 1400 * MS
 
 
+def test_a_new_route_leaves_the_time_that_others_took_when_they_were_new() -> None:
+    assert limited(400 * MS, [50 * MS] * 20, "GET /users/alice").latest_start_ns == 1350 * MS
+
+
 def test_durations_that_vary_leave_more_time() -> None:
     steady, varying = limited(4000 * MS, [50 * MS] * 40), limited(4000 * MS, [20 * MS, 80 * MS] * 20)
     assert steady.latest_start_ns is not None
