@@ -74,7 +74,7 @@ class DeadlineReader:
             return None
         if query.count(b"&") >= _MOST_PARAMETERS:
             return None
-        values = parse_qs(query.decode("latin-1")).get(self._query)
+        values = parse_qs(query.decode("latin-1"), keep_blank_values=True).get(self._query)
         if not values or not values[0]:
             return None
         limit = self._read(self._query.encode(), values[0].encode("latin-1", "replace"), "duration", wall_ns)

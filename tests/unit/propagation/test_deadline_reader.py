@@ -73,6 +73,7 @@ def test_only_proxies_are_believed_when_they_have_received_a_request() -> None:
         (b"a=b&timeout=2s&timeout=1s", 2 * SECOND),
         (b"timeout=0s", None),
         (b"timeout=", None),
+        (b"timeout=&timeout=1s", None),  # as in Kubernetes, whose first value is empty
         (b"timeouts=1s", None),
         (b"x=timeout", None),
         (b"&" * 200 + b"timeout=1s", None),
