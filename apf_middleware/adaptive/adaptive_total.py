@@ -62,6 +62,7 @@ _OBVIOUS_SAMPLES: Final = 30  # enough to see a jump before the end of the windo
 _PLENTY: Final = 4  # times the least samples; windows needn't last longer than usual
 _MOST_PATIENCE: Final = 8  # how many times longer than usual a window may last if too few requests end
 _LENGTHS: Final = 5  # how many times the duration of requests a window lasts at least
+_MOST_LENGTHS: Final = 8  # how many times that it may last at least, also if too few requests end
 _LARGE_LENGTHS: Final = 3.5  # in a large step, whose effect exceeds that of the few long requests that are missed
 _SOON_NS: Final = 3_000_000_000  # the time in which a base step can be judged
 
@@ -137,7 +138,8 @@ class AdaptiveTotal:
         elapsed = now - window.begin
         if elapsed < settings.least_window_ns:
             return False
-        if elapsed >= self._patience * settings.most_window_ns or window.troubles >= max(_TROUBLES, window.succeeded):
+        longest = max(settings.most_window_ns, _MOST_LENGTHS * window.duration_ns)
+        if elapsed >= self._patience * longest or window.troubles >= max(_TROUBLES, window.succeeded):
             return True
         if self._is_obvious():
             return True

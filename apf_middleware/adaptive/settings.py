@@ -17,8 +17,8 @@ class AdaptiveSettings(Value):
 
     The floor must not be below the guaranteed seats of all levels or below the widest request: otherwise promises
     break, and a request that never fits can't show that there is room. A decision rests on ``least_window_ns`` or more,
-    and is postponed to at most ``most_window_ns`` while there are too few samples. ``lag_target_ns`` is the lateness of
-    the event loop beyond which it is busy; 0 ignores lateness.
+    and is postponed to at most ``most_window_ns``, or eight times what a request takes, while there are too few
+    samples. ``lag_target_ns`` is the lateness of the event loop beyond which it is busy; 0 ignores lateness.
     """
 
     floor: int

@@ -149,6 +149,15 @@ def test_names_in_paths_hide_no_free_capacity(names: int) -> None:
     assert 36 <= fmean(found.run(30)) <= 55
 
 
+@pytest.mark.parametrize("seconds", [10, 30])
+def test_long_requests_hide_no_free_capacity(seconds: int) -> None:
+    found = server(start=5)
+    found.routes = [("all", seconds)]
+    found.run(20 * seconds)
+
+    assert 32 <= fmean(found.run(20 * seconds)) <= 60
+
+
 def test_seats_that_are_promised_to_idle_levels_hide_no_congestion() -> None:
     """A tenth more seats in total are a twentieth more for those who wait, and make requests a twentieth slower."""
     for seed in SEEDS:
