@@ -285,7 +285,9 @@ class Controller:
             running.note_released(admission, billed)
         if destination.route is not None and has_run:
             self.costs.observe(destination.route, lasted, seat_seconds(admission.width, billed))
-            if self.adaptive is not None and not long_lived and not destination.runtime.shared.exempt:
+            # The durations of requests that run at once depend on no number of seats, so they teach nothing about it.
+            finds_seats = not (self.is_passing or long_lived or destination.runtime.shared.exempt)
+            if self.adaptive is not None and finds_seats:
                 self.adaptive.observe(now, destination.route, lasted, admission)
 
     def record(self, running: "RunningRequests | None") -> None:
@@ -414,7 +416,7 @@ class Controller:
 
     def _note_rejected(self, admission: Admission, now: int) -> None:
         """Count a request that its level has rejected, perhaps for lack of seats."""
-        if self.adaptive is not None and admission.reason is not None:
+        if self.adaptive is not None and admission.reason is not None and not self.is_passing:
             self.adaptive.note_rejected(now, admission.reason)
         self._count_rejected(admission, now)
 

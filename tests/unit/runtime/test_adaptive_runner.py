@@ -135,6 +135,18 @@ def test_it_finds_what_the_server_can_do() -> None:
     assert sum(world.adaptive.decisions.values()) > 20
 
 
+def test_nothing_is_tried_while_requests_run_without_seats() -> None:
+    world = World(configuration("{adaptive: {min: 4, max: 100, start: 20}}"))
+    world.demand(50, 10)
+    found = world.controller.seats
+    world.totals.clear()
+    world.controller.is_passing = True
+    world.demand(200, 20)
+
+    assert set(world.totals[10:]) == {world.controller.seats}, "a try that was under way ends"
+    assert abs(world.controller.seats - found) <= found / 2
+
+
 def test_an_idle_server_has_no_timer() -> None:
     world = World(configuration())
     world.demand(50, 2)
