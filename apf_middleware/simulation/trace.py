@@ -97,13 +97,6 @@ class TraceSurvey:
             if count or len(counter) < MOST_NAMES:
                 counter[name] = count + 1
 
-    def note(self, mark: Header | Footer) -> None:
-        """Note the beginning or the end of a recording."""
-        if isinstance(mark, Footer):
-            self.footer = mark
-        elif self.header is None:
-            self.header = mark
-
 
 class RequestTrace:
     """A file of recorded requests, plain or compressed with gzip, of which at most ``most`` rows are read.
@@ -191,7 +184,7 @@ class RequestTrace:
             try:
                 row = _parse(line)
                 if not isinstance(row, RecordedRequest):
-                    survey.note(row)
+                    self._note(row, number, survey)
                     continue
             except NoRequestError:
                 survey.unreadable += 1
@@ -213,6 +206,16 @@ class RequestTrace:
         # A few bad lines are normal; more mean that the file has another format.
         if strange and (not taken or strange > _MOST_UNREADABLE * taken):
             raise TraceFormatError(f"{first} ({strange} of {taken + strange} lines can't be read)")
+
+    def _note(self, mark: Header | Footer, number: int, survey: TraceSurvey) -> None:
+        """Note the beginning or the end of the recording, and refuse the beginning of another one."""
+        if isinstance(mark, Footer):
+            survey.footer = mark
+        elif survey.header is None and not survey.rows:
+            survey.header = mark
+        else:
+            rule = "another recording begins here, but the times of each count from its own start"
+            raise TraceFormatError(f"{self.path}:{number}: {rule}. Simulate each recording by itself")
 
 
 def _first(held: list[tuple[int, int, RecordedRequest]], last: int) -> tuple[int, RecordedRequest]:

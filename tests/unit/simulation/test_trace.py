@@ -256,6 +256,16 @@ def test_a_recording_without_an_end_was_cut_off(tmp_path: Path, end: str) -> Non
     assert not RequestTrace(path, 1).survey().is_cut_off, "then the rest isn't read"
 
 
+@pytest.mark.parametrize("before", [f"{HEADER}\n{ROWS}{FOOTER}\n", f"{HEADER}\n", ROWS])
+def test_a_second_recording_in_the_same_file_is_refused(tmp_path: Path, before: str) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text(f"{before}{HEADER}\n{ROWS}{FOOTER}\n")
+    place = before.count("\n") + 1
+
+    with pytest.raises(TraceFormatError, match=rf"t\.jsonl:{place}: another recording begins here.* Simulate each"):
+        RequestTrace(path).survey()
+
+
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
 def test_a_compressed_file_that_was_cut_off_is_used_as_far_as_it_goes(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"t.jsonl{suffix}"
