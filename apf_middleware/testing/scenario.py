@@ -62,7 +62,7 @@ class FairnessScenario:
         if not self.clients:
             raise InvalidValueError("clients", self.clients, "there must be at least one")
         require_integer("duration_ns", self.duration_ns, least=1)
-        require_integer("windows", self.windows, least=1)
+        require_integer("windows", self.windows, least=1, most=self.duration_ns)
 
     def fair_shares(self, window: int) -> list[float]:
         """Return the max-min fair seats of each client in a window."""
@@ -129,7 +129,8 @@ class _Play:
                 if late:
                     begin += scenario.duration_ns // 2
                 calls = client.calls // 2 if late else client.calls
-                world.at(begin, partial(self._call, place, client, calls), Rank.ARRIVE)
+                if calls:
+                    world.at(begin, partial(self._call, place, client, calls), Rank.ARRIVE)
 
     def watch(self, until: int) -> list[float]:
         """Continue ``until`` a time, and return the average seats of each client since the last call."""

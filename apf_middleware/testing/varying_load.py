@@ -46,6 +46,11 @@ class Caller:
         for name in ("durations_ns", "phases", "works"):
             if not getattr(self, name):
                 raise InvalidValueError(name, getattr(self, name), "there must be at least one")
+        for name in ("durations_ns", "later_ns"):
+            durations = getattr(self, name)
+            if durations and not self.think_ns and not any(durations):
+                rule = "one must be more than 0, or the calls never end"
+                raise InvalidValueError(name, durations, rule, "Or set think_ns")
 
     def next_active(self, now: int) -> int | None:
         """Return the first time from ``now`` on at which the flow is active; None if there is none."""
@@ -81,6 +86,8 @@ def observe(
     ``windows`` are the times at which measured windows begin and end, ``resizes`` are times and the settings from then
     on.
     """
+    if any(end <= begin for begin, end in pairwise(windows)):
+        raise InvalidValueError("windows", windows, "each time must be later than the one before")
     queueset = QueueSet(settings, discipline=discipline, strict_upstream=strict_upstream)
     play = _Play(queueset, callers, most_calls, windows)
     for time, other in resizes:

@@ -29,6 +29,8 @@ def test_invalid_scenarios_are_refused() -> None:
         FairnessScenario(settings, (client,), 0)
     with pytest.raises(InvalidValueError, match="windows is 0"):
         FairnessScenario(settings, (client,), 1, windows=0)
+    with pytest.raises(InvalidValueError, match="windows is 2, but it must be at most 1"):
+        FairnessScenario(settings, (client,), 1, windows=2)
 
 
 def test_a_thread_gives_up_when_it_is_rejected() -> None:
@@ -38,3 +40,11 @@ def test_a_thread_gives_up_when_it_is_rejected() -> None:
 
     assert outcome.executed == [3, 0]
     assert outcome.rejected == [0, 1]
+
+
+def test_a_thread_that_has_half_of_one_call_makes_none() -> None:
+    client = Client(0, 2, 1, 1000, late_half=True)
+
+    outcome = play(FairnessScenario(QueueSetSettings(1), (client,), 5000))
+
+    assert outcome.executed == [1]

@@ -86,3 +86,15 @@ def test_invalid_callers_and_rejected_calls_are_errors() -> None:
         Caller(1, (SECOND,), ALWAYS, is_open=True)
     with pytest.raises(InvalidValueError, match="let more requests wait"):
         observe(QueueSetSettings(1, 1, 1, 1), [Caller(3, (SECOND,), ALWAYS)])
+
+
+@pytest.mark.parametrize("fields", [{"durations_ns": (0, 0)}, {"later_ns": (0,)}])
+def test_calls_that_take_no_time_are_refused_because_they_would_never_end(fields: dict[str, tuple[int, ...]]) -> None:
+    with pytest.raises(InvalidValueError, match=f"^{next(iter(fields))} is .* must be more than 0.* set think_ns"):
+        Caller(**{"connections": 1, "durations_ns": (SECOND,), "phases": ALWAYS, **fields})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("windows", [(0, 0), (SECOND, 0)])
+def test_windows_that_take_no_time_are_refused(windows: tuple[int, int]) -> None:
+    with pytest.raises(InvalidValueError, match=r"^windows is .* later than the one before"):
+        observe(level(1), [Caller(1, (SECOND,), ALWAYS)], windows=windows)
