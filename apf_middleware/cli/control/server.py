@@ -12,7 +12,7 @@ import typer
 from apf_middleware.cli.control.options import require_seconds, with_options
 from apf_middleware.cli.control.outcomes import Exit, fail
 from apf_middleware.cli.control.workers import Reply, SocketWorker, UrlWorker, Worker, ask_all
-from apf_middleware.cli.output import parse_headers, require_sendable
+from apf_middleware.cli.output import parse_headers, parse_path, require_sendable
 from apf_middleware.config.admin import DEFAULT_PATH
 from apf_middleware.config.sockets import DIRECTORY_VARIABLE, SocketFile, find_sockets, is_refused, require_safe
 from apf_middleware.exceptions import InvalidValueError
@@ -26,7 +26,11 @@ TOKEN_VARIABLE: Final = "APF_TOKEN"  # noqa: S105 - the name of a variable, not 
 _RuntimeDir = Annotated[
     Path | None,
     typer.Option(
-        "--runtime-dir", envvar=DIRECTORY_VARIABLE, help="The directory with the sockets of the server's workers."
+        "--runtime-dir",
+        envvar=DIRECTORY_VARIABLE,
+        help="The directory with the sockets of the server's workers.",
+        parser=parse_path,
+        metavar="PATH",
     ),
 ]
 _App = Annotated[

@@ -224,11 +224,10 @@ def describe_failure(error: Exception) -> str:
 
 
 def _reply_of(worker: Worker, response: http.client.HTTPResponse, kind: type[DocumentT_co]) -> Reply[DocumentT_co]:
-    content = response.read(_MOST_BYTES)
-    mark, location = response.getheader(MARK), response.getheader("location")
-    if mark is None:
-        return Reply(worker.name, silence=_describe_stranger(worker, response.status, location))
-    return _parse(worker.name, response.status, content, kind)
+    if response.getheader(MARK) is None:  # the body may never end
+        silence = _describe_stranger(worker, response.status, response.getheader("location"))
+        return Reply(worker.name, silence=silence)
+    return _parse(worker.name, response.status, response.read(_MOST_BYTES), kind)
 
 
 def _describe_stranger(worker: Worker, status: int, location: str | None) -> str:

@@ -100,6 +100,13 @@ def test_an_error_names_the_option_or_variable(monkeypatch: pytest.MonkeyPatch) 
     assert by_variable.output.startswith("apf: APF_RUNTIME_DIR is '/nonexistent', but there is no such directory")
 
 
+def test_an_empty_directory_is_not_the_current_one() -> None:
+    result = invoke("queue", "list", "--runtime-dir", "")
+
+    assert result.exit_code == 2
+    assert "a path must not be empty; write . for the current folder" in result.output
+
+
 Apf = Callable[..., Outcome]
 
 

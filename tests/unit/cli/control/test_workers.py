@@ -126,6 +126,25 @@ def test_another_path_is_suggested_for_an_address_without_the_admin() -> None:
     assert reply.trouble == f"it answers 404, but isn't apf's admin: {hint}"
 
 
+def test_the_body_of_another_server_may_never_end() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def talk() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: 1\n\n")
+                while connection.recv(65536):  # until the client goes
+                    pass
+
+        thread = threading.Thread(target=talk)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/x"
+        [reply] = ask_all([UrlWorker(url, {})], "GET", "/q", DeletedQueue, timeout=20)
+        thread.join()
+
+    assert reply.trouble.startswith("it answers 200, but isn't apf's admin")
+
+
 def test_a_refused_connection_is_silence() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
