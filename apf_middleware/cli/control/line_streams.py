@@ -6,14 +6,13 @@ then the workers count what they have to drop.
 
 import http.client
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, Full, Queue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 
-from apf_middleware.cli.control.workers import OpenAnswer, Reply, Worker, describe_failure, open_answer
+from apf_middleware.cli.control.workers import OpenAnswer, Reply, Worker, describe_failure, open_answer, start_each
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.admin.documents import ProblemDocument
@@ -23,7 +22,6 @@ __all__ = ["LineStreams", "StreamEvent"]
 _MOST_LINES: Final = 10_000
 _LONGEST: Final = 2**20  # bytes of a line
 _PAUSE_S: Final = 0.2
-_MOST_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +37,8 @@ class LineStreams:
     """The answers of ``workers`` to a POST of ``body``; ``replies`` are those that have begun or been refused."""
 
     def __init__(self, workers: Sequence[Worker], path: str, body: Mapping[str, object], timeout: float) -> None:
-        ask = partial(open_answer, path=path, body=body, timeout=timeout)
-        with ThreadPoolExecutor(min(len(workers), _MOST_AT_ONCE), thread_name_prefix="apf") as threads:
-            answers = list(threads.map(ask, workers))
+        asked = start_each(workers, partial(open_answer, path=path, body=body, timeout=timeout))
+        answers = [answer.result() for answer in asked]
         self.replies: list[Reply[ProblemDocument]] = []
         self.workers: list[Worker] = []  # those that have begun
         opened: list[OpenAnswer] = []

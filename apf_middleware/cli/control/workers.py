@@ -9,11 +9,13 @@ import json
 import os
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
+from threading import Thread
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -31,12 +33,13 @@ __all__ = [
     "describe_failure",
     "open_answer",
     "page",
+    "start_each",
 ]
 
 _MOST_BYTES: Final = 64 * 2**20
-_MOST_AT_ONCE: Final = 64
 _CREDENTIALS: Final = "give --token-file, the variable APF_TOKEN, or --header"
 
+AnswerT = TypeVar("AnswerT")
 DocumentT_co = TypeVar("DocumentT_co", covariant=True)
 
 
@@ -155,11 +158,35 @@ def ask_all(
 ) -> list[Reply[DocumentT_co]]:
     """Send a request for a document of the class ``kind`` to all workers, and return their replies in order."""
     question = _Question(method, path, kind, None if body is None else json.dumps(body).encode())
-    ask = partial(_ask, question, timeout)
-    if len(workers) < 2:
-        return list(map(ask, workers))
-    with ThreadPoolExecutor(min(len(workers), _MOST_AT_ONCE), thread_name_prefix="apf") as threads:
-        return list(threads.map(ask, workers))
+    deadline = time.monotonic() + timeout
+    answers = start_each(workers, partial(_ask, question, timeout))
+    return [_in_time(worker, answer, deadline) for worker, answer in zip(workers, answers, strict=True)]
+
+
+def start_each(workers: Sequence[Worker], ask: Callable[[Worker], AnswerT]) -> list[Future[AnswerT]]:
+    """Begin to ask all workers at once, and return their answers to come, in order.
+
+    The threads are daemons, unlike those of an executor, so that Ctrl-C doesn't wait for workers that hang.
+    """
+    answers = [Future[AnswerT]() for _ in workers]
+    for worker, answer in zip(workers, answers, strict=True):
+        Thread(target=_settle, args=(answer, ask, worker), daemon=True, name=f"apf-{worker.name}").start()
+    return answers
+
+
+def _settle(answer: Future[AnswerT], ask: Callable[[Worker], AnswerT], worker: Worker) -> None:
+    try:
+        answer.set_result(ask(worker))
+    except Exception as error:  # noqa: BLE001 - raised again where the answer is read
+        answer.set_exception(error)
+
+
+def _in_time(worker: Worker, answer: Future[Reply[DocumentT_co]], deadline: float) -> Reply[DocumentT_co]:
+    """Return the answer if it has come by then: the timeout of a socket begins again with each byte."""
+    try:
+        return answer.result(max(0.0, deadline - time.monotonic()))
+    except TimeoutError as error:
+        return Reply(worker.name, silence=describe_failure(error))
 
 
 @dataclass(frozen=True, slots=True)

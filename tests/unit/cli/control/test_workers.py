@@ -1,8 +1,13 @@
 """Requests to workers by sockets and addresses, and answers that aren't the admin's."""
 
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -143,6 +148,47 @@ def test_the_body_of_another_server_may_never_end() -> None:
         thread.join()
 
     assert reply.trouble.startswith("it answers 200, but isn't apf's admin")
+
+
+def test_the_timeout_is_that_of_the_whole_answer() -> None:
+    is_over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nx-apf-admin: 1\r\ncontent-length: 100000\r\n\r\n")
+                while not is_over.wait(0.05):
+                    connection.sendall(b" ")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/x"
+        [reply] = ask_all([UrlWorker(url, {})], "GET", "/q", DeletedQueue, timeout=0.5)
+        is_over.set()
+        thread.join()
+
+    assert reply.trouble == "it didn't answer in time; raise --timeout to wait longer"
+
+
+def test_ctrl_c_does_not_wait_for_workers_that_hang(directory: Path) -> None:
+    command = [sys.executable, "-m", "apf_middleware", "switch", "--runtime-dir", str(directory), "--timeout", "600"]
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2)]
+        for number, listener in enumerate(listeners, 1):
+            listener.bind(str(directory / f"shop.{number}.sock"))
+            listener.listen()
+        heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background ignores it
+        process = stack.enter_context(subprocess.Popen(command, preexec_fn=heed))  # noqa: PLW1509
+        stack.callback(process.kill)
+        for listener in listeners:
+            while True:
+                connection = stack.enter_context(listener.accept()[0])
+                if connection.recv(65536):  # before, the command only looks whether the worker listens
+                    break
+        process.send_signal(signal.SIGINT)
+
+        assert process.wait(60) == 130
 
 
 def test_a_refused_connection_is_silence() -> None:
