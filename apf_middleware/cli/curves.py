@@ -2,27 +2,33 @@
 
 from collections.abc import Iterator, Sequence
 
-from apf_middleware.cli.output import tell
+from apf_middleware.cli.output import tell, terminal_width
 from apf_middleware.simulation import Result
 from apf_middleware.simulation.braille import curve
 
 __all__ = ["print_curves"]
 
 _NAME = 22
+_WIDTH = 60
+_LEAST_WIDTH = 10
 _MANY = 1000
 
 _Curve = tuple[str, Sequence[float | None]]
 
 
 def print_curves(result: Result) -> None:
-    """Print p99 by tenant, seats by level, rejections and fairness, each with its largest value."""
+    """Print p99 by tenant, seats by level, rejections and fairness, each with its largest value.
+
+    Curves are as wide as the terminal allows, because one that is wrapped can't be read.
+    """
+    width = max(_LEAST_WIDTH, min(_WIDTH, (terminal_width() or _NAME + 1 + _WIDTH) - _NAME - 1))
     for title, curves, unit, most in _groups(result):
         highest = most or max((value for _, values in curves for value in values if value is not None), default=0)
         if not highest:
             continue
         tell(f"{title}, up to {f'{highest:,.0f}' if highest >= _MANY else f'{highest:.3g}'}{unit}", "dim")
         for name, values in curves:
-            *above, last = curve(values, highest)
+            *above, last = curve(values, highest, width=width)
             for line in above:
                 tell(f"{'':{_NAME}} {line}")
             tell(f"{name[:_NAME]:{_NAME}} {last}")

@@ -4,6 +4,8 @@ Colours are for terminals only. Other outputs get the same lines, plain and not 
 """
 
 import json
+import shutil
+import sys
 from collections.abc import Container, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -30,6 +32,7 @@ __all__ = [
     "shorten",
     "show_json",
     "tell",
+    "terminal_width",
 ]
 
 GAP: Final = 2
@@ -134,6 +137,11 @@ def tell(line: object, style: str = "") -> None:
 def show_json(document: object) -> None:
     """Write JSON, for programs."""
     typer.echo(json.dumps(document, indent=2))
+
+
+def terminal_width() -> int | None:
+    """Return the width of the terminal; None without a terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def align(rows: Sequence[Sequence[str]], left: Container[str]) -> list[str]:

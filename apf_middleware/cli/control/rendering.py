@@ -3,8 +3,6 @@
 A table has the columns that fit on the terminal; without a terminal, it has all columns.
 """
 
-import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
@@ -16,10 +14,10 @@ from apf_middleware.asgi.admin.documents import HoldingGate, WaitingDocument, Wa
 from apf_middleware.classification.text import printable
 from apf_middleware.cli.control.merging import MergedGate, MergedQueue, QueueReply, merge_flows, merge_holding
 from apf_middleware.cli.control.workers import Reply
-from apf_middleware.cli.output import GAP, align, shorten, show_json
+from apf_middleware.cli.output import GAP, align, shorten, show_json, terminal_width
 from apf_middleware.config.emit import to_yaml
 
-__all__ = ["Form", "format_number", "gate_table", "queue_table", "show_queue", "show_queues", "terminal_width"]
+__all__ = ["Form", "format_number", "gate_table", "queue_table", "show_queue", "show_queues"]
 
 _Cell = Callable[[MergedQueue], str]
 
@@ -56,11 +54,6 @@ _DISPENSABLE: Final = ("ABORTED", "PENDING", "PARENT", "FAILED", "COMPLETED", "R
 """Columns that a narrow terminal leaves out, in this order."""
 
 _SHORTEST_NAME: Final = 8
-
-
-def terminal_width() -> int | None:
-    """Return the width of the terminal; None without a terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def queue_table(queues: Sequence[MergedQueue], *, width: int | None = None, wide: bool = False) -> list[str]:

@@ -21,10 +21,10 @@ from rich.live import Live
 
 from apf_middleware.asgi.admin.documents import FleetMemberList, NamedQueueDocument, NamedQueueList
 from apf_middleware.cli.control.outcomes import end, note, require_success
-from apf_middleware.cli.control.rendering import terminal_width
 from apf_middleware.cli.control.server import Server
 from apf_middleware.cli.control.top_screen import Key, QueueCommand, TopScreen
 from apf_middleware.cli.control.workers import Reply, page
+from apf_middleware.cli.output import terminal_width
 from apf_middleware.snapshots.fleet import FleetMemberSnapshot
 
 if TYPE_CHECKING:
