@@ -184,7 +184,10 @@ class _Reader(NamedTuple):
 
 _READERS: Final[Mapping[str, _Reader]] = {
     "time": _Reader("time_ns", _read_time, "be seconds or ISO 8601"),
-    **{name: _Reader(attribute, _read_duration, "be a number of seconds") for name, attribute in _TIMES.items()},
+    **{
+        name: _Reader(attribute, _read_duration, f"be a number of seconds, from 0 to {LONGEST_S:,.0f}")
+        for name, attribute in _TIMES.items()
+    },
     **{name: _Reader(attribute, _read_text, "be text") for name, attribute in _TEXTS.items()},
     **{name: _Reader(attribute, _read_count, "be a whole number") for name, attribute in _NUMBERS.items()},
     **{name: _Reader(attribute, _read_flag, "be true or false") for name, attribute in _FLAGS.items()},

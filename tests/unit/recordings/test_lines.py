@@ -56,7 +56,7 @@ def test_no_wait_is_not_the_same_as_an_unknown_one() -> None:
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [
-        ({"time": 1, "wait": -1}, "wait is -1, but it must be a number of seconds"),
+        ({"time": 1, "wait": -1}, "wait is -1, but it must be a number of seconds, from 0 to"),
         ({"time": 1, "duration": float("nan")}, "duration is nan"),
         ({"time": 1, "duration": True}, "duration is True"),
         ({"time": 1, "worker": 1.5}, "worker is 1.5, but it must be a whole number"),

@@ -130,7 +130,7 @@ def test_a_survey_counts_rows_work_and_names(tmp_path: Path) -> None:
         ('{"time": "yesterday"}', "time is 'yesterday', but it must be seconds or ISO 8601"),
         ('{"duration": 1}', "time is None"),
         ('{"time": true}', "time is True"),
-        ('{"time": 1, "duration": -1}', "duration is -1, but it must be a number of seconds"),
+        ('{"time": 1, "duration": -1}', "duration is -1, but it must be a number of seconds, from 0 to"),
         ('{"time": 1, "duration": "1s"}', "duration is '1s'"),
         ('{"time": 1, "user": 5}', "user is 5, but it must be text"),
         ('{"time": 1, "groups": "a"}', "groups is 'a', but it must be a list of names"),
