@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import httpx
@@ -339,6 +340,35 @@ def test_the_live_screen_restores_the_terminal_after_a_signal(batch: Shop, numbe
         screen.process.send_signal(number)
         assert screen.read_to_end() == 0
     assert screen.text.endswith(f"{CURSOR_ON}\x1b[?1049l")
+
+
+def test_the_end_of_the_live_screen_waits_for_commands(batch: Shop) -> None:
+    with terminal("apf_middleware", "queue", "top", APF_RUNTIME_DIR=str(batch.sockets)) as screen:
+        screen.read_until("q quit")
+        screen.type("p")
+        screen.read_until("pause batch?")
+        screen.type("yq")
+        assert screen.read_to_end() == DONE
+
+    assert rows(batch.apf("list"))["batch"]["STATE"] == "Paused"
+
+
+def test_the_end_of_the_live_screen_does_not_wait_for_a_worker_that_hangs(batch: Shop) -> None:
+    hanging = batch.sockets / "shop.999999.sock"
+    with (
+        terminal("apf_middleware", "queue", "top", "--timeout", "600", APF_RUNTIME_DIR=str(batch.sockets)) as screen,
+        ExitStack() as stack,
+    ):
+        screen.read_until("q quit")
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+        listener.bind(str(hanging))
+        stack.callback(hanging.unlink)
+        listener.listen()
+        # Before it asks, the command only looks whether the worker listens.
+        while not stack.enter_context(listener.accept()[0]).recv(65536):
+            pass
+        screen.type("q")
+        assert screen.read_to_end() == DONE
 
 
 def test_without_a_terminal_the_live_screen_is_one_table(batch: Shop) -> None:

@@ -12,7 +12,8 @@ from queue import Empty, Full, Queue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final
 
-from apf_middleware.cli.control.workers import OpenAnswer, Reply, Worker, describe_failure, open_answer, start_each
+from apf_middleware.cli.control.threads import in_background
+from apf_middleware.cli.control.workers import OpenAnswer, Reply, Worker, describe_failure, open_answer
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.admin.documents import ProblemDocument
@@ -37,7 +38,7 @@ class LineStreams:
     """The answers of ``workers`` to a POST of ``body``; ``replies`` are those that have begun or been refused."""
 
     def __init__(self, workers: Sequence[Worker], path: str, body: Mapping[str, object], timeout: float) -> None:
-        asked = start_each(workers, partial(open_answer, path=path, body=body, timeout=timeout))
+        asked = [in_background(partial(open_answer, worker, path, body, timeout)) for worker in workers]
         answers = [answer.result() for answer in asked]
         self.replies: list[Reply[ProblemDocument]] = []
         self.workers: list[Worker] = []  # those that have begun

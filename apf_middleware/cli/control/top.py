@@ -1,6 +1,6 @@
 """``apf queue top`` in a terminal: a screen that is updated again and again, and a keyboard.
 
-A separate thread asks the workers, so that keys work while a worker doesn't answer.
+Threads ask the workers, so that keys, commands and the end don't wait for a worker that hangs.
 """
 
 import os
@@ -9,7 +9,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from io import TextIOWrapper
@@ -22,6 +21,7 @@ from rich.live import Live
 from apf_middleware.asgi.admin.documents import FleetMemberList, NamedQueueDocument, NamedQueueList
 from apf_middleware.cli.control.outcomes import end, note, require_success
 from apf_middleware.cli.control.server import Server
+from apf_middleware.cli.control.threads import in_background
 from apf_middleware.cli.control.top_screen import Key, QueueCommand, TopScreen
 from apf_middleware.cli.control.workers import Reply, page
 from apf_middleware.cli.output import terminal_width
@@ -93,11 +93,10 @@ def _watch_live(
     with (
         suppress(KeyboardInterrupt),  # Ctrl-C quits, too
         _sigterm_as_ctrl_c(),
-        ThreadPoolExecutor(1, thread_name_prefix="apf top") as executor,
         _keyboard(),
         Live(console=console, screen=True, auto_refresh=False) as live,
     ):
-        session = _Session(server, screen, executor, interval, fetch)
+        session = _Session(server, screen, interval, fetch)
         shown = None
         while not screen.is_over:
             size = console.size
@@ -106,27 +105,21 @@ def _watch_live(
                 live.update(Group(*now_shown[1]), refresh=True)
                 shown = now_shown
             session.step()
+        session.finish()
 
 
 class _Session:
     """The work between two updates of the screen."""
 
-    def __init__(
-        self,
-        server: Server,
-        screen: TopScreen,
-        executor: ThreadPoolExecutor,
-        interval: float,
-        fetch: Callable[[], _Fetched],
-    ) -> None:
+    def __init__(self, server: Server, screen: TopScreen, interval: float, fetch: Callable[[], _Fetched]) -> None:
         self._server = server
         self._screen = screen
-        self._executor = executor
         self._interval = interval
         self._due = time.monotonic() + interval
         self._fetch = fetch
         self._fetching: Future[_Fetched] | None = None
-        self._commands: list[tuple[QueueCommand, Future[list[Reply[NamedQueueDocument]]]]] = []
+        self._commands: list[QueueCommand] = []  # the first of them is being executed
+        self._executing: Future[list[Reply[NamedQueueDocument]]] | None = None
 
     def step(self) -> None:
         """Wait a moment for keys, and take the replies that have come."""
@@ -134,19 +127,28 @@ class _Session:
             command = self._screen.press(key)
             if command is not None:
                 self._screen.message = f"{command.action} {command.queue} …"
-                self._commands.append((command, self._executor.submit(_execute, self._server, command)))
-                self._due = 0.0
-        while self._commands and self._commands[0][1].done():
-            command, reply = self._commands.pop(0)
-            self._screen.finish(command, reply.result())
+                self._commands.append(command)
+        if self._executing is not None and self._executing.done():
+            self._screen.finish(self._commands.pop(0), self._executing.result())
+            self._executing = None
+            self._due = 0.0
+        if self._executing is None and self._commands:
+            self._executing = in_background(partial(_execute, self._server, self._commands[0]))
         now = time.monotonic()
         if self._fetching is None and now >= self._due:
             self._due = now + self._interval
-            self._fetching = self._executor.submit(self._fetch)
+            self._fetching = in_background(self._fetch)
         elif self._fetching is not None and self._fetching.done():
             replies, members = self._fetching.result()
             self._screen.update(replies, now, members)
             self._fetching = None
+
+    def finish(self) -> None:
+        """Wait for the commands that were given; Ctrl-C ends this, too."""
+        for command in self._commands:
+            executing = self._executing or in_background(partial(_execute, self._server, command))
+            executing.result()
+            self._executing = None
 
 
 @contextmanager

@@ -10,17 +10,17 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
-from threading import Thread
 from typing import Final, Generic, TypeVar
 from urllib.parse import quote, urlsplit
 
 from apf_middleware.asgi.admin.documents import ProblemDocument, from_json
 from apf_middleware.asgi.admin.protocol import MARK
+from apf_middleware.cli.control.threads import in_background
 from apf_middleware.config.sockets import SocketFile
 
 __all__ = [
@@ -33,13 +33,11 @@ __all__ = [
     "describe_failure",
     "open_answer",
     "page",
-    "start_each",
 ]
 
 _MOST_BYTES: Final = 64 * 2**20
 _CREDENTIALS: Final = "give --token-file, the variable APF_TOKEN, or --header"
 
-AnswerT = TypeVar("AnswerT")
 DocumentT_co = TypeVar("DocumentT_co", covariant=True)
 
 
@@ -159,26 +157,8 @@ def ask_all(
     """Send a request for a document of the class ``kind`` to all workers, and return their replies in order."""
     question = _Question(method, path, kind, None if body is None else json.dumps(body).encode())
     deadline = time.monotonic() + timeout
-    answers = start_each(workers, partial(_ask, question, timeout))
+    answers = [in_background(partial(_ask, question, timeout, worker)) for worker in workers]
     return [_in_time(worker, answer, deadline) for worker, answer in zip(workers, answers, strict=True)]
-
-
-def start_each(workers: Sequence[Worker], ask: Callable[[Worker], AnswerT]) -> list[Future[AnswerT]]:
-    """Begin to ask all workers at once, and return their answers to come, in order.
-
-    The threads are daemons, unlike those of an executor, so that Ctrl-C doesn't wait for workers that hang.
-    """
-    answers = [Future[AnswerT]() for _ in workers]
-    for worker, answer in zip(workers, answers, strict=True):
-        Thread(target=_settle, args=(answer, ask, worker), daemon=True, name=f"apf-{worker.name}").start()
-    return answers
-
-
-def _settle(answer: Future[AnswerT], ask: Callable[[Worker], AnswerT], worker: Worker) -> None:
-    try:
-        answer.set_result(ask(worker))
-    except Exception as error:  # noqa: BLE001 - raised again where the answer is read
-        answer.set_exception(error)
 
 
 def _in_time(worker: Worker, answer: Future[Reply[DocumentT_co]], deadline: float) -> Reply[DocumentT_co]:

@@ -182,10 +182,9 @@ def test_ctrl_c_does_not_wait_for_workers_that_hang(directory: Path) -> None:
         process = stack.enter_context(subprocess.Popen(command, preexec_fn=heed))  # noqa: PLW1509
         stack.callback(process.kill)
         for listener in listeners:
-            while True:
-                connection = stack.enter_context(listener.accept()[0])
-                if connection.recv(65536):  # before, the command only looks whether the worker listens
-                    break
+            # Before it asks, the command only looks whether the worker listens.
+            while not stack.enter_context(listener.accept()[0]).recv(65536):
+                pass
         process.send_signal(signal.SIGINT)
 
         assert process.wait(60) == 130
