@@ -1,4 +1,4 @@
-"""How much it matters that a request is served, and the forms in which headers say so.
+"""How much it matters that a request is served, and the formats in which headers say so.
 
 The four values are those of Google's services. Under overload the least critical requests are the first to wait and to
 be rejected, if the schemas give them levels of their own.
@@ -12,9 +12,9 @@ from apf_middleware.baggage import add_member, find_members
 
 __all__ = [
     "BAGGAGE_KEY",
-    "CRITICALITY_FORMS",
+    "CRITICALITY_FORMATS",
     "Criticality",
-    "CriticalityForm",
+    "CriticalityFormat",
     "read_criticality",
     "write_criticality",
 ]
@@ -22,10 +22,10 @@ __all__ = [
 BAGGAGE_KEY: Final = "apf.criticality"
 """The key of the member in W3C baggage."""
 
-CriticalityForm = Literal["name", "urgency", "baggage"]
-"""The form of a header: a name, RFC 9218's urgency (``u=3``), or a member of W3C baggage."""
+CriticalityFormat = Literal["name", "urgency", "baggage"]
+"""The format of a header: a name, RFC 9218's urgency (``u=3``), or a member of W3C baggage."""
 
-CRITICALITY_FORMS: Final[tuple[CriticalityForm, ...]] = get_args(CriticalityForm)
+CRITICALITY_FORMATS: Final[tuple[CriticalityFormat, ...]] = get_args(CriticalityFormat)
 
 _URGENCY: Final = re.compile(rb"(?:^|,)[ \t]*u=([0-7])[ \t]*(?:;[^,]*)?(?=,|$)")
 _MOST_BYTES: Final = 8192
@@ -71,18 +71,18 @@ _URGENCIES: Final = {one: max(place for place in range(8) if _BY_URGENCY[place] 
 }
 
 
-def read_criticality(form: CriticalityForm, value: bytes) -> Criticality | None:
+def read_criticality(written: CriticalityFormat, value: bytes) -> Criticality | None:
     """Return what a header says; None if it says nothing about that. Raise ValueError if it can't be read.
 
     If it says several things, the least counts: a service on the way may have added to what the client had sent. So
     names that can't be read are ignored beside others. Names may be written with underscores, hyphens and in capitals:
     ``SHEDDABLE_PLUS``, ``critical-plus``.
     """
-    if form == "baggage":
+    if written == "baggage":
         return _least_of(find_members(value, BAGGAGE_KEY))
     if len(value) > _MOST_BYTES:
         raise ValueError("too long")
-    if form == "name":
+    if written == "name":
         return _least_of(value.split(b","))
     return min((_BY_URGENCY[int(one)] for one in _URGENCY.findall(value)), default=None)
 
@@ -96,10 +96,10 @@ def _least_of(names: list[bytes]) -> Criticality | None:
     return min(found, default=None)
 
 
-def write_criticality(form: CriticalityForm, criticality: Criticality, before: str = "") -> str:
+def write_criticality(written: CriticalityFormat, criticality: Criticality, before: str = "") -> str:
     """Return the value of a header; a header that was there ``before`` keeps its other members of baggage."""
-    if form == "name":
+    if written == "name":
         return criticality.key
-    if form == "urgency":
+    if written == "urgency":
         return f"u={_URGENCIES[criticality]}"
     return add_member(before, BAGGAGE_KEY, criticality.key)

@@ -10,7 +10,7 @@ So the requests that a batch job causes are batch work in all services, and thos
 
 from collections.abc import Mapping
 
-from apf_middleware.criticality import CRITICALITY_FORMS, CriticalityForm, write_criticality
+from apf_middleware.criticality import CRITICALITY_FORMATS, CriticalityFormat, write_criticality
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.propagation.current import CURRENT_CRITICALITY
 from apf_middleware.propagation.outgoing import OutgoingRequest, value_of, write_headers
@@ -21,17 +21,17 @@ __all__ = ["CriticalityHeaders"]
 class CriticalityHeaders:
     """Write the current request's criticality into the headers of the requests that it makes.
 
-    ``written`` are the headers by name, and their forms. A header that a request has already stays as it is, except
+    ``written`` are the headers by name, and their formats. A header that a request has already stays as it is, except
     that baggage gets another member.
     """
 
-    def __init__(self, written: Mapping[str, CriticalityForm] | None = None) -> None:
-        given: Mapping[str, CriticalityForm] = {"x-criticality": "name"} if written is None else written
-        self._written = {name.lower(): form for name, form in given.items()}
-        for name, form in self._written.items():
-            if form not in CRITICALITY_FORMS:
-                rule = f"it must be one of {', '.join(CRITICALITY_FORMS)}"
-                raise InvalidValueError(f"form of the header {name!r}", form, rule)
+    def __init__(self, written: Mapping[str, CriticalityFormat] | None = None) -> None:
+        given: Mapping[str, CriticalityFormat] = {"x-criticality": "name"} if written is None else written
+        self._written = {name.lower(): one for name, one in given.items()}
+        for name, one in self._written.items():
+            if one not in CRITICALITY_FORMATS:
+                rule = f"it must be one of {', '.join(CRITICALITY_FORMATS)}"
+                raise InvalidValueError(f"format of the header {name!r}", one, rule)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -47,10 +47,10 @@ class CriticalityHeaders:
         if criticality is None:
             return {}
         found: dict[str, str] = {}
-        for name, form in self._written.items():
+        for name, one in self._written.items():
             before = value_of(present or {}, name)
-            if form == "baggage" or not before:
-                found[name] = write_criticality(form, criticality, before)
+            if one == "baggage" or not before:
+                found[name] = write_criticality(one, criticality, before)
         return found
 
     def tell(self, request: OutgoingRequest) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 from apf_middleware.exceptions import DeadlineError, InvalidValueError, require_amount
 from apf_middleware.propagation.current import CURRENT_DEADLINE
 from apf_middleware.propagation.outgoing import OutgoingRequest, value_of, write_headers
-from apf_middleware.propagation.time_limits import FORMATS, LimitFormat, read_limit, write_limit
+from apf_middleware.propagation.time_limits import LIMIT_FORMATS, LimitFormat, read_limit, write_limit
 
 __all__ = ["DeadlineHeaders"]
 
@@ -40,9 +40,9 @@ class DeadlineHeaders:
         given: Mapping[str, LimitFormat] = {"grpc-timeout": "grpc"} if written is None else written
         self._written = {name.lower(): one for name, one in given.items()}
         for name, one in self._written.items():
-            if one not in FORMATS:
+            if one not in LIMIT_FORMATS:
                 raise InvalidValueError(
-                    f"format of the header {name!r}", one, f"it must be one of {', '.join(FORMATS)}"
+                    f"format of the header {name!r}", one, f"it must be one of {', '.join(LIMIT_FORMATS)}"
                 )
         self._least_ns = round(require_amount("least", least) * _SECOND)
         self._clock = clock

@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from apf_middleware.criticality import Criticality, CriticalityForm, read_criticality
+from apf_middleware.criticality import Criticality, CriticalityFormat, read_criticality
 
 __all__ = ["CriticalityReader"]
 
 
 class CriticalityReader:
-    """Read the ``headers``, each in its form; a request without any has the ``usual`` criticality.
+    """Read the ``headers``, each in its format; a request without any has the ``usual`` criticality.
 
     Values that can't be read are ignored; ``invalid`` counts them by header, and ``lowered`` the claims of callers that
     may not claim so much.
@@ -19,13 +19,13 @@ class CriticalityReader:
 
     def __init__(
         self,
-        headers: Mapping[str, CriticalityForm],
+        headers: Mapping[str, CriticalityFormat],
         usual: Criticality,
         *,
         invalid: Counter[str] | None = None,
         lowered: Counter[str] | None = None,
     ) -> None:
-        self._headers = {name.encode("latin-1"): form for name, form in headers.items()}
+        self._headers = {name.encode("latin-1"): written for name, written in headers.items()}
         self._usual = usual
         self.invalid: Counter[str] = Counter() if invalid is None else invalid
         self.lowered: Counter[str] = Counter() if lowered is None else lowered
@@ -34,11 +34,11 @@ class CriticalityReader:
         """Return the criticality: the least that is claimed, and more than usual only if the caller ``is_trusted``."""
         claimed: Criticality | None = None
         for name, value in headers:
-            form = self._headers.get(name)
-            if form is None:
+            written = self._headers.get(name)
+            if written is None:
                 continue
             try:
-                found = read_criticality(form, value)
+                found = read_criticality(written, value)
             except ValueError:
                 self.invalid[name.decode("latin-1")] += 1
                 continue

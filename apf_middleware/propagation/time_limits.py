@@ -11,7 +11,7 @@ from typing import Final, Literal, get_args
 from apf_middleware.baggage import add_member, find_members
 from apf_middleware.durations import duration_ns
 
-__all__ = ["BAGGAGE_KEY", "FORMATS", "NO_LIMIT", "LimitFormat", "elapsed_ns", "read_limit", "write_limit"]
+__all__ = ["BAGGAGE_KEY", "LIMIT_FORMATS", "NO_LIMIT", "LimitFormat", "elapsed_ns", "read_limit", "write_limit"]
 
 LimitFormat = Literal["grpc", "milliseconds", "seconds", "duration", "timestamp", "baggage"]
 """How a header writes a limit.
@@ -27,7 +27,7 @@ baggage       a timestamp as the member `BAGGAGE_KEY` of W3C baggage
 BAGGAGE_KEY: Final = "apf.deadline"
 """The key of the member in W3C baggage."""
 
-FORMATS: Final[tuple[LimitFormat, ...]] = get_args(LimitFormat)
+LIMIT_FORMATS: Final[tuple[LimitFormat, ...]] = get_args(LimitFormat)
 """All formats."""
 
 NO_LIMIT: Final = 2**62

@@ -3,9 +3,9 @@
 import pytest
 
 from apf_middleware.criticality import (
-    CRITICALITY_FORMS,
+    CRITICALITY_FORMATS,
     Criticality,
-    CriticalityForm,
+    CriticalityFormat,
     read_criticality,
     write_criticality,
 )
@@ -20,7 +20,7 @@ def test_they_are_ordered_and_have_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "value", "found"),
+    ("written", "value", "found"),
     [
         ("name", b"critical", USUAL),
         ("name", b"SHEDDABLE_PLUS", BATCH),
@@ -47,12 +47,12 @@ def test_they_are_ordered_and_have_names() -> None:
         ("baggage", b"", None),
     ],
 )
-def test_what_is_read(form: CriticalityForm, value: bytes, found: Criticality | None) -> None:
-    assert read_criticality(form, value) is found
+def test_what_is_read(written: CriticalityFormat, value: bytes, found: Criticality | None) -> None:
+    assert read_criticality(written, value) is found
 
 
 @pytest.mark.parametrize(
-    ("form", "value"),
+    ("written", "value"),
     [
         ("name", b""),
         ("name", b"urgent"),
@@ -64,15 +64,15 @@ def test_what_is_read(form: CriticalityForm, value: bytes, found: Criticality | 
         ("name", b"critical" * 2000),
     ],
 )
-def test_what_can_t_be_read(form: CriticalityForm, value: bytes) -> None:
+def test_what_can_t_be_read(written: CriticalityFormat, value: bytes) -> None:
     with pytest.raises(ValueError, match=r"unknown name|too long"):
-        read_criticality(form, value)
+        read_criticality(written, value)
 
 
-@pytest.mark.parametrize("form", CRITICALITY_FORMS)
+@pytest.mark.parametrize("written", CRITICALITY_FORMATS)
 @pytest.mark.parametrize("criticality", Criticality)
-def test_what_is_written_is_read_again(form: CriticalityForm, criticality: Criticality) -> None:
-    assert read_criticality(form, write_criticality(form, criticality).encode()) is criticality
+def test_what_is_written_is_read_again(written: CriticalityFormat, criticality: Criticality) -> None:
+    assert read_criticality(written, write_criticality(written, criticality).encode()) is criticality
 
 
 def test_baggage_keeps_its_other_members() -> None:

@@ -74,5 +74,5 @@ def test_the_hook_of_a_client_that_blocks() -> None:
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(InvalidValueError, match="form of the header 'x' is 'number', but it must be one of name"):
+    with pytest.raises(InvalidValueError, match="format of the header 'x' is 'number', but it must be one of name"):
         CriticalityHeaders({"x": "number"})  # type: ignore[dict-item]

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apf_middleware.propagation.time_limits import FORMATS, NO_LIMIT, LimitFormat, elapsed_ns, read_limit, write_limit
+from apf_middleware.propagation.time_limits import (
+    LIMIT_FORMATS,
+    NO_LIMIT,
+    LimitFormat,
+    elapsed_ns,
+    read_limit,
+    write_limit,
+)
 from tests.support.examples import examples
 
 MS = 10**6
@@ -97,7 +104,7 @@ def test_what_is_written(written: LimitFormat, limit: int, value: str) -> None:
     assert write_limit(written, limit, NOW) == value
 
 
-@given(st.sampled_from(FORMATS), st.integers(2 * MS, 10**6 * SECOND))
+@given(st.sampled_from(LIMIT_FORMATS), st.integers(2 * MS, 10**6 * SECOND))
 @examples(200)
 def test_what_is_written_is_read_again_and_never_longer(written: LimitFormat, limit: int) -> None:
     found = read_limit(written, write_limit(written, limit, NOW).encode(), NOW)
