@@ -1,102 +1,178 @@
 """Let hypercorn complete the responses that it would never complete, whose requests would keep their seats for ever.
 
-**Bodies that the app hasn't received.** Hypercorn keeps at most ten messages for an app, and waits for room before it
+**Bodies that haven't been received.** Hypercorn keeps at most ten messages for an app, and waits for room before it
 keeps another one. When a response is complete, it keeps ``http.disconnect``, in the task that sends the last message.
-If the app hasn't received its body by then, this task waits for ever, even if the client disconnects. So ten parts of
-a body, sent to any path, would take a seat away from all other clients. Therefore the rest of the body is received and
-dropped while the last message is sent.
+If the body hasn't been received by then, this task waits for ever, even if the client disconnects. So ten parts of a
+body, sent to any path, would take a seat away from all other clients; and each rejected upload would stay in memory.
+Therefore the rest of the body is received and dropped while the last message is sent.
 
-**Clients that disconnect from HTTP/2.** Hypercorn waits until the connection has taken the last message of a stream,
-also if the connection has been closed meanwhile. Therefore this wait is ended some time after ``http.disconnect``.
+**Clients that disconnect from HTTP/2.** Hypercorn waits until the connection has taken what is sent, also if the
+connection has been closed meanwhile. Therefore this wait is ended some time after the disconnect, and nothing is sent
+after it.
 
 Other servers need no such help.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from anyio import CancelScope, Event, create_task_group, sleep
+from anyio.lowlevel import checkpoint
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi.body import announcement, completes_response
 
-__all__ = ["DrainedExchange", "needs_draining", "wrap_with_draining"]
+__all__ = ["DrainedExchange", "needs_draining"]
 
+# The modules of the objects that keep messages for an app: of a lifespan, and of a request on asyncio and on trio.
+_KEEPERS: Final = ("hypercorn.", "asyncio.queues", "trio")
+_HANG_UPS: Final = frozenset({"http.disconnect", "websocket.disconnect"})
 _GRACE_S: Final = 1.0  # for a last message after the disconnect, which usually is a part of its sending
 
 
 def needs_draining(receive: Receive) -> bool:
-    """Return whether the server is hypercorn, by the ``receive`` of its lifespan."""
-    return type(getattr(receive, "__self__", None)).__module__.startswith("hypercorn.")
-
-
-def wrap_with_draining(app: ASGIApp) -> ASGIApp:
-    """Wrap ``app`` so that bodies that it doesn't receive are drained."""
-
-    def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        if not announcement(scope):
-            return app(scope, receive, send)
-        is_multiplexed = not scope.get("http_version", "1.1").startswith("1")
-        exchange = DrainedExchange(receive, send, is_multiplexed=is_multiplexed)
-        return app(scope, exchange.receive, exchange.send)
-
-    return run
+    """Return whether the server is hypercorn, by the ``receive`` of its lifespan or of a request."""
+    return type(getattr(receive, "__self__", None)).__module__.startswith(_KEEPERS)
 
 
 class DrainedExchange:
-    """The messages between an app and its server for one request, which has a body or ``is_multiplexed`` (HTTP/2)."""
+    """The messages between hypercorn and the middleware for one request, which has a body or uses HTTP/2.
 
-    __slots__ = ("_answered", "_has_gone", "_has_trailers", "_is_multiplexed", "_is_whole", "_receive", "_send")
+    The middleware receives from hypercorn itself; what the app has received is noted by `note_received`.
+    """
+
+    __slots__ = ("_has_gone", "_is_multiplexed", "_is_whole", "_receive", "_send", "_stream", "has_trailers")
 
     def __init__(self, receive: Receive, send: Send, *, is_multiplexed: bool = False) -> None:
         self._receive = receive
         self._send = send
+        self._stream: object = getattr(send, "__self__", None)  # unknown if another middleware has wrapped ``send``
         self._is_multiplexed = is_multiplexed
-        self._answered: Event | None = None  # set when the last message has been sent
-        self._has_gone = self._has_trailers = self._is_whole = False
+        self._has_gone = self._is_whole = False
+        self.has_trailers: bool = False
 
-    async def receive(self) -> Message:
-        """Return the next message, for the app."""
-        if self._answered is not None:
-            await self._answered.wait()
-            return {"type": "http.disconnect"}
-        message = await self._receive()
-        self._has_gone = message["type"] == "http.disconnect"
+    @classmethod
+    def of(cls, scope: Scope, receive: Receive, send: Send) -> "DrainedExchange | None":
+        """Return the exchange of a request; None if it needs none."""
+        is_multiplexed = not scope.get("http_version", "1.1").startswith("1")
+        if not is_multiplexed and not announcement(scope):
+            return None
+        return cls(receive, send, is_multiplexed=is_multiplexed)
+
+    def wrap(self, app: ASGIApp) -> ASGIApp:
+        """Wrap ``app``, so that it learns of the end of its response although the disconnect has been dropped."""
+
+        def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            side = _AppSide(self, receive, send)
+            return app(scope, side.receive, side.send)
+
+        return run
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether hypercorn itself completes the response."""
+        return self._is_whole and not self._is_multiplexed
+
+    def note_received(self, message: Message) -> None:
+        """Note what has been received."""
+        self._has_gone = message["type"] in _HANG_UPS
         self._is_whole = not message.get("more_body", False)
-        return message
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing can be sent any more, because the client has disconnected from HTTP/2."""
+        if not self._is_multiplexed:
+            return False
+        return self._has_gone or getattr(self._stream, "closed", False) or _has_kept_disconnect(self._receive)
 
     async def send(self, message: Message) -> None:
-        """Send a message of the app; while the last one is sent, receive what the app hasn't."""
-        if message["type"] == "http.response.start":
-            self._has_trailers = message.get("trailers", False)
-        is_safe = self._is_whole and not self._is_multiplexed
-        if is_safe or not completes_response(message, has_trailers=self._has_trailers):
+        """Send a message; while the last one is sent, receive what hasn't been received."""
+        kind = message["type"]
+        if kind == "http.response.start":
+            self.has_trailers = message.get("trailers", False)
+        if self._is_over:
+            await checkpoint()  # an app that sends without end must not stop the event loop
+        elif completes_response(message, has_trailers=self.has_trailers) and not self.is_safe:
+            await self._send_beside(self._drain, message)
+        elif self._is_multiplexed and kind != "http.response.start":
+            await self._send_beside(self._watch, message)
+        else:
             await self._send(message)
-            return
-        self._answered = Event()
+
+    async def _send_beside(self, watch: Callable[[CancelScope], Coroutine[Any, Any, None]], message: Message) -> None:
+        """Send a message while ``watch`` runs, which may cancel the sending."""
         failure: Exception | None = None
-        try:
-            async with create_task_group() as tasks:
-                tasks.start_soon(self._drain, tasks.cancel_scope)
-                try:
-                    await self._send(message)
-                except Exception as error:  # noqa: BLE001 - raised below, because the task group would wrap it
-                    failure = error
-                tasks.cancel_scope.cancel()
-        finally:
-            self._answered.set()
+        async with create_task_group() as tasks:
+            tasks.start_soon(watch, tasks.cancel_scope)
+            try:
+                await self._send(message)
+            except Exception as error:  # noqa: BLE001 - raised below, because the task group would wrap it
+                failure = error
+            tasks.cancel_scope.cancel()
         if failure is not None:
             raise failure
 
     async def _drain(self, sending: CancelScope) -> None:
         """Receive and drop the rest of the body; after the disconnect, cancel ``sending``."""
-        with suppress(Exception):  # the app has its answer, and needn't know
+        with suppress(Exception):  # the response has been made, and its sender needn't know
             while not self._has_gone:
-                self._has_gone = (await self._receive())["type"] == "http.disconnect"
+                self.note_received(await self._receive())
             await sleep(_GRACE_S)
             sending.cancel()
 
+    async def _watch(self, sending: CancelScope) -> None:
+        """Cancel ``sending`` after the disconnect."""
+        while not self._is_over:  # noqa: ASYNC110 - hypercorn has no event for this
+            await sleep(_GRACE_S)
+        sending.cancel()
+
     def __repr__(self) -> str:
-        state = "open" if self._answered is None else "answered"
-        return f"<DrainedExchange: {state}>"
+        return f"<DrainedExchange: {'gone' if self._has_gone else 'open'}>"
+
+
+def _has_kept_disconnect(receive: Receive) -> bool:
+    """Return whether the last message that hypercorn keeps is the disconnect."""
+    keeper = getattr(receive, "__self__", None)
+    kept: Any = getattr(keeper, "_queue", None) or getattr(getattr(keeper, "_state", None), "data", None)
+    return bool(kept) and kept[-1]["type"] in _HANG_UPS
+
+
+class _AppSide:
+    """The messages between the middleware and the app; `DrainedExchange` may have dropped the app's disconnect."""
+
+    __slots__ = ("_answered", "_exchange", "_receive", "_send", "_waiting")
+
+    def __init__(self, exchange: DrainedExchange, receive: Receive, send: Send) -> None:
+        self._exchange = exchange
+        self._receive = receive
+        self._send = send
+        self._answered: Event | None = None  # set when the last message has been sent
+        self._waiting: set[CancelScope] = set()  # the calls of `receive`
+
+    async def receive(self) -> Message:
+        if self._answered is None:
+            with CancelScope() as scope:
+                self._waiting.add(scope)
+                try:
+                    message = await self._receive()
+                finally:
+                    self._waiting.discard(scope)
+                self._exchange.note_received(message)
+                return message
+        assert self._answered is not None, "otherwise the call isn't cancelled"
+        await self._answered.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        exchange = self._exchange
+        if exchange.is_safe or not completes_response(message, has_trailers=exchange.has_trailers):
+            await self._send(message)
+            return
+        self._answered = Event()
+        try:
+            await self._send(message)
+        finally:
+            self._answered.set()
+            for scope in tuple(self._waiting):
+                scope.cancel()

@@ -15,7 +15,7 @@ from apf_middleware.asgi.arguments import (
     check_registry,
     checked_authenticators,
 )
-from apf_middleware.asgi.drained_exchange import needs_draining, wrap_with_draining
+from apf_middleware.asgi.drained_exchange import DrainedExchange, needs_draining
 from apf_middleware.asgi.failure import SetupFailureApp, keeps_failure
 from apf_middleware.asgi.identity import Authenticator
 from apf_middleware.asgi.lifespan import run_beside, run_lifespan
@@ -37,6 +37,7 @@ ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathL
 """A configuration, or the files, directories and globs to read it from."""
 
 
+_REQUESTS: Final = frozenset({"http", "websocket"})
 _TEXT_HINT: Final = "apf_middleware.config.load_text(text) makes a Configuration of YAML or JSON"
 
 
@@ -54,7 +55,7 @@ class APFMiddleware(RequestHandler):
     """
 
     _failure: SetupFailureApp | None = None
-    _drains = False
+    _is_hypercorn = False
 
     @keeps_failure
     def __init__(
@@ -89,14 +90,14 @@ class APFMiddleware(RequestHandler):
             gates=gates,
             on_adopt=self._observe,
         )
-        self._serves_requests = True
+        self._serves_requests = False  # the first lifespan or request shows whether the server is hypercorn
         self._observe()
 
     def _fail(self, app: ASGIApp, error: Exception) -> None:
         """Answer every request with 503, because of ``error``."""
         self._app = self.app = app
         self._failure = SetupFailureApp(app, error)
-        self._serves_requests = False  # every request is then passed to `_serve_other`
+        self._serves_requests = False
 
     @property
     def service(self) -> Service:
@@ -119,8 +120,7 @@ class APFMiddleware(RequestHandler):
         """Wrap the app as the configuration in force requires."""
         service = self._service
         has_deadlines, has_criticality = service.deadlines is not None, service.resolver.criticality is not None
-        app = wrap_with_draining(self._app) if self._drains else self._app
-        app = wrap_with_context(app, has_deadlines=has_deadlines, has_criticality=has_criticality)
+        app = wrap_with_context(self._app, has_deadlines=has_deadlines, has_criticality=has_criticality)
         app = app if service.load_reports is None else service.load_reports.wrap(app)
         self.app = wrap_with_telemetry(app, service.configuration, service.tracing)
 
@@ -128,19 +128,41 @@ class APFMiddleware(RequestHandler):
         if self._failure is not None:
             await self._failure(scope, receive, send)
         elif scope["type"] == "lifespan":
-            if needs_draining(receive):
-                self._drains = True
-                self._observe()
             service = self._service
+            self._is_hypercorn = needs_draining(receive)
+            self._serves_requests = not self._is_hypercorn
             living = partial(run_lifespan, self._app, scope, receive, steps=service)
             try:
                 await (run_beside(service.beside, send, living) if service.beside else living(send))
             finally:
                 service.controller.open()  # test clients may send requests after the lifespan has ended
+        elif scope["type"] in _REQUESTS:
+            await self._serve_early(scope, receive, send)
         elif self._service.admin is not None and self._service.admin.is_for(scope):
             raise NotImplementedError(f"The admin doesn't answer scopes of type {scope['type']!r}")
         else:
             await self._app(scope, receive, send)
+
+    async def _serve_early(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request of hypercorn, or the first one of another server without lifespan."""
+        if not self._is_hypercorn and not needs_draining(receive):
+            self._serves_requests = True
+            await self(scope, receive, send)
+            return
+        exchange = DrainedExchange.of(scope, receive, send)
+        if exchange is None:
+            await _Handler(self.app, self._service)(scope, receive, send)
+        else:
+            await _Handler(exchange.wrap(self.app), self._service)(scope, receive, exchange.send)
+
+
+class _Handler(RequestHandler):
+    """Serves one request as the middleware does."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self.app = app
+        self._service = service
+        self._serves_requests = True
 
 
 def _sources(source: ConfigurationSource | None, *, allow_empty: bool) -> tuple[str | PathLike[str], ...]:

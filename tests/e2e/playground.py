@@ -13,7 +13,8 @@ from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route, WebSocketRoute
+from starlette.routing import Mount, Route, WebSocketRoute
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from apf_middleware import APFMiddleware
@@ -91,6 +92,16 @@ async def stream(request: Request) -> Response:
     return StreamingResponse(parts(), media_type=request.query_params.get("type", "text/plain"))
 
 
+class Download:
+    """An endpoint that sends without looking whether its client is still there, as Starlette's `FileResponse` does."""
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(60):
+            await send({"type": "http.response.body", "body": b"x" * 200_000, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
 async def after(_request: Request) -> Response:
     async def note() -> None:
         happened["background"] += 1
@@ -115,9 +126,11 @@ bare = Starlette(
         Route("/pid", pid),
         Route("/boom", boom),
         Route("/stream", stream),
+        Route("/download", Download()),
         Route("/after", after),
         Route("/health", show_counts),
         WebSocketRoute("/talk", talk),
     ]
 )
 app = APFMiddleware(bare, os.environ.get("APF_TEST_CONFIG"))
+mounted = Starlette(routes=[Mount("/", app)])  # the middleware gets no lifespan

@@ -1,12 +1,15 @@
-"""Responses to requests whose bodies the app hasn't received, on a server that keeps a bounded number of messages."""
+"""Responses to requests whose bodies haven't been received, on a server that keeps a bounded number of messages."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
+import sniffio
 from starlette.types import Message, Receive, Scope, Send
 
-from apf_middleware.asgi.drained_exchange import DrainedExchange, needs_draining, wrap_with_draining
+from apf_middleware.asgi.drained_exchange import DrainedExchange, needs_draining
 from tests.support.asgi_exchange import http_scope
 
 if TYPE_CHECKING:
@@ -16,6 +19,8 @@ pytestmark = pytest.mark.anyio
 
 START: Message = {"type": "http.response.start", "status": 200, "headers": []}
 LAST: Message = {"type": "http.response.body", "body": b"done"}
+PART: Message = {**LAST, "more_body": True}
+GONE: Message = {"type": "http.disconnect"}
 ROOM = 3
 
 
@@ -49,6 +54,16 @@ class BoundedServer:
         self.received.close()
 
 
+async def run_app(exchange: DrainedExchange, app: Callable[[Receive, Send], Awaitable[None]], receive: Receive) -> None:
+    """Call ``app``, which receives by ``receive``, with its side of the exchange."""
+
+    async def called(_scope: Scope, receive: Receive, send: Send) -> None:
+        await app(receive, send)
+
+    with anyio.fail_after(60):
+        await exchange.wrap(called)(http_scope("/"), receive, exchange.send)
+
+
 async def test_a_response_is_completed_although_the_server_has_no_room() -> None:
     server = BoundedServer(parts=ROOM)
     exchange = DrainedExchange(server.received.receive, server.send)
@@ -56,25 +71,57 @@ async def test_a_response_is_completed_although_the_server_has_no_room() -> None
         await exchange.send(START)
         assert server.received.statistics().current_buffer_used == ROOM, "nothing is dropped before the last message"
         await exchange.send(LAST)
-        assert await exchange.receive() == {"type": "http.disconnect"}
 
     assert server.sent == [START, LAST]
     server.close()
 
 
+async def test_an_app_receives_the_disconnect_that_has_been_dropped() -> None:
+    server = BoundedServer(parts=ROOM)
+
+    async def app(receive: Receive, send: Send) -> None:
+        await send(LAST)
+        assert await receive() == GONE
+
+    await run_app(DrainedExchange(server.received.receive, server.send), app, server.received.receive)
+    server.close()
+
+
 async def test_an_app_that_waits_for_the_client_meanwhile_learns_of_the_end() -> None:
     server = BoundedServer(parts=ROOM)
-    exchange = DrainedExchange(server.received.receive, server.send)
     heard: list[str] = []
 
-    async def listen() -> None:
-        while not heard or heard[-1] != "http.disconnect":
-            heard.append((await exchange.receive())["type"])
+    async def app(receive: Receive, send: Send) -> None:
+        async def listen() -> None:
+            while not heard or heard[-1] != "http.disconnect":
+                heard.append((await receive())["type"])
 
-    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(exchange.send, LAST)
             tasks.start_soon(listen)
+            await send(LAST)
+
+    await run_app(DrainedExchange(server.received.receive, server.send), app, server.received.receive)
+    server.close()
+
+
+async def test_an_app_that_waits_learns_of_the_end_although_its_disconnect_is_dropped() -> None:
+    """A queue of asyncio gives the message to another call if that one comes before the waiting call resumes."""
+    server = BoundedServer(parts=1)
+
+    async def never() -> Message:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def app(receive: Receive, send: Send) -> None:
+        async def answer() -> None:
+            await anyio.wait_all_tasks_blocked()
+            await send(LAST)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(answer)
+            assert await receive() == GONE
+
+    await run_app(DrainedExchange(server.received.receive, server.send), app, never)
     server.close()
 
 
@@ -88,57 +135,102 @@ async def test_the_errors_of_the_server_reach_the_app() -> None:
 
 async def test_after_a_whole_body_the_disconnect_is_the_servers_own() -> None:
     server = BoundedServer(parts=ROOM, is_whole=True)
-    exchange = DrainedExchange(server.received.receive, server.send)
-    for _ in range(ROOM):
-        await exchange.receive()
-    await exchange.send(LAST)
 
-    assert server.received.statistics().current_buffer_used == 1
-    assert await exchange.receive() == {"type": "http.disconnect"}
+    async def app(receive: Receive, send: Send) -> None:
+        for _ in range(ROOM):
+            await receive()
+        await send(LAST)
+
+        assert server.received.statistics().current_buffer_used == 1
+        assert await receive() == GONE
+
+    await run_app(DrainedExchange(server.received.receive, server.send), app, server.received.receive)
     server.close()
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-@pytest.mark.usefixtures("short_grace")
-async def test_the_last_message_is_given_up_after_the_client_has_gone(*, is_known: bool) -> None:
-    """Hypercorn waits for ever until a closed connection of HTTP/2 has taken it."""
-    server = BoundedServer(parts=1, is_whole=True)
-    ended: list[bool] = []
+class ClosedConnection:
+    """A connection of HTTP/2 that has been closed while hypercorn waits until it has taken a message."""
 
-    async def send(_message: Message) -> None:
+    def __init__(self) -> None:
+        self.closed = False
+        self.ended: list[Message] = []
+        self.keep: Callable[[Message], None]
+        if sniffio.current_async_library() == "trio":
+            import trio  # noqa: PLC0415 - for this backend only
+
+            channels = trio.open_memory_channel[Message](ROOM)
+            self.keep, self.receive = channels[0].send_nowait, channels[1].receive
+        else:
+            queue = asyncio.Queue[Message](ROOM)
+            self.keep, self.receive = queue.put_nowait, queue.get
+
+    async def send(self, message: Message) -> None:
         try:
             await anyio.sleep_forever()
         finally:
-            ended.append(True)
+            self.ended.append(message)
 
-    exchange = DrainedExchange(server.received.receive, send, is_multiplexed=True)
-    await exchange.receive()
-    server.kept.send_nowait({"type": "http.disconnect"})
-    if is_known:
-        assert await exchange.receive() == {"type": "http.disconnect"}
+
+@pytest.mark.parametrize("message", [PART, LAST, {"type": "websocket.send", "text": "x"}])
+@pytest.mark.parametrize("is_wrapped", [True, False])
+@pytest.mark.usefixtures("short_grace")
+async def test_a_message_is_given_up_after_the_client_has_gone(message: Message, *, is_wrapped: bool) -> None:
+    connection = ClosedConnection()
+
+    async def send(message: Message) -> None:
+        await connection.send(message)
+
+    exchange = DrainedExchange(connection.receive, send if is_wrapped else connection.send, is_multiplexed=True)
+
+    async def leave() -> None:
+        await anyio.wait_all_tasks_blocked()
+        connection.closed = True
+        connection.keep(GONE)
+
     with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(leave)
+            await exchange.send(message)
+        assert connection.ended == [message]
+        await exchange.send(PART)
         await exchange.send(LAST)
-        assert await exchange.receive() == {"type": "http.disconnect"}
 
-    assert ended == [True]
-    server.close()
+    assert connection.ended == [message], "nothing is sent after the disconnect"
 
 
-@pytest.mark.parametrize(("header", "is_drained"), [("transfer-encoding", True), ("accept", False)])
-async def test_only_requests_with_bodies_are_drained(header: str, *, is_drained: bool) -> None:
-    server, sends = BoundedServer(parts=1), []
+@pytest.mark.parametrize("is_received", [True, False])
+async def test_nothing_is_sent_after_the_disconnect(*, is_received: bool) -> None:
+    connection = ClosedConnection()
+    connection.keep(GONE)
 
-    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
-        sends.append(send)
+    async def app(receive: Receive, send: Send) -> None:
+        if is_received:
+            assert await receive() == GONE
+        await send(PART)
+        await send(LAST)
+        assert await receive() == GONE
 
-    scope = http_scope("/", headers={header: "chunked"})
-    await wrap_with_draining(app)(scope, server.received.receive, server.send)
-
-    assert (sends != [server.send]) is is_drained
-    server.close()
+    exchange = DrainedExchange(connection.receive, connection.send, is_multiplexed=True)
+    await run_app(exchange, app, connection.receive)
+    assert connection.ended == []
 
 
-def test_hypercorn_is_known_by_its_lifespan() -> None:
+@pytest.mark.parametrize(
+    ("header", "version", "is_needed"),
+    [("transfer-encoding: chunked", "1.1", True), ("accept: *", "1.1", False), ("content-length: 0", "2", True)],
+)
+def test_only_requests_with_bodies_and_those_of_http_2_need_help(header: str, version: str, *, is_needed: bool) -> None:
+    async def call(*_: Message) -> Message:
+        return GONE
+
+    async def send(_message: Message) -> None: ...
+
+    name, _, value = header.partition(": ")
+    scope = {**http_scope("/", headers={name: value}), "http_version": version}
+    assert (DrainedExchange.of(scope, call, send) is not None) is is_needed
+
+
+async def test_hypercorn_is_known_by_the_lifespan_and_by_requests() -> None:
     class Lifespan:
         async def asgi_receive(self) -> Message:
             return {}
@@ -146,3 +238,4 @@ def test_hypercorn_is_known_by_its_lifespan() -> None:
     assert not needs_draining(Lifespan().asgi_receive)
     Lifespan.__module__ = "hypercorn.asyncio.lifespan"
     assert needs_draining(Lifespan().asgi_receive)
+    assert needs_draining(ClosedConnection().receive)

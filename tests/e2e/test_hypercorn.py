@@ -1,0 +1,84 @@
+"""Requests that hypercorn itself would never complete: they keep no seats, and their connections end."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import h2.connection
+import h2.settings
+import httpx
+import pytest
+
+from tests.support.servers import Server, serve
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+CONFIG = Path(__file__).parent / "data" / "playground.yaml"
+WIDE = 2**31 - 1  # the largest window of HTTP/2
+CLOSED = """
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: closed}
+spec: {shares: 1, state: Closed}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: closed}
+spec:
+  level: closed
+  precedence: 3
+  rules:
+  - httpRules: [{paths: [/closed]}]
+"""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", params=["asyncio app", "asyncio mounted", "trio app", "trio mounted"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    worker, app = request.param.split()
+    config = tmp_path_factory.mktemp("config") / "apf.yaml"
+    config.write_text(CONFIG.read_text() + CLOSED)
+    options, environment = ("--worker-class", worker), {"APF_TEST_CONFIG": str(config)}
+    with serve(
+        f"tests.e2e.playground:{app}", *options, kind="hypercorn", environment=environment, ready="/tell"
+    ) as running:
+        yield running
+
+
+async def is_served(server: Server) -> bool:
+    async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
+        return (await client.get("/who")).status_code == 200
+
+
+async def test_the_connection_of_a_rejected_request_ends_although_its_body_was_not_received(server: Server) -> None:
+    """Otherwise each rejected upload would stay in memory."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET /closed HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    writer.write(b"1\r\nx\r\n" * 400 + b"0\r\n\r\nGET /tell HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    async with asyncio.timeout(50):
+        received = await reader.read()
+    writer.close()
+
+    assert received.split(b" ")[1] == b"503"
+    assert await is_served(server)
+
+
+async def test_a_client_of_http_2_that_leaves_its_download_keeps_no_seat(server: Server) -> None:
+    for _ in range(3):
+        connection = h2.connection.H2Connection()
+        connection.initiate_connection()
+        connection.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: WIDE})
+        connection.increment_flow_control_window(WIDE - 65_535)
+        headers = {":method": "GET", ":path": "/download", ":scheme": "http", ":authority": "x"}
+        connection.send_headers(1, [*headers.items()], end_stream=True)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1024)
+        writer.write(connection.data_to_send())
+        await reader.readexactly(100_000)  # the download has begun
+        writer.transport.abort()
+
+    assert await is_served(server)
