@@ -197,9 +197,8 @@ class _ObservedReply:
             self._begin_response(is_stream=is_stream)
         elif kind in _HANDSHAKES:
             message = with_headers(message, self._headers)
-            if kind == "websocket.accept":
-                self._begin_response(is_stream=True)
-            elif message["status"] >= 500:
+            self._begin_response(is_stream=kind == "websocket.accept")
+            if kind != "websocket.accept" and message["status"] >= 500:
                 self._virtual.fail(message["status"])
         await self._send(message)
 

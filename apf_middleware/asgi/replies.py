@@ -138,9 +138,8 @@ class WebSocketReply(AppReply):
         if kind in {"websocket.accept", "websocket.http.response.start"}:
             if self._headers:
                 message = with_headers(message, self._headers)
-            if kind == "websocket.accept":
-                begin_response(self._admission, is_stream=True)
-            elif message["status"] >= 500:
+            begin_response(self._admission, is_stream=kind == "websocket.accept")
+            if kind != "websocket.accept" and message["status"] >= 500:
                 self._admission.fail(message["status"])
         call = self._call = self._send(message)
         return call if type(call) is _COROUTINE else self._wrap(call)

@@ -12,6 +12,7 @@ from apf_middleware.asgi import APFMiddleware
 from apf_middleware.classification import Resource
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.estimation import ObjectStats
+from apf_middleware.mode import Mode
 from apf_middleware.runtime import Controller, DrainMeter, OpenStreams
 from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
 from tests.support.protected_app import problem, settle
@@ -220,6 +221,26 @@ async def test_a_request_that_is_no_stream_releases_its_stream_slot() -> None:
         streaming.may_finish["/2"].set()
         await bare.end()
         await streaming.finish(stream)
+
+
+@pytest.mark.parametrize("mode", ["on", "observe"])
+async def test_a_denied_websocket_releases_its_stream_slot(mode: Mode) -> None:
+    denied = anyio.Event()
+
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "websocket.http.response.start", "status": 403, "headers": []})
+        await denied.wait()
+        await send({"type": "websocket.http.response.body", "body": b"no"})
+
+    async with anyio.create_task_group() as tasks:
+        streaming = StreamingApp(tasks, configuration("{maxOpen: 1}"))
+        streaming.middleware = APFMiddleware(app, configuration("{maxOpen: 1}"))
+        streaming.middleware.service.switch(mode)
+        socket = await streaming.socket()
+        assert (streaming.seats, streaming.streams.open) == (1, 0)
+        denied.set()
+        await streaming.finish(socket)
 
 
 async def test_an_undeclared_stream_beyond_the_limit_keeps_its_seat() -> None:
