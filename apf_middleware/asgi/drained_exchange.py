@@ -10,10 +10,13 @@ Therefore the rest of the body is received and dropped while the last message is
 connection has been closed meanwhile. Therefore this wait is ended some time after the disconnect, and nothing is sent
 after it.
 
+**WebSockets whose clients send data too early.** Hypercorn answers 400 to data that comes before the handshake has been
+accepted, and tells the app neither of this nor of the disconnect. Therefore the app is told when it asks for messages.
+
 Other servers need no such help.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -28,6 +31,7 @@ __all__ = ["DrainedExchange", "needs_draining"]
 # The modules of the objects that keep messages for an app: of a lifespan, and of a request on asyncio and on trio.
 _KEEPERS: Final = ("hypercorn.", "asyncio.queues", "trio")
 _HANG_UPS: Final = frozenset({"http.disconnect", "websocket.disconnect"})
+_ABNORMAL: Final = 1006  # the close code of a connection that has ended without one
 _GRACE_S: Final = 1.0  # for a last message after the disconnect, which usually is a part of its sending
 
 
@@ -37,7 +41,7 @@ def needs_draining(receive: Receive) -> bool:
 
 
 class DrainedExchange:
-    """The messages between hypercorn and the middleware for one request, which has a body or uses HTTP/2.
+    """The messages between hypercorn and the middleware for one request: with a body, a WebSocket, or of HTTP/2.
 
     The middleware receives from hypercorn itself; what the app has received is noted by `note_received`.
     """
@@ -56,7 +60,7 @@ class DrainedExchange:
     def of(cls, scope: Scope, receive: Receive, send: Send) -> "DrainedExchange | None":
         """Return the exchange of a request; None if it needs none."""
         is_multiplexed = not scope.get("http_version", "1.1").startswith("1")
-        if not is_multiplexed and not announcement(scope):
+        if not is_multiplexed and scope["type"] == "http" and not announcement(scope):
             return None
         return cls(receive, send, is_multiplexed=is_multiplexed)
 
@@ -64,7 +68,7 @@ class DrainedExchange:
         """Wrap ``app``, so that it learns of the end of its response although the disconnect has been dropped."""
 
         def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-            side = _AppSide(self, receive, send)
+            side = _AppSide(self, receive, send, is_websocket=scope["type"] == "websocket")
             return app(scope, side.receive, side.send)
 
         return run
@@ -80,11 +84,21 @@ class DrainedExchange:
         self._is_whole = not message.get("more_body", False)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether hypercorn has closed the exchange and has no message left, not even the disconnect."""
+        return self._is_closed and not _kept_by(self._receive)
+
+    @property
+    def _is_closed(self) -> bool:
+        return getattr(self._stream, "closed", False)
+
+    @property
     def _is_over(self) -> bool:
         """Whether nothing can be sent any more, because the client has disconnected from HTTP/2."""
         if not self._is_multiplexed:
             return False
-        return self._has_gone or getattr(self._stream, "closed", False) or _has_kept_disconnect(self._receive)
+        kept = () if self._has_gone or self._is_closed else _kept_by(self._receive)
+        return self._has_gone or self._is_closed or (bool(kept) and kept[-1]["type"] in _HANG_UPS)
 
     async def send(self, message: Message) -> None:
         """Send a message; while the last one is sent, receive what hasn't been received."""
@@ -131,26 +145,30 @@ class DrainedExchange:
         return f"<DrainedExchange: {'gone' if self._has_gone else 'open'}>"
 
 
-def _has_kept_disconnect(receive: Receive) -> bool:
-    """Return whether the last message that hypercorn keeps is the disconnect."""
+def _kept_by(receive: Receive) -> Sequence[Message]:
+    """Return the messages that hypercorn keeps for an app, on asyncio or on trio."""
     keeper = getattr(receive, "__self__", None)
-    kept: Any = getattr(keeper, "_queue", None) or getattr(getattr(keeper, "_state", None), "data", None)
-    return bool(kept) and kept[-1]["type"] in _HANG_UPS
+    found = getattr(keeper, "_queue", None) or getattr(getattr(keeper, "_state", None), "data", None)
+    return found or ()
 
 
 class _AppSide:
     """The messages between the middleware and the app; `DrainedExchange` may have dropped the app's disconnect."""
 
-    __slots__ = ("_answered", "_exchange", "_receive", "_send", "_waiting")
+    __slots__ = ("_answered", "_exchange", "_is_connected", "_is_websocket", "_receive", "_send", "_waiting")
 
-    def __init__(self, exchange: DrainedExchange, receive: Receive, send: Send) -> None:
+    def __init__(self, exchange: DrainedExchange, receive: Receive, send: Send, *, is_websocket: bool) -> None:
         self._exchange = exchange
+        self._is_websocket = is_websocket
+        self._is_connected = False  # whether the app has received the beginning of a WebSocket
         self._receive = receive
         self._send = send
         self._answered: Event | None = None  # set when the last message has been sent
         self._waiting: set[CancelScope] = set()  # the calls of `receive`
 
     async def receive(self) -> Message:
+        if self._is_connected and self._exchange.is_empty:
+            return {"type": "websocket.disconnect", "code": _ABNORMAL}
         if self._answered is None:
             with CancelScope() as scope:
                 self._waiting.add(scope)
@@ -159,6 +177,7 @@ class _AppSide:
                 finally:
                     self._waiting.discard(scope)
                 self._exchange.note_received(message)
+                self._is_connected = self._is_websocket
                 return message
         assert self._answered is not None, "otherwise the call isn't cancelled"
         await self._answered.wait()

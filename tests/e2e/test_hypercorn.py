@@ -50,6 +50,10 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield running
 
 
+async def open_streams(client: httpx.AsyncClient) -> bool:
+    return 'apf_open_streams{priority_level="crowd"} 0' not in (await client.get("/metrics")).text
+
+
 async def is_served(server: Server) -> bool:
     async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client:
         return (await client.get("/who")).status_code == 200
@@ -82,3 +86,18 @@ async def test_a_client_of_http_2_that_leaves_its_download_keeps_no_seat(server:
         writer.transport.abort()
 
     assert await is_served(server)
+
+
+@pytest.mark.parametrize("server", ["asyncio app"], indirect=True)  # on trio, hypercorn itself fails
+async def test_a_websocket_whose_client_sends_too_early_does_not_stay_open(server: Server) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    keys = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    writer.write(b"GET /talk HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" + keys + b"\r\n")
+    writer.write(b"\x81\x82\0\0\0\0hi")
+    async with asyncio.timeout(50):
+        assert (await reader.readline()).split()[1] == b"400"
+    writer.close()
+
+    async with httpx.AsyncClient(base_url=server.url, timeout=60, trust_env=False) as client, asyncio.timeout(50):
+        while await open_streams(client):  # noqa: ASYNC110 - it is in another process
+            await asyncio.sleep(0.02)

@@ -10,7 +10,7 @@ import sniffio
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi.drained_exchange import DrainedExchange, needs_draining
-from tests.support.asgi_exchange import http_scope
+from tests.support.asgi_exchange import http_scope, websocket_scope
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -213,6 +213,28 @@ async def test_nothing_is_sent_after_the_disconnect(*, is_received: bool) -> Non
     exchange = DrainedExchange(connection.receive, connection.send, is_multiplexed=True)
     await run_app(exchange, app, connection.receive)
     assert connection.ended == []
+
+
+async def test_a_websocket_that_was_closed_before_it_was_accepted_receives_the_disconnect() -> None:
+    connection = ClosedConnection()
+    connection.keep({"type": "websocket.connect"})
+    connection.closed = True
+    exchange = DrainedExchange.of(websocket_scope(), connection.receive, connection.send)
+    assert exchange is not None
+    heard: list[Message] = []
+
+    async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+        heard.extend([await receive(), await receive()])
+        connection.keep({"type": "websocket.disconnect", "code": 1001})
+        heard.append(await receive())
+
+    with anyio.fail_after(60):
+        await exchange.wrap(app)(websocket_scope(), connection.receive, exchange.send)
+    assert [(one["type"], one.get("code")) for one in heard] == [
+        ("websocket.connect", None),
+        ("websocket.disconnect", 1006),
+        ("websocket.disconnect", 1001),
+    ]
 
 
 @pytest.mark.parametrize(
