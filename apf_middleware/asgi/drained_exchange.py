@@ -16,9 +16,9 @@ accepted, and tells the app neither of this nor of the disconnect. Therefore the
 Other servers need no such help.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from anyio import CancelScope, Event, create_task_group, sleep
 from anyio.lowlevel import checkpoint
@@ -108,17 +108,20 @@ class DrainedExchange:
         if self._is_over:
             await checkpoint()  # an app that sends without end must not stop the event loop
         elif completes_response(message, has_trailers=self.has_trailers) and not self.is_safe:
-            await self._send_beside(self._drain, message)
+            await self._send_beside(message, drains=True)
         elif self._is_multiplexed and kind != "http.response.start":
-            await self._send_beside(self._watch, message)
+            await self._send_beside(message)
         else:
             await self._send(message)
 
-    async def _send_beside(self, watch: Callable[[CancelScope], Coroutine[Any, Any, None]], message: Message) -> None:
-        """Send a message while ``watch`` runs, which may cancel the sending."""
+    async def _send_beside(self, message: Message, *, drains: bool = False) -> None:
+        """Send a message, but give up some time after a disconnect; meanwhile, drain the body if ``drains``."""
         failure: Exception | None = None
         async with create_task_group() as tasks:
-            tasks.start_soon(watch, tasks.cancel_scope)
+            if drains:
+                tasks.start_soon(self._drain, tasks.cancel_scope)
+            if self._is_multiplexed:
+                tasks.start_soon(self._watch, tasks.cancel_scope)
             try:
                 await self._send(message)
             except Exception as error:  # noqa: BLE001 - raised below, because the task group would wrap it
@@ -136,9 +139,10 @@ class DrainedExchange:
             sending.cancel()
 
     async def _watch(self, sending: CancelScope) -> None:
-        """Cancel ``sending`` after the disconnect."""
+        """Cancel ``sending`` after the disconnect, which `_drain` may miss: another call may have taken its wake-up."""
         while not self._is_over:  # noqa: ASYNC110 - hypercorn has no event for this
             await sleep(_GRACE_S)
+        await sleep(_GRACE_S)
         sending.cancel()
 
     def __repr__(self) -> str:

@@ -90,7 +90,7 @@ class APFMiddleware(RequestHandler):
             gates=gates,
             on_adopt=self._observe,
         )
-        self._serves_requests = False  # the first lifespan or request shows whether the server is hypercorn
+        self._serves_requests = False  # the first request shows whether the server is hypercorn
         self._observe()
 
     def _fail(self, app: ASGIApp, error: Exception) -> None:
@@ -130,7 +130,6 @@ class APFMiddleware(RequestHandler):
         elif scope["type"] == "lifespan":
             service = self._service
             self._is_hypercorn = needs_draining(receive)
-            self._serves_requests = not self._is_hypercorn
             living = partial(run_lifespan, self._app, scope, receive, steps=service)
             try:
                 await (run_beside(service.beside, send, living) if service.beside else living(send))
@@ -144,7 +143,10 @@ class APFMiddleware(RequestHandler):
             await self._app(scope, receive, send)
 
     async def _serve_early(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request of hypercorn, or the first one of another server without lifespan."""
+        """Serve a request of hypercorn, or the first one of another server.
+
+        Hypercorn can't be told by its lifespan alone: a mounted app has none, and FastAPI wraps its messages.
+        """
         if not self._is_hypercorn and not needs_draining(receive):
             self._serves_requests = True
             await self(scope, receive, send)

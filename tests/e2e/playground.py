@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 import anyio
+from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.requests import Request
@@ -134,3 +135,6 @@ bare = Starlette(
 )
 app = APFMiddleware(bare, os.environ.get("APF_TEST_CONFIG"))
 mounted = Starlette(routes=[Mount("/", app)])  # the middleware gets no lifespan
+fast = FastAPI()  # it wraps the messages of the lifespan
+fast.add_middleware(APFMiddleware, config=os.environ.get("APF_TEST_CONFIG"))
+fast.mount("/", bare)

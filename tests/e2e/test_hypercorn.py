@@ -38,7 +38,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture(scope="module", params=["asyncio app", "asyncio mounted", "trio app", "trio mounted"])
+@pytest.fixture(scope="module", params=["asyncio app", "asyncio mounted", "asyncio fast", "trio app", "trio mounted"])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     worker, app = request.param.split()
     config = tmp_path_factory.mktemp("config") / "apf.yaml"
@@ -88,7 +88,7 @@ async def test_a_client_of_http_2_that_leaves_its_download_keeps_no_seat(server:
     assert await is_served(server)
 
 
-@pytest.mark.parametrize("server", ["asyncio app"], indirect=True)  # on trio, hypercorn itself fails
+@pytest.mark.parametrize("server", ["asyncio app", "asyncio fast"], indirect=True)  # on trio, hypercorn itself fails
 async def test_a_websocket_whose_client_sends_too_early_does_not_stay_open(server: Server) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     keys = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"

@@ -104,13 +104,15 @@ async def test_an_app_that_waits_for_the_client_meanwhile_learns_of_the_end() ->
     server.close()
 
 
+async def never() -> Message:
+    """Receive nothing."""
+    await anyio.sleep_forever()
+    raise AssertionError
+
+
 async def test_an_app_that_waits_learns_of_the_end_although_its_disconnect_is_dropped() -> None:
     """A queue of asyncio gives the message to another call if that one comes before the waiting call resumes."""
     server = BoundedServer(parts=1)
-
-    async def never() -> Message:
-        await anyio.sleep_forever()
-        raise AssertionError
 
     async def app(receive: Receive, send: Send) -> None:
         async def answer() -> None:
@@ -196,6 +198,23 @@ async def test_a_message_is_given_up_after_the_client_has_gone(message: Message,
         await exchange.send(LAST)
 
     assert connection.ended == [message], "nothing is sent after the disconnect"
+
+
+@pytest.mark.usefixtures("short_grace")
+async def test_the_last_message_is_given_up_although_another_call_waits_for_the_disconnect() -> None:
+    """A queue of asyncio wakes the first call that waits, which may be one that nobody continues."""
+    connection = ClosedConnection()
+    exchange = DrainedExchange(never, connection.send, is_multiplexed=True)
+
+    async def leave() -> None:
+        await anyio.wait_all_tasks_blocked()
+        connection.closed = True
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(leave)
+            await exchange.send(LAST)
+    assert connection.ended == [LAST]
 
 
 @pytest.mark.parametrize("is_received", [True, False])
