@@ -62,8 +62,8 @@ async def is_served(server: Server) -> bool:
 async def test_the_connection_of_a_rejected_request_ends_although_its_body_was_not_received(server: Server) -> None:
     """Otherwise each rejected upload would stay in memory."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    writer.write(b"GET /closed HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-    writer.write(b"1\r\nx\r\n" * 400 + b"0\r\n\r\nGET /tell HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    request = b"GET /closed HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 400
+    writer.write(request + b"0\r\n\r\nGET /tell HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     async with asyncio.timeout(50):
         received = await reader.read()
     writer.close()
@@ -92,8 +92,8 @@ async def test_a_client_of_http_2_that_leaves_its_download_keeps_no_seat(server:
 async def test_a_websocket_whose_client_sends_too_early_does_not_stay_open(server: Server) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     keys = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-    writer.write(b"GET /talk HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" + keys + b"\r\n")
-    writer.write(b"\x81\x82\0\0\0\0hi")
+    request = b"GET /talk HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" + keys + b"\r\n"
+    writer.write(request + b"\x81\x82\0\0\0\0hi")  # at once, so that the app can't accept before the data has come
     async with asyncio.timeout(50):
         assert (await reader.readline()).split()[1] == b"400"
     writer.close()
