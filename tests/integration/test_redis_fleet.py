@@ -400,6 +400,36 @@ async def test_redis_learns_labels_of_flows_and_members_find_these_again(server:
     assert f",{flow}," not in text
 
 
+async def test_a_redis_far_away_has_time_for_new_connections(server: Redis) -> None:
+    """Logging in and loading the scripts takes longer than a command may."""
+    async with contextlib.AsyncExitStack() as stack:
+        distant = await asyncio.start_server(partial(pass_slowly, server.port), "127.0.0.1", 0)
+        await stack.enter_async_context(distant)
+        port = distant.sockets[0].getsockname()[1]
+        member = FleetProcess(f"store: 'redis://127.0.0.1:{port}', interval: 50ms, lease: 5s")
+        await stack.enter_async_context(running(member))
+        await until(lambda: member.is_answered, member)
+        assert member.epochs == 1, "no other epoch has begun before its first grants"
+
+
+async def pass_slowly(port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass all data on after 0.15 s, so that an answer takes 0.3 s of the 0.5 s that it may."""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(2**16):
+                await asyncio.sleep(0.15)
+                writer.write(data)
+        writer.close()
+
+    beyond = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        await asyncio.gather(copy(reader, beyond[1]), copy(beyond[0], writer))
+    finally:
+        beyond[1].close()
+        writer.close()
+
+
 async def test_a_redis_that_refuses_commands_is_an_outage(server: Redis, client: Client) -> None:
     await client.set(STATE, "not a hash")
     member = Member(server)

@@ -66,6 +66,18 @@ class FleetProcess:
         return 0 if member is None else member.membership.seats(self.controller.now())  # type: ignore[attr-defined]
 
     @property
+    def is_answered(self) -> bool:
+        """Whether the allocator has answered a report of this process."""
+        reading = self.fleet.participant.reading()
+        return reading is not None and reading.age_ns is not None
+
+    @property
+    def epochs(self) -> int:
+        """How often this process has become the allocator."""
+        reading = self.fleet.participant.reading()
+        return 0 if reading is None else reading.epochs
+
+    @property
     def in_use(self) -> int:
         return self.controller.levels["web"].shared.snapshot().seats_in_use
 

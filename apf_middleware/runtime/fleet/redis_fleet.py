@@ -104,13 +104,27 @@ class RedisFleet:
             membership.join(found.epoch)
             self._count = found.count
         else:
-            claim = await link.claim(known, self._count)
-            membership.join(claim.epoch)
-            if claim.is_mine:
-                allocator = RedisAllocator(claim, self._new_link(membership.member), self.participant)
-                tasks.start_soon(self._allocate, allocator)
+            await self._claim(link, membership, tasks)
         if membership.epoch != known:
             self._bell.ring()  # the new allocator needs a report
+
+    async def _claim(self, link: RedisLink, membership: Membership, tasks: TaskGroup) -> None:
+        """Begin the next epoch, unless another member does.
+
+        The allocator's connection is opened before that: the others don't wait long for its first grants.
+        """
+        own, is_mine = self._new_link(membership.member), False
+        try:
+            await own.open_for_reports()
+            claim = await link.claim(membership.epoch, self._count)
+            membership.join(claim.epoch)
+            is_mine = claim.is_mine
+        finally:
+            if not is_mine:
+                with anyio.CancelScope(shield=True), suppress(*STORE_ERRORS):
+                    await own.aclose()
+        if is_mine:
+            tasks.start_soon(self._allocate, RedisAllocator(claim, own, self.participant))
 
     def _is_served(self, membership: Membership, found: AllocatorState) -> bool:
         """Return whether there is an allocator: not one of an earlier epoch, and not one that this process has lost."""

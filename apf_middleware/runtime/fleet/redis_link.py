@@ -113,11 +113,11 @@ class RedisLink:
     def __init__(self, address: "RedisAddress", prefix: str, member: str, timing: FleetTiming) -> None:
         self._member = member
         self._prefix = prefix
-        # a command must not take longer than the others wait before they begin another epoch
-        self._timeout_s = timing.patience_ns / _SECOND / 2
+        self._timeout_s = timing.timeout_ns / _SECOND
+        self._opening_s = timing.opening_ns / _SECOND
         self._patience_ms = timing.patience_ns // _MS
         self._lease_ms = timing.lease_ns // _MS
-        self._client = self._connect(address, self._timeout_s)
+        self._client = self._connect(address, self._timeout_s, self._opening_s)
         self._pipes: dict[str, RedisPipe] = {}
         self._first_count = _UNKNOWN  # of reports, that Redis has answered to the present connection
         self._round = ""
@@ -131,7 +131,7 @@ class RedisLink:
     def check(cls, address: "RedisAddress") -> None:
         """Raise InvalidValueError if no connection can be made from ``address``; none is opened."""
         try:
-            client = cls._connect(address, None)
+            client = cls._connect(address)
             if isinstance(client, Redis):
                 client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
         except (ValueError, TypeError, RedisError, OSError) as error:
@@ -139,7 +139,9 @@ class RedisLink:
             raise InvalidValueError("store", str(address), rule, "Correct its query") from error
 
     @staticmethod
-    def _connect(address: "RedisAddress", timeout_s: float | None) -> Redis | RedisCluster:
+    def _connect(
+        address: "RedisAddress", timeout_s: float | None = None, opening_s: float | None = None
+    ) -> Redis | RedisCluster:
         make: Any = RedisCluster.from_url if address.is_of_cluster else Redis.from_url
         options = address.credentials()
         if not address.url.startswith("unix:"):
@@ -147,7 +149,7 @@ class RedisLink:
         client: Redis | RedisCluster = make(
             address.url,
             **options,
-            socket_timeout=timeout_s,
+            socket_timeout=opening_s,  # of the login: later commands have time-outs of their own
             socket_connect_timeout=timeout_s,
             retry=Retry(NoBackoff(), 0),
             health_check_interval=0,
@@ -160,8 +162,7 @@ class RedisLink:
 
     async def send(self, epoch: int, report: Report) -> AllocatorState:
         """Send a report to the allocator of this ``epoch``, if it is the latest one and alive."""
-        async with asyncio.timeout(self._timeout_s):
-            await self._pipe(_STEPS)  # what a former connection was told must not be sent
+        await self._pipe(_STEPS)  # what a former connection was told must not be sent
         (found,) = await self._run(self._sending(epoch, report))
         return self._note_state(found)
 
@@ -207,17 +208,21 @@ class RedisLink:
 
     async def take_grants(self, take: Callable[[bytes], None]) -> None:
         """Call ``take`` with each new grant as soon as it has arrived, until the connection fails."""
-        async with asyncio.timeout(self._timeout_s):
-            pipe = await self._pipe(_GRANTS)
+        pipe = await self._pipe(_GRANTS)
         command = packed("BLPOP", self._inbox(self._member), _WAIT_S)
         await pipe.poll(command, lambda found: None if found is None else take(found[1]), _WAIT_S + self._timeout_s)
 
     async def leave(self, message: bytes) -> None:
         """Forget the member, and send ``message`` to the allocator."""
         keys = self._state, self._reports, self._inbox(self._member)
-        await self._run(_call(self._leave, keys, self._member, message, _KEPT_MS))
+        async with asyncio.timeout(self._timeout_s):  # for a new connection, too: the process is about to end
+            await self._run(_call(self._leave, keys, self._member, message, _KEPT_MS))
 
     # As the allocator
+
+    async def open_for_reports(self) -> None:
+        """Open the connection of an allocator, which then needs less time for its first grants."""
+        await self._pipe(_REPORTS)
 
     async def claim(self, epoch: int, count: int) -> Claim:
         """Begin a new epoch, unless there is a living allocator.
@@ -291,14 +296,15 @@ class RedisLink:
 
     async def resign(self, epoch: int) -> None:
         """Let another member begin an epoch at once."""
-        await self._run(_call(self._resign, (self._state,), epoch, self._member))
+        async with asyncio.timeout(self._timeout_s):
+            await self._run(_call(self._resign, (self._state,), epoch, self._member))
 
     # Connections
 
     async def _run(self, *commands: bytes, use: str = _STEPS, wait_s: float = 0) -> list[Any]:
         """Return the replies to these commands, which may wait for messages for up to ``wait_s``."""
+        pipe = await self._pipe(use)
         async with asyncio.timeout(wait_s + self._timeout_s):
-            pipe = await self._pipe(use)
             return await pipe.run(*commands)
 
     async def _pipe(self, use: str) -> RedisPipe:
@@ -307,10 +313,11 @@ class RedisLink:
         if pipe is None or not pipe.is_open:
             if pipe is not None:
                 await self._close(pipe)
-            self._pipes[use] = pipe = RedisPipe(await self._connection())
-            if use == _STEPS:
-                self._first_count = _UNKNOWN
-            await pipe.run(*self._loads)
+            async with asyncio.timeout(self._opening_s):
+                self._pipes[use] = pipe = RedisPipe(await self._connection())
+                if use == _STEPS:
+                    self._first_count = _UNKNOWN
+                await pipe.run(*self._loads)
         return pipe
 
     async def _connection(self) -> Connection:

@@ -14,4 +14,5 @@ def test_times_follow_from_interval_and_lease(interval: int, lease: int, margin:
     timing = FleetTiming(interval * MS, lease * MS)
 
     assert (timing.margin_ns, timing.patience_ns) == (margin * MS, patience * MS)
+    assert (timing.timeout_ns, timing.opening_ns) == (patience * MS // 2, lease * MS // 2)
     assert (timing.interval_ns, timing.lease_ns) == (interval * MS, lease * MS)
