@@ -196,7 +196,7 @@ class HostAllocator:
         if self._is_sure and allocator.is_learning(now):
             with suppress(OSError):  # no file descriptor is free
                 allocator.expect(self._directory.live_members())
-        self._participant.count_members(allocator)
+        self._participant.note_division(allocator)
         asking, self._asking = self._asking, set()
         with self._pace:
             grants = allocator.divide(now, asking)

@@ -42,6 +42,7 @@ class Participant:
         self._budget = budget
         self._most_members = most_members
         self._is_crowded = False
+        self._announced: Allocator | None = None  # the one whose epoch has been logged
         self._absence = "the server sends no lifespan messages"
         self._epochs = self._past_overshoot = 0
 
@@ -99,11 +100,13 @@ class Participant:
             expected=expected,
             member="" if self.member is None else self.member.membership.member,
         )
-        log_event(logging.INFO, "apf.fleet-allocates", fleet=self.name, epoch=epoch)
         return self.allocator
 
-    def count_members(self, allocator: Allocator) -> None:
-        """Warn if there are more members than the configuration says."""
+    def note_division(self, allocator: Allocator) -> None:
+        """Log an epoch when its first grants can be sent, and if there are more members than the configuration says."""
+        if self._announced is not allocator:
+            self._announced = allocator
+            log_event(logging.INFO, "apf.fleet-allocates", fleet=self.name, epoch=allocator.epoch)
         members = len(allocator.accounts)
         is_crowded = members > self._most_members > 0
         if is_crowded and not self._is_crowded:
@@ -116,7 +119,9 @@ class Participant:
         self._past_overshoot += allocator.overshoot
         if self.allocator is allocator:
             self.allocator = None
-        log_event(logging.INFO, "apf.fleet-yields", fleet=self.name, epoch=allocator.epoch)
+        if self._announced is allocator:
+            self._announced = None
+            log_event(logging.INFO, "apf.fleet-yields", fleet=self.name, epoch=allocator.epoch)
 
     # What metrics read
 

@@ -76,7 +76,6 @@ class RedisAllocator:
     async def _divide(self) -> list[bytes] | None:
         """Divide the seats, store the grants, and return the next reports; None if a later epoch has begun."""
         allocator, now, link = self.allocator, self._now(), self._link
-        self._participant.count_members(allocator)
         asking, self._asking = self._asking, set()
         if self._is_refused:
             allocator.take(now)
@@ -93,6 +92,7 @@ class RedisAllocator:
         self._is_refused = answer.is_refused
         if answer.is_outdated:
             return None
+        self._participant.note_division(allocator)
         if answer.is_refused:
             allocator.retract(now, grants.keys())
             self._asking |= grants.keys()

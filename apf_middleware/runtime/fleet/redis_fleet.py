@@ -8,12 +8,10 @@ grant until the lease ends, and then with its fallback seats.
 """
 
 import logging
-import random
 import secrets
 import socket
 from contextlib import suppress
 from os import getpid
-from typing import Final
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
@@ -29,12 +27,12 @@ from apf_middleware.runtime.fleet.participant import Participant
 from apf_middleware.runtime.fleet.redis_address import RedisAddress
 from apf_middleware.runtime.fleet.redis_allocator import RedisAllocator
 from apf_middleware.runtime.fleet.redis_link import STORE_ERRORS, AllocatorState, RedisLink
+from apf_middleware.runtime.fleet.store_failures import StoreFailures
 from apf_middleware.runtime.log import log_event
 
 __all__ = ["RedisFleet"]
 
-_FIRST_PAUSE_S: Final = 0.05
-_LONGEST_PAUSE_S: Final = 0.4  # so that a member is back within a second after Redis
+_SECOND = 10**9
 
 
 class RedisFleet:
@@ -46,7 +44,8 @@ class RedisFleet:
         self._address = address
         self._prefix = prefix
         self._bell = Bell()
-        self._failures = 0
+        self._failures = StoreFailures(participant, str(address))
+        self._claims_at = participant.now()
         self._count = 0  # the latest number of reports that Redis has told
         self._link: RedisLink | None = None
 
@@ -78,10 +77,10 @@ class RedisFleet:
             try:
                 await self._exchange(link, member, tasks)
             except STORE_ERRORS as error:
-                self._note_failure(error)
-                await anyio.sleep(self._pause_s())
+                self._failures.note(error)
+                await anyio.sleep(self._failures.pause_s)
                 continue
-            self._note_success()
+            self._failures.note_answer()
             await self._await_turn(link, member)
             if gap_s := member.gap_s():
                 await anyio.sleep(gap_s)
@@ -103,7 +102,7 @@ class RedisFleet:
         if self._is_served(membership, found):
             membership.join(found.epoch)
             self._count = found.count
-        else:
+        elif self.participant.now() >= self._claims_at:
             await self._claim(link, membership, tasks)
         if membership.epoch != known:
             self._bell.ring()  # the new allocator needs a report
@@ -154,7 +153,8 @@ class RedisFleet:
         try:
             await allocator.serve()
         except STORE_ERRORS as error:
-            self._note_failure(error)
+            self._failures.note(error)
+            self._claims_at = self.participant.now() + int(self._failures.pause_s * _SECOND)
 
     async def _receive(self, link: RedisLink, member: FleetMember) -> None:
         def take(data: bytes) -> None:
@@ -169,8 +169,8 @@ class RedisFleet:
             try:
                 await link.take_grants(take)
             except STORE_ERRORS as error:
-                self._note_failure(error)
-                await anyio.sleep(self._pause_s())
+                self._failures.note(error)
+                await anyio.sleep(self._failures.pause_s)
 
     async def _leave(self, link: RedisLink, member: FleetMember) -> None:
         if self.participant.leave():
@@ -178,24 +178,6 @@ class RedisFleet:
                 await link.leave(write(Leave(member.membership.member)))
         with suppress(*STORE_ERRORS):
             await link.aclose()
-
-    # Failures of the store
-
-    def _pause_s(self) -> float:
-        longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self._failures, 16))
-        return random.uniform(longest / 2, longest)  # noqa: S311 - not for security
-
-    def _note_failure(self, error: BaseException) -> None:
-        """Log the first of several failures."""
-        if not self._failures:
-            cause = str(error) or type(error).__name__
-            log_event(logging.WARNING, "apf.fleet-store-failed", fleet=self.participant.name, error=cause)
-        self._failures += 1
-
-    def _note_success(self) -> None:
-        if self._failures:
-            log_event(logging.INFO, "apf.fleet-store-answers", fleet=self.participant.name, failures=self._failures)
-            self._failures = 0
 
     def __repr__(self) -> str:
         return f"<RedisFleet at {self._address}: {self.participant!r}>"

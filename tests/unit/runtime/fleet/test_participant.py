@@ -104,9 +104,14 @@ def test_an_epoch_begins_with_the_budget_in_force(caplog: pytest.LogCaptureFixtu
     allocator = world.participant.allocate(3, ())
     assert (allocator.epoch, allocator.budget.seats) == (3, 5)
     assert "allocator" in repr(world.participant)
+    assert not events(caplog), "it can't send any grants yet"
+    world.participant.note_division(allocator)
+    world.participant.note_division(allocator)
     world.participant.stop_allocating(allocator)
     assert "allocator" not in repr(world.participant)
     assert events(caplog) == ["apf.fleet-allocates", "apf.fleet-yields"]
+    world.participant.stop_allocating(world.participant.allocate(4, ()))
+    assert len(caplog.records) == 2, "an epoch that has never divided the seats isn't logged"
 
 
 def test_more_members_than_fallback_seats_are_set_aside_for_are_warned_of_once(
@@ -116,16 +121,16 @@ def test_more_members_than_fallback_seats_are_set_aside_for_are_warned_of_once(
     world = World()
     allocator = world.participant.allocate(1, ())
     for number in range(4):
-        world.participant.count_members(allocator)
+        world.participant.note_division(allocator)
         assert not caplog.records
         allocator.receive(0, Report(str(number), 1, 1, 0, 0, 0))
-    world.participant.count_members(allocator)
-    world.participant.count_members(allocator)
+    world.participant.note_division(allocator)
+    world.participant.note_division(allocator)
     assert events(caplog) == ["apf.fleet-crowded"]
     allocator.leave(0, "0")
-    world.participant.count_members(allocator)
+    world.participant.note_division(allocator)
     allocator.receive(0, Report("5", 1, 1, 0, 0, 0))
-    world.participant.count_members(allocator)
+    world.participant.note_division(allocator)
     assert events(caplog) == ["apf.fleet-crowded"] * 2
 
 
