@@ -99,7 +99,7 @@ class HostFleet:
             if not isinstance(error, FileNotFoundError | ConnectionRefusedError):
                 log_event(logging.DEBUG, "apf.fleet-disconnected", error=repr(error))
         except InvalidValueError as error:
-            log_event(logging.WARNING, "apf.fleet-message-refused", error=str(error))
+            self.participant.refuse(error)
 
     @property
     def _is_silent(self) -> bool:
@@ -208,7 +208,7 @@ class HostFleet:
                 self._unanswered = 0
                 member.receive(grant)
         except InvalidValueError as error:
-            log_event(logging.WARNING, "apf.fleet-message-refused", error=str(error))
+            self.participant.refuse(error)
         except GONE:
             pass
         scope.cancel()

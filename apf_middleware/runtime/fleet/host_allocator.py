@@ -142,7 +142,7 @@ class HostAllocator:
             while True:
                 self._receive(await reader.read(), connection)
         except InvalidValueError as error:
-            log_event(logging.WARNING, "apf.fleet-message-refused", member=connection.member, error=str(error))
+            self._participant.refuse(error, connection.member)
         except GONE:
             pass
         scope.cancel()

@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Callable, Collection
+from typing import Final
 
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fleet.allocator import Allocator
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.metrics.reading import AdaptiveReading, FleetReading
@@ -11,6 +13,8 @@ from apf_middleware.runtime.fleet.timing import TURN_NS, FleetTiming
 from apf_middleware.runtime.log import log_event
 
 __all__ = ["Participant"]
+
+_QUIET_NS: Final = 10 * 10**9  # after a refused message: members of another version send many
 
 
 class Participant:
@@ -45,6 +49,7 @@ class Participant:
         self._announced: Allocator | None = None  # the one whose epoch has been logged
         self._absence = "the server sends no lifespan messages"
         self._epochs = self._past_overshoot = 0
+        self._quiet_until = now()
 
     # As a member
 
@@ -82,6 +87,16 @@ class Participant:
     def fail(self, error: object) -> None:
         """Log that this process can't take part."""
         log_event(logging.ERROR, "apf.fleet-failed", fleet=self.name, error=str(error))
+
+    def refuse(self, error: InvalidValueError, member: str = "") -> None:
+        """Log that a message can't be read, and the ``member`` that has sent it if that is known.
+
+        There is at most one record in ten seconds.
+        """
+        if self.now() >= self._quiet_until:
+            self._quiet_until = self.now() + _QUIET_NS
+            sender = {"member": member} if member else {}
+            log_event(logging.WARNING, "apf.fleet-message-refused", fleet=self.name, **sender, error=str(error))
 
     # As the allocator
 

@@ -4,7 +4,6 @@ Redis stores grants only for the allocator of the latest epoch, in the same step
 was stopped, or cut off, can't grant any more when another one has begun.
 """
 
-import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from apf_middleware.fleet.messages import Leave, Report, Taken, read_message
 from apf_middleware.runtime.fleet.pace import Pace
 from apf_middleware.runtime.fleet.participant import Participant
 from apf_middleware.runtime.fleet.redis_link import AT_ONCE, STORE_ERRORS, Claim, Division, RedisLink
-from apf_middleware.runtime.log import log_event
 
 if TYPE_CHECKING:
     from apf_middleware.fleet.allocator import Allocator
@@ -62,7 +60,7 @@ class RedisAllocator:
         try:
             message = read_message(data)
         except InvalidValueError as error:
-            log_event(logging.WARNING, "apf.fleet-message-refused", error=str(error))
+            self._participant.refuse(error)
             return
         if isinstance(message, Report) and message.epoch == self.allocator.epoch:
             self.allocator.receive(self._now(), message)

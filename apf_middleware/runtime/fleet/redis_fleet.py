@@ -7,7 +7,6 @@ Redis may be gone, slow, or restarted without data. No request gets an error for
 grant until the lease ends, and then with its fallback seats.
 """
 
-import logging
 import secrets
 import socket
 from contextlib import suppress
@@ -28,7 +27,6 @@ from apf_middleware.runtime.fleet.redis_address import RedisAddress
 from apf_middleware.runtime.fleet.redis_allocator import RedisAllocator
 from apf_middleware.runtime.fleet.redis_link import STORE_ERRORS, AllocatorState, RedisLink
 from apf_middleware.runtime.fleet.store_failures import StoreFailures
-from apf_middleware.runtime.log import log_event
 
 __all__ = ["RedisFleet"]
 
@@ -163,7 +161,7 @@ class RedisFleet:
                 if isinstance(grant, Grant):
                     member.receive(grant)
             except InvalidValueError as error:
-                log_event(logging.WARNING, "apf.fleet-message-refused", error=str(error))
+                self.participant.refuse(error)
 
         while True:
             try:

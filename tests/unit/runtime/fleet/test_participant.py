@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Ticket, Work
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 from apf_middleware.fleet.budget import Budget
@@ -143,6 +144,19 @@ def test_a_server_that_never_begins_is_warned_of_once(caplog: pytest.LogCaptureF
     begun.participant.begin()
     begun.participant.warn_if_absent()
     assert len(caplog.records) == 1
+
+
+def test_messages_that_are_refused_again_and_again_don_t_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    error = InvalidValueError("version", 3, "it must be 2")
+    for _ in range(101):
+        world.participant.refuse(error)
+        world.time += 100 * MS
+    world.time += 10 * SECOND
+    world.participant.refuse(error, "m")
+    assert events(caplog) == ["apf.fleet-message-refused"] * 3
+    assert caplog.messages[0] == f"apf.fleet-message-refused fleet=shop error={error}"
+    assert caplog.messages[2] == f"apf.fleet-message-refused fleet=shop member=m error={error}"
 
 
 def test_the_reading_has_the_numbers_of_this_process() -> None:
