@@ -430,6 +430,23 @@ async def test_a_redis_far_away_has_time_for_new_connections(server: Redis) -> N
         assert member.epochs == 1, "no other epoch has begun before its first grants"
 
 
+async def test_a_member_doesn_t_wait_at_its_end_for_a_redis_that_doesn_t_answer(
+    server: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has lost its connections, and another would take half a lease."""
+    loop = asyncio.get_running_loop()
+    member = FleetProcess(f"store: '{server.url}', interval: 50ms, lease: 20s")
+    try:
+        async with running(member):
+            await until(lambda: member.is_answered, member)
+            server.pause()
+            await until(lambda: "apf.fleet-store-failed" in events(caplog) and member.allocates_no_more, member)
+            ends_at = loop.time()
+    finally:
+        server.resume()
+    assert loop.time() - ends_at < 8
+
+
 async def pass_slowly(port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Pass all data on after 0.15 s, so that an answer takes 0.3 s of the 0.5 s that it may."""
 

@@ -78,6 +78,11 @@ class FleetProcess:
         return 0 if reading is None else reading.epochs
 
     @property
+    def allocates_no_more(self) -> bool:
+        """Whether this process has been the allocator and isn't now."""
+        return self.epochs > 0 and self.fleet.participant.allocator is None
+
+    @property
     def in_use(self) -> int:
         return self.controller.levels["web"].shared.snapshot().seats_in_use
 
