@@ -119,6 +119,22 @@ async def test_the_seats_of_a_fleet_adapt(directory: Path) -> None:
     await find_more_seats(BusyProcess(fleet), BusyProcess(fleet))
 
 
+async def test_a_member_that_leaves_with_requests_is_known_until_its_lease_ends(directory: Path) -> None:
+    """Then others have its seats, and the next allocator need not wait for it."""
+    fleet = f"directory: {directory}, interval: 50ms, lease: 2s"
+    member, other = FleetProcess(fleet), FleetProcess(fleet)
+    async with running(other), running(member):
+        admission = member.arrive("a")
+        await until(lambda: admission.is_seated, member, other)
+        meeting = HostDirectory(directory / "fleet-shop")
+        assert len(meeting.live_members()) == 2
+        member.scope.cancel()
+        await until(lambda: member.controller.member is None, other)
+        assert len(meeting.live_members()) == 2
+        await until(lambda: len(meeting.live_members()) == 1, other)
+        assert admission.is_seated
+
+
 async def test_a_member_that_leaves_gives_its_seats_back_at_once(directory: Path) -> None:
     one, two = Member(directory), Member(directory)
     async with running(one, two):

@@ -18,6 +18,7 @@ from anyio.abc import ByteStream, TaskStatus
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fleet.messages import Grant, read_message, write
+from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.fleet.bell import Bell
 from apf_middleware.runtime.fleet.frames import FrameReader, framed
 from apf_middleware.runtime.fleet.host_allocator import GONE, HostAllocator
@@ -63,9 +64,16 @@ class HostFleet:
                 while True:
                     await self._take_part(member, tasks)
         finally:
-            lock, self._lock = self._lock, None
-            if self.participant.leave() and lock is not None:
-                lock.remove()  # otherwise the kernel releases it when the process, and its requests, have ended
+            self._leave(member)
+
+    def _leave(self, member: FleetMember) -> None:
+        """Take part no longer; the lock remains while requests may have seats by the last grant."""
+        lock, self._lock = self._lock, None
+        has_given_up = self.participant.leave()
+        if lock is not None and has_given_up:
+            lock.remove()
+        elif lock is not None:
+            Alarm(lock.remove, self._now).ask(member.membership.limit.lease_until)
 
     async def _take_part(self, member: FleetMember, tasks: anyio.abc.TaskGroup) -> None:
         """Exchange messages with the allocator until it is gone, or begin a new epoch if there is none."""
