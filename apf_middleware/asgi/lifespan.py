@@ -8,13 +8,10 @@ finish (`runtime.controller.Controller.close`). The server's own handler is call
 
 import asyncio
 import logging
-import signal
 import sys
-import threading
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from types import FrameType
 from typing import Any, Final, Literal, Protocol
 
 from anyio import TASK_STATUS_IGNORED, CancelScope, Event, create_task_group, sleep
@@ -29,13 +26,11 @@ __all__ = [
     "LifespanSteps",
     "ParentWatch",
     "Serving",
-    "Signals",
     "refuse_to_start",
     "run_beside",
     "run_lifespan",
 ]
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _MARK: Final = "apf.middleware"  # the key that this middleware adds to the scope of the lifespan
 _REMEDY: Final = "remove one of the two middlewares, unless each request is meant to take seats of both"
 _RESTART_S: Final = 1.0  # between the error of a service and its next start
@@ -56,54 +51,6 @@ def _arguments_of_process() -> Mapping[str, Any]:
     """Return the named arguments that `multiprocessing` has given this process; none if it hasn't started it."""
     module = sys.modules.get("multiprocessing.process")  # a process that it has started has imported it
     return {} if module is None else getattr(module.current_process(), "_kwargs", None) or {}
-
-
-class Signals:
-    """A handler of signals that calls a function and then the handler that was installed before.
-
-    The default ``numbers`` are SIGTERM and SIGINT. If there was no handler before, the default action of the system is
-    taken only if the signals ``may_end`` the process.
-    """
-
-    __slots__ = ("_before", "_leave", "_may_end", "_numbers", "_perish")
-
-    def __init__(self, *numbers: signal.Signals, may_end: bool = True) -> None:
-        self._numbers = numbers or _SIGNALS
-        self._may_end = may_end
-        self._leave: Callable[[], object] = _nothing
-        self._perish: Callable[[], None] = _nothing
-        self._before: dict[signal.Signals, Any] = {}
-
-    def listen(self, leave: Callable[[], object], perish: Callable[[], None] = _nothing) -> None:
-        """Call ``leave`` at each signal from now on, and ``perish`` if the signal is about to kill the process.
-
-        Python allows this only in the main thread; in other threads this method does nothing.
-        """
-        self._leave, self._perish = leave, perish
-        if threading.current_thread() is not threading.main_thread() or self._before:
-            return
-        for one in self._numbers:
-            before = signal.getsignal(one)
-            if before is not None:  # None: installed by C code, which can't be called from here
-                self._before[one] = before
-                signal.signal(one, self._asked)
-
-    def _asked(self, number: int, frame: FrameType | None) -> None:
-        self._leave()
-        before = self._before.get(signal.Signals(number))
-        if callable(before):
-            before(number, frame)
-        elif before is signal.SIG_DFL and self._may_end:
-            self._perish()
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-
-    def forget(self) -> None:
-        """Restore the previous handlers, except where a signal has got another handler since."""
-        for one, before in self._before.items():
-            if signal.getsignal(one) == self._asked:
-                signal.signal(one, before)
-        self._before.clear()
 
 
 class ParentWatch:

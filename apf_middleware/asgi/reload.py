@@ -29,8 +29,8 @@ from anyio.to_thread import run_sync
 
 from apf_middleware.asgi.background_tasks import BackgroundTasks
 from apf_middleware.asgi.identity import Chain
-from apf_middleware.asgi.lifespan import Signals
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
+from apf_middleware.asgi.signals import Signals
 from apf_middleware.config import Configuration, ConfigurationError, Place, Problem, read
 from apf_middleware.config.files import find_files, read_files
 from apf_middleware.config.formats import unwrapped

@@ -15,7 +15,7 @@ from apf_middleware._version import __version__
 from apf_middleware.asgi.background_tasks import BackgroundTasks
 from apf_middleware.asgi.fleet_notices import FleetNotices
 from apf_middleware.asgi.identity import Authenticator, build_chain
-from apf_middleware.asgi.lifespan import ParentWatch, Serving, Signals
+from apf_middleware.asgi.lifespan import ParentWatch, Serving
 from apf_middleware.asgi.load_reports import LoadReports
 from apf_middleware.asgi.passing import Passing
 from apf_middleware.asgi.readiness import ReadinessProbe
@@ -28,6 +28,7 @@ from apf_middleware.asgi.responses import Answer
 from apf_middleware.asgi.scope import method_of, path_of
 from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.asgi.shadow_control import ShadowControl
+from apf_middleware.asgi.signals import Signals
 from apf_middleware.asgi.startup_gates import StartupGates
 from apf_middleware.asgi.telemetry import build_tracing, choose_wait
 from apf_middleware.asgi.wall_offset import WallOffset

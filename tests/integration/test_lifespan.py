@@ -2,7 +2,6 @@
 
 import logging
 import signal
-import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -17,7 +16,6 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware, get_admission
-from apf_middleware.asgi.lifespan import Signals
 from tests.support.protected_app import WEB_DEFAULTS, configuration
 
 pytestmark = pytest.mark.anyio
@@ -216,45 +214,8 @@ async def test_other_scopes_pass_through() -> None:
 @pytest.fixture
 def usr1(monkeypatch: pytest.MonkeyPatch) -> signal.Signals:
     """Return a signal that a test may raise."""
-    monkeypatch.setattr("apf_middleware.asgi.lifespan._SIGNALS", (signal.SIGUSR1,))
+    monkeypatch.setattr("apf_middleware.asgi.signals._SIGNALS", (signal.SIGUSR1,))
     return signal.SIGUSR1
-
-
-def test_a_signal_is_handled_and_passed_on(usr1: signal.Signals) -> None:
-    happened: list[str] = []
-    before = signal.signal(usr1, lambda *_: happened.append("server"))
-    try:
-        signals = Signals()
-        signals.listen(lambda: happened.append("levels"))
-        signals.listen(lambda: happened.append("levels again"))  # a second startup listens once
-        signal.raise_signal(usr1)
-        signals.forget()
-        signal.raise_signal(usr1)
-    finally:
-        signal.signal(usr1, before)
-
-    assert happened == ["levels again", "server", "server"]
-
-
-def test_signal_handlers_that_were_replaced_meanwhile_are_kept(usr1: signal.Signals) -> None:
-    before = signal.getsignal(usr1)
-    try:
-        signals = Signals()
-        signals.listen(lambda: None)
-        signal.signal(usr1, signal.SIG_IGN)
-        signals.forget()
-        assert signal.getsignal(usr1) is signal.SIG_IGN
-    finally:
-        signal.signal(usr1, before)
-
-
-def test_only_the_main_thread_handles_signals(usr1: signal.Signals) -> None:
-    before = signal.getsignal(usr1)
-    thread = threading.Thread(target=lambda: Signals().listen(lambda: None))
-    thread.start()
-    thread.join()
-
-    assert signal.getsignal(usr1) is before
 
 
 async def test_a_signal_during_the_lifespan_rejects_waiting_requests(usr1: signal.Signals) -> None:

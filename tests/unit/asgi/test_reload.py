@@ -13,8 +13,8 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
-from apf_middleware.asgi.lifespan import Signals
 from apf_middleware.asgi.reload import Reloader, Watcher, needs_restart, server_file, watched_directories
+from apf_middleware.asgi.signals import Signals
 from apf_middleware.config import ConfigurationError, Reading, load, load_text, read
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
 from apf_middleware.gates import Gates
