@@ -352,5 +352,10 @@ class TrustedProxySettings(Settings):
     header: Literal["x-forwarded-for", "forwarded"] = "x-forwarded-for"
     unix: bool = False
 
+    @property
+    def trust_any(self) -> bool:
+        """Whether there is any proxy that is trusted."""
+        return bool(self.networks) or self.unix
+
     def rules(self) -> Iterator[Violation]:
         yield from network_rules("networks", self.networks)

@@ -132,8 +132,7 @@ def report_conflicts(merged: "MergedObjects", definitions: Sequence["Definition"
                 rule, hint = "a parent takes no requests itself", "Name its children"
             at = document.place(("spec", "readiness", "levels", number))
             problems.error(at, rule, field=f"spec.readiness.levels[{number}]", value=name, hint=hint)
-    trusted = configuration.server.trusted_proxies
-    if queues.trusted_proxies and not (trusted.networks or trusted.unix):
+    if queues.trusted_proxies and not configuration.server.trusted_proxies.trust_any:
         rule, hint = "there are no trusted proxies", "Name them in spec.trustedProxies"
         at = document.place(("spec", "queues", "trustedProxies"))
         problems.error(at, rule, field="spec.queues.trustedProxies", value=True, hint=hint)

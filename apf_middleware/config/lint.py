@@ -3,6 +3,7 @@
 import difflib
 from collections import Counter
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Final
 
 from apf_middleware.classification import FlowSchema, Rule
@@ -18,6 +19,7 @@ from apf_middleware.config.problems import Path, Problems, dotted
 from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.shadowing import covers, size_of, takes_everything
 from apf_middleware.config.suggested import mandatory
+from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.shuffle import collision_probabilities
 
 __all__ = ["MOST_COMPARED", "NOTICEABLE", "lint_objects", "rounds_beyond"]
@@ -76,7 +78,9 @@ def lint_objects(merged: MergedObjects, problems: Problems) -> None:
         _lint_weights(schema, merged, problems)
         if merged.server.criticality is None:
             _lint_criticality(schema, problems)
-    _lint_trust(merged, problems)
+    if merged.server_document is not None:
+        _lint_server(merged.server_document, merged.server, problems)
+        _lint_trust(merged.server_document, merged.server, problems)
 
 
 def _warn(problems: Problems, definition: Definition, key: str, value: object, *, rule: str, hint: str) -> None:
@@ -282,16 +286,35 @@ def _effect_of_weights(level: Level, *, named: bool) -> tuple[str, str]:
     return rule, "Write 'queues: exact' in queuing, so that each flow has a queue and its own weight"
 
 
-def _lint_trust(merged: MergedObjects, problems: Problems) -> None:
+def _lint_server(document: Document, server: ServerSettings, problems: Problems) -> None:
+    """Warn of settings of the Server document from which nobody has anything."""
+    warn = partial(_warn_in, document, problems)
+    reports, deadlines, has_proxies = server.load_reports, server.deadlines, server.trusted_proxies.trust_any
+    if reports is not None and not reports.path:
+        if reports.header is None:
+            rule = "nobody gets a load report, because there is neither a header nor a path"
+            warn(rule, "Add path: /load, or remove header: null", "loadReports")
+        elif not (reports.for_everybody or has_proxies):
+            rule = "nobody gets a load report, because only trusted proxies would, and there are none"
+            warn(rule, "Name them in spec.trustedProxies, or add path: /load or forEverybody: true", "loadReports")
+    if deadlines is not None and deadlines.extend_to_ns is not None and not (deadlines.groups or has_proxies):
+        rule = "nobody may extend a deadline, because there are no groups and no trusted proxies"
+        warn(rule, "Name them in spec.deadlines.groups or spec.trustedProxies", "deadlines", "extendTo")
+
+
+def _lint_trust(document: Document, server: ServerSettings, problems: Problems) -> None:
     """Warn of authentication by a proxy whose network contains all clients."""
-    document = merged.server_document
-    for place, one in enumerate(merged.server.authentication):
-        if document is None or not isinstance(one, ProxySettings) or one.common_names:
-            continue
-        for number, text in enumerate(one.networks):
-            if not network("networks", text).prefixlen:
-                path: Path = (*document.base, "spec", "authentication", place, "networks", number)
-                rule = "all clients are in this network, so each of them can say that it is any user"
-                problems.warn(
-                    document.place(path), rule, field=dotted(path), value=text, hint="Name the proxy's address"
-                )
+    for place, one in enumerate(server.authentication):
+        if isinstance(one, ProxySettings) and not one.common_names:
+            for number, text in enumerate(one.networks):
+                if not network("networks", text).prefixlen:
+                    rule = "all clients are in this network, so each of them can say that it is any user"
+                    steps = "authentication", place, "networks", number
+                    _warn_in(document, problems, rule, "Name the proxy's address", *steps)
+
+
+def _warn_in(document: Document, problems: Problems, rule: str, hint: str, *steps: str | int) -> None:
+    """Warn of the value at these steps in the spec of a document."""
+    path: Path = ("spec", *steps)
+    field, value = dotted((*document.base, *path)), document.root.written(path)
+    problems.warn(document.place(path), rule, field=field, value=value, hint=hint)

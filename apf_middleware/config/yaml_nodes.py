@@ -81,6 +81,10 @@ class Node:
         """Return the line of the field at ``path``, or of its closest parent that exists."""
         return self._closest(path).line
 
+    def written(self, path: Path) -> object:
+        """Return the value of the field at ``path``, or of its closest parent that exists, without its lines."""
+        return self._closest(path).node.plain()
+
     def is_read(self, path: Path) -> bool:
         """Return whether the field at ``path``, or its closest parent that exists, could be read."""
         return not self._closest(path).node.is_unread

@@ -210,3 +210,25 @@ def test_a_proxy_that_may_be_any_client_is_reported(settings: str, field: str) -
 
     assert [one.field for one in found] == ([field] if field else [])
     assert all("each of them can say that it is any user" in one.rule for one in found)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ("loadReports: {}", "spec.loadReports"),
+        ("loadReports: {header: text}", "spec.loadReports"),
+        ("loadReports: {header: null, forEverybody: true}", "spec.loadReports"),
+        ("loadReports: {header: null}, trustedProxies: {unix: true}", "spec.loadReports"),
+        ("loadReports: {header: text, forEverybody: true}", ""),
+        ("loadReports: {path: /load}", ""),
+        ("loadReports: {}, trustedProxies: {unix: true}", ""),
+        ("deadlines: {extendTo: 1m}", "spec.deadlines.extendTo"),
+        ("deadlines: {extendTo: 1m, groups: [gateways]}", ""),
+        ("deadlines: {extendTo: 1m}, trustedProxies: {networks: [10.0.0.0/8]}", ""),
+        ("deadlines: {}", ""),
+    ],
+)
+def test_a_server_setting_from_which_nobody_has_anything_is_reported(settings: str, field: str) -> None:
+    found = read_source(f"apiVersion: apf/v1\nkind: Server\nspec: {{{settings}}}\n").warnings
+
+    assert [one.field for one in found] == ([field] if field else [])
