@@ -19,7 +19,7 @@ _OF_NAMESPACES = frozenset({"status", "finalize"})  # subresources of a namespac
 _LONG_SUBRESOURCES = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 _PROFILES = "/debug/pprof/"
 
-_TERM = re.compile(r"((?:[^\\=!]|\\.)*)(!=|==|=)((?:[^\\=]|\\.)*)")
+_TERM = re.compile(r"((?:(?!!=)[^=])*)(!=|==|=)((?:[^\\=]|\\[\\,=])*)")
 _COMMA = re.compile(r"(?:[^\\,]|\\.)+")
 
 

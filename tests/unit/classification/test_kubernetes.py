@@ -171,6 +171,8 @@ def test_a_get_of_a_named_object_is_no_watch() -> None:
         (r"metadata.name=a\,b", "a,b"),
         ("metadata.name!=x", ""),
         ("metadata.name=x,nonsense", ""),
+        (r"metadata.name=a\b", ""),  # not a character that must be escaped
+        ("a!b=c,metadata.name=x", "x"),
         ("metadata.name=a/b", ""),
         ("metadata.name=a%2fb", ""),
         ("metadata.name=..", ""),
