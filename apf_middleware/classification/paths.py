@@ -125,6 +125,8 @@ def heads_of_templates(templates: Iterable[str]) -> frozenset[str] | None:
         if not segments or segments[0] == ANY_SEGMENT or is_parameter(segments[0]):
             return None
         heads.add(segments[0])
+        if segments == ("",):
+            heads.add(UNSEEN_END)
     return frozenset(heads)
 
 

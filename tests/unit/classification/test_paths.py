@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from apf_middleware.classification import (
+    FlowSchema,
     accepts,
 )
 from tests.support.rules import PATH, http, urls
+from tests.support.schemas import classifier
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,11 @@ def test_a_url_does_not_cover_a_part_of_a_segment(url: str) -> None:
         ("/a/", "/a/\n", True),
         ("/a/", "/a/\n\n", False),
         ("/a", "/a/\n", False),
+        ("/", "/\n", True),
     ],
 )
 def test_a_template_covers_whole_segments(template: str, path: str, covered: bool) -> None:  # noqa: FBT001
-    assert accepts(http(paths=(template,)), replace(PATH, path=path)) is covered
+    rule, digest = http(paths=(template,)), replace(PATH, path=path)
+
+    assert accepts(rule, digest) is covered
+    assert (classifier(FlowSchema("a", "b", rules=(rule,))).classify(digest).schema == "a") is covered
