@@ -78,7 +78,7 @@ class RouteTable:
             return resolve_method(method)
         target, values = found
         parameters = {name: value for name, value in zip(target.names, values, strict=True) if name}
-        namespace, name = parameters.pop("namespace", ""), parameters.pop("name", "")
+        namespace, name = parameters.get("namespace", ""), parameters.get("name", "")
         verb = _VERBS.get(method, method.lower())
         if not name:
             verb = _COLLECTIVE.get(verb, verb)

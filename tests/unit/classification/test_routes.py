@@ -52,7 +52,9 @@ SHOP = RouteTable(
     ],
 )
 def test_a_route_resolves_to_verb_and_resource(method: str, path: str, verb: str, resource: Resource) -> None:
-    assert SHOP.resolve(method, path) == Resolution(verb, resource)
+    found = SHOP.resolve(method, path)
+
+    assert (found.verb, found.resource) == (verb, resource)
 
 
 def test_a_literal_segment_takes_precedence_over_a_parameter() -> None:
@@ -98,10 +100,11 @@ def test_a_route_for_get_is_one_for_head_unless_there_is_another() -> None:
     assert own.resolve("HEAD", "/a").resource == Resource("looked-at")
 
 
-def test_other_parameters_are_kept_by_name() -> None:
+def test_parameters_are_kept_by_name() -> None:
     assert SHOP.resolve("GET", "/reports/x/2024").path_parameters == {"year": "2024"}
     assert SHOP.resolve("GET", "/tenants/all/a/b").path_parameters == {"what": "a", "which": "b"}
-    assert SHOP.resolve("GET", "/tenants/acme/orders/7").path_parameters == {}
+    assert SHOP.resolve("GET", "/tenants/acme/orders/7").path_parameters == {"namespace": "acme", "name": "7"}
+    assert SHOP.resolve("GET", "/files").path_parameters == {}
 
 
 @pytest.mark.parametrize(
