@@ -5,15 +5,18 @@ setting that the target can't express is a problem that names object and field.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import yaml
 
+from apf_middleware.classification import FlowSchema
 from apf_middleware.config.formats.apf import level_document, schema_document, server_document
 from apf_middleware.config.merge import settle_slow_clients
 from apf_middleware.config.objects import Configuration, Metadata
 from apf_middleware.config.problems import ConfigurationError, Place, Problems
 from apf_middleware.config.server import ServerSettings
+from apf_middleware.config.suggested import suggested
 
 __all__ = ["Target", "convert", "emit", "emit_documents", "to_yaml"]
 
@@ -57,12 +60,23 @@ def emit_documents(configuration: Configuration, target: Target, problems: Probl
 
 def _documents(configuration: Configuration, problems: Problems) -> Iterator[_Written]:
     """Yield documents of ``apf/v1``."""
-    yield ("server", ""), server_document(configuration.server, problems)
+    server = configuration.server
+    if _lacks_suggested(configuration):
+        server = replace(server, defaults="none")  # otherwise it would be added when the documents are read
+    yield ("server", ""), server_document(server, problems)
     for level in configuration.levels.values():
         yield ("level", level.name), level_document(level)
     for schema in configuration.schemas:
         estimate, gates = configuration.estimates.get(schema.name), configuration.gates.get(schema.name, ())
         yield ("schema", schema.name), schema_document(schema, problems, estimate, gates)
+
+
+def _lacks_suggested(configuration: Configuration) -> bool:
+    """Return whether a suggested schema is missing, because another one of its name has no level and is ignored."""
+    server, names = configuration.server, {schema.name for schema in configuration.schemas}
+    things = () if server.defaults == "none" else suggested(server.defaults, server.defaults_version)
+    schemas = [thing for thing in things if isinstance(thing, FlowSchema) and thing.level in configuration.levels]
+    return any(schema.name not in names for schema in schemas)
 
 
 def _manifests(configuration: Configuration, problems: Problems) -> Iterator[_Written]:

@@ -1,5 +1,6 @@
 """Configurations written in either format."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,18 @@ def test_a_schema_that_takes_nothing_can_be_written() -> None:
 
     assert load_text(emit(configuration)) == configuration
     assert "rules: []" in emit(configuration)
+
+
+@pytest.mark.parametrize(("defaults", "name"), [("web", "authenticated-users"), ("kubernetes", "global-default")])
+def test_what_an_ignored_schema_replaces_is_not_added_again(defaults: str, name: str) -> None:
+    server = f"apiVersion: apf/v1\nkind: Server\nspec: {{defaults: {defaults}}}\n"
+    schema = f"apiVersion: apf/v1\nkind: FlowSchema\nmetadata: {{name: {name}}}\nspec: {{level: later, rules: []}}\n"
+    configuration = load_text(f"{server}---\n{schema}")
+    again = load_text(emit(configuration))
+
+    assert again.schemas == configuration.schemas
+    assert again.levels == configuration.levels
+    assert again.server == replace(configuration.server, defaults="none")
 
 
 @pytest.mark.parametrize("key", ["fleet", "deadlines", "criticality", "loadReports", "eventLoop", "estimation"])
