@@ -121,7 +121,7 @@ def _url_matches(url: str, path: str) -> bool:
 
 def _why_not_http(rule: HttpRule, digest: RequestDigest) -> str | None:
     methods = rule.accepted_methods
-    if methods and not _lists(methods, digest.method.upper()):
+    if methods and digest.method.upper() not in methods:
         return f"the method {digest.method!r} is not in {_listed(methods)}"
     if rule.paths and not compile_templates(rule.paths).fullmatch(digest.path):
         return f"the path {digest.path!r} matches none of {_listed(rule.paths)}"

@@ -181,7 +181,7 @@ def _compile_path_rule(rule: NonResourceRule) -> tuple[Predicate | None, frozens
 
 def _compile_http_rule(rule: HttpRule) -> Predicate | None:
     tests: list[Predicate] = []
-    methods = _as_set(rule.accepted_methods)
+    methods = frozenset(rule.accepted_methods)
     if methods:
         tests.append(lambda digest, _: digest.method.upper() in methods)
     if rule.paths and "*" not in rule.paths:

@@ -128,8 +128,8 @@ class HttpRule(Value):
 
     @property
     def accepted_methods(self) -> tuple[str, ...]:
-        """The methods in upper case, and HEAD if GET is one of them."""
-        methods = tuple(method.upper() for method in self.methods)
+        """The methods in upper case, and HEAD if GET is one of them; none if ``*`` alone accepts any."""
+        methods = () if self.methods == ("*",) else tuple(method.upper() for method in self.methods)
         return (*methods, "HEAD") if "GET" in methods and "HEAD" not in methods else methods
 
 

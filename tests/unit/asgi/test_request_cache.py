@@ -1,6 +1,7 @@
 """Keys of the request cache: all that a decision depends on, and nothing else."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from starlette.authentication import AuthCredentials
@@ -9,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from apf_middleware import APFMiddleware
 from apf_middleware.asgi.identity import Authenticated, FunctionAuthenticator, build_chain
 from apf_middleware.asgi.request_cache import CacheKeys, RequestCache, length_of
-from apf_middleware.classification import Identity
+from apf_middleware.classification import FlowSchema, HttpRule, Identity, Rule, UserSubject, ValueMatch
 from apf_middleware.config import load, load_text
 from tests.support.asgi_exchange import http_scope
 
@@ -74,6 +75,14 @@ def test_a_header_counts_only_for_the_methods_that_are_asked_for_it() -> None:
 
     assert differs(made, http_scope("/", "OPTIONS"), http_scope("/", "OPTIONS", origin))
     assert not differs(made, http_scope("/"), http_scope("/", "GET", origin))
+
+
+def test_a_rule_for_all_methods_counts_for_each() -> None:
+    rule = HttpRule(methods=("*",), headers=(ValueMatch("x-plan"),))
+    schema = FlowSchema("one", "anonymous", rules=(Rule((UserSubject("*"),), http_rules=(rule,)),))
+    made = CacheKeys(replace(load(), schemas=(schema,)), build_chain(load().server))
+
+    assert differs(made, WHITE, http_scope("/a", "GET", {"host": "x"}))
 
 
 def test_what_counts_for_a_get_counts_for_a_head() -> None:
