@@ -113,6 +113,10 @@ def merge(definitions: Sequence[Definition], problems: Problems, defaults: Defau
         for thing in mandatory():
             _add_missing(thing, levels, schemas)
     else:
+        needed = {known.thing.level for known in schemas.values() if known.definition is None}
+        for thing in mandatory():
+            if isinstance(thing, Level) and thing.name in needed:
+                _add_missing(thing, levels, schemas)
         _add_backstops(
             levels, schemas, [one.thing.name for one in own if one.catch_all and isinstance(one.thing, Level)]
         )

@@ -53,6 +53,15 @@ def test_defaults_can_be_chosen(defaults: Defaults, schemas: int, levels: int) -
     assert load_text("apiVersion: apf/v1\nkind: Server\nspec: {defaults: web}", defaults=defaults).levels == said.levels
 
 
+@pytest.mark.parametrize("defaults", ["web", "kubernetes"])
+def test_suggested_schemas_have_their_levels_with_any_backstops(defaults: Defaults) -> None:
+    server = "apiVersion: apf/v1\nkind: Server\nspec: {{defaults: {}, backstops: {}}}"
+    usual, kep = (load_text(server.format(defaults, backstops)) for backstops in ("kubernetes", "kep"))
+
+    assert {one.name for one in usual.schemas} - {one.name for one in kep.schemas} == {"exempt", "catch-all"}
+    assert kep.levels["exempt"] == usual.levels["exempt"]
+
+
 def test_defaults_follow_the_format() -> None:
     assert load(KUBECTL).server.defaults == "none"
     assert load(EXAMPLE).server.backstops == "kep"
