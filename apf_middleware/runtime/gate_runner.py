@@ -168,8 +168,9 @@ class GateRunner:
 
             spawn_system_task(_wait_for, question, name=_CHECKING)
             return
-        # Not in the context of the request that is being served: it needn't be the one for which the gate is asked.
-        task = loop.create_task(question, name=_CHECKING, context=Context())
+        # Not in the context of the request that is being served: it needn't be the one for which the gate is asked. And
+        # not by `create_task`, because an eager task factory would run the gate, and perhaps conclude, in this step.
+        task = asyncio.Task(question, loop=loop, name=_CHECKING, context=Context())
         self._questions.add(task)
         task.add_done_callback(self._questions.discard)
 
