@@ -1,5 +1,6 @@
 """The middleware that users add to an app: set-up, reloads and the lifespan; `RequestHandler` serves the requests."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
 from os import PathLike
@@ -27,6 +28,8 @@ from apf_middleware.asgi.telemetry import wrap_with_telemetry
 from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.estimation import Inventory
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.runtime import log_event
+from apf_middleware.runtime.event_loop import EventLoop
 
 if TYPE_CHECKING:
     from apf_middleware.gates import Gates
@@ -38,6 +41,7 @@ ConfigurationSource = Configuration | str | PathLike[str] | Sequence[str | PathL
 
 
 _REQUESTS: Final = frozenset({"http", "websocket"})
+_ONE_LIFESPAN: Final = "let only the server that stops last send one, and start the others with lifespan off"
 _TEXT_HINT: Final = "apf_middleware.config.load_text(text) makes a Configuration of YAML or JSON"
 
 
@@ -56,6 +60,7 @@ class APFMiddleware(RequestHandler):
 
     _failure: SetupFailureApp | None = None
     _is_hypercorn = False
+    _lifespan_loop: EventLoop | None = None  # where the lifespan runs that the service follows
 
     @keeps_failure
     def __init__(
@@ -128,19 +133,32 @@ class APFMiddleware(RequestHandler):
         if self._failure is not None:
             await self._failure(scope, receive, send)
         elif scope["type"] == "lifespan":
-            service = self._service
-            self._is_hypercorn = needs_draining(receive)
-            living = partial(run_lifespan, self._app, scope, receive, steps=service)
-            try:
-                await (run_beside(service.beside, send, living) if service.beside else living(send))
-            finally:
-                service.controller.open()  # test clients may send requests after the lifespan has ended
+            await self._serve_lifespan(scope, receive, send)
         elif scope["type"] in _REQUESTS:
             await self._serve_early(scope, receive, send)
         elif self._service.admin is not None and self._service.admin.is_for(scope):
             raise NotImplementedError(f"The admin doesn't answer scopes of type {scope['type']!r}")
         else:
             await self._app(scope, receive, send)
+
+    async def _serve_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the service from the startup of the app to its shutdown.
+
+        Two servers in one event loop, such as those of two ports, begin a lifespan each. The service starts and stops
+        with the first one; otherwise it would be twice in its fleet, and the end of one would stop it for both.
+        """
+        self._is_hypercorn = needs_draining(receive)
+        if self._lifespan_loop is not None and self._lifespan_loop.is_here:
+            log_event(logging.WARNING, "apf.lifespan-repeated", hint=_ONE_LIFESPAN)
+            await self._app(scope, receive, send)
+            return
+        service, self._lifespan_loop = self._service, EventLoop()
+        living = partial(run_lifespan, self._app, scope, receive, steps=service)
+        try:
+            await (run_beside(service.beside, send, living) if service.beside else living(send))
+        finally:
+            self._lifespan_loop = None
+            service.controller.open()  # test clients may send requests after the lifespan has ended
 
     async def _serve_early(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request of hypercorn, or the first one of another server.

@@ -40,8 +40,10 @@ class Signals:
 
         Python allows this only in the main thread; in other threads this method does nothing.
         """
+        if threading.current_thread() is not threading.main_thread():
+            return
         self.leave, self.perish = leave, perish
-        if threading.current_thread() is not threading.main_thread() or self._handlers:
+        if self._handlers:
             return
         for one in self._numbers:
             before = signal.getsignal(one)
@@ -50,7 +52,12 @@ class Signals:
                 signal.signal(one, handler)
 
     def forget(self) -> None:
-        """Restore the previous handlers, except where a signal has got another handler since."""
+        """Restore the previous handlers, except where a signal has got another handler since.
+
+        In other threads than the main one this method does nothing, either.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return
         for one, handler in self._handlers.items():
             handler.signals, following = None, handler.following
             if signal.getsignal(one) is handler:

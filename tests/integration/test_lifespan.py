@@ -132,6 +132,50 @@ async def test_the_lifespan_passes_through_and_its_end_closes_the_levels() -> No
     assert signal.getsignal(signal.SIGTERM) is before, "the signals are given back"
 
 
+class LifespanServer:
+    """A server that starts ``app``, and stops it when the test says so."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self.started, self.stops, self.stopped = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def run(self) -> None:
+        await self.app({"type": "lifespan"}, self._receive, self._send)
+        self.stopped.set()
+
+    async def _receive(self) -> Message:
+        if not self.started.is_set():
+            return {"type": "lifespan.startup"}
+        await self.stops.wait()
+        return {"type": "lifespan.shutdown"}
+
+    async def _send(self, _message: Message) -> None:
+        self.started.set()
+
+    async def stop(self) -> None:
+        self.stops.set()
+        await self.stopped.wait()
+
+
+async def test_of_two_servers_in_one_event_loop_the_first_one_starts_and_stops_the_service(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "apf_middleware")
+    middleware = APFMiddleware(Starlette(), configuration())
+    for _ in range(2):  # a later run is as good as the first
+        caplog.clear()
+        async with anyio.create_task_group() as tasks:
+            first, second = LifespanServer(middleware), LifespanServer(middleware)
+            for server in (first, second):
+                tasks.start_soon(server.run)
+                await server.started.wait()
+            await second.stop()
+            events = [record.__dict__["event"] for record in caplog.records]
+            assert events == ["apf.started", "apf.lifespan-repeated"], "nothing has stopped for the first one"
+            await first.stop()
+        assert caplog.records[-1].__dict__["event"] == "apf.stopped"
+
+
 async def raises_at_once(_receive: Receive, _send: Send) -> None:
     raise LookupError("no lifespan here")
 

@@ -3,6 +3,7 @@
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -48,6 +49,19 @@ def test_only_the_main_thread_handles_signals() -> None:
     thread.join()
 
     assert signal.getsignal(ONE) is before
+
+
+def test_a_lifespan_in_another_thread_leaves_that_of_the_main_thread_its_signals(happened: list[str]) -> None:
+    """For example of a test client in a test that is asynchronous itself."""
+    signals = Signals(ONE)
+    signals.listen(lambda: happened.append("levels"))
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(signals.listen, lambda: happened.append("a loop that has ended")).result()
+        threads.submit(signals.forget).result()
+    signal.raise_signal(ONE)
+    signals.forget()
+
+    assert happened == ["levels", "server"]
 
 
 @pytest.mark.parametrize("order", ["abc", "acb", "bac", "bca", "cab", "cba"])
