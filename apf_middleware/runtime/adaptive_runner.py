@@ -30,9 +30,9 @@ class AdaptiveRunner:
 
     __slots__ = (
         "_alarm",
-        "_is_awake",
         "_is_over",
         "_levels",
+        "_look_at",
         "_now",
         "_rejected",
         "_resize",
@@ -59,21 +59,21 @@ class AdaptiveRunner:
         self._resize = resize
         self._now = now
         self._alarm = alarm(self.look, now)
-        self._is_awake = False  # whether the alarm is set
+        self._look_at = 0  # unless it has passed, the alarm is set; it has, too, if the loop of the timer has ended
         self._is_over = False
         self._rejected = 0
 
     def observe(self, now: int, route: str, duration: int, admission: Admission) -> None:
         """Learn from a request that has ended after ``duration``."""
         self.total.observe(now, route, duration, admission.outcome)
-        if not self._is_awake:
+        if now >= self._look_at:
             self._wake(now)
 
     def note_rejected(self, now: int, reason: Reason) -> None:
         """Count a request that was rejected, perhaps for lack of seats."""
         if reason in FOR_LACK_OF_SEATS:
             self._rejected += 1
-            if not self._is_awake:
+            if now >= self._look_at:
                 self._wake(now)
 
     def end(self) -> None:
@@ -81,14 +81,14 @@ class AdaptiveRunner:
         self._is_over = True  # the alarm may still be set, and a try may be under way
 
     def _wake(self, now: int) -> None:
-        self._is_awake = True
-        self._alarm.ask(now + _PERIOD_NS)
+        self._look_at = now + _PERIOD_NS
+        self._alarm.ask(self._look_at)
 
     def look(self) -> None:
         """Tell the controller what the seats are used for, and apply its decision."""
         if self._is_over:
             return
-        self._is_awake = False  # if something below raises, the next request sets the alarm again
+        self._look_at = 0  # if something below raises, the next request sets the alarm again
         now = self._now()
         total = self.total
         use, waiting = self._usage()

@@ -119,6 +119,8 @@ class VirtualRequests:
 
     def begin(self, now: int, admission: Admission) -> VirtualRequest:
         """Ask for seats, unless the request has been rejected already, and return the virtual request."""
+        if self._ends:  # usually the alarm is set already, unless the event loop that had it has ended
+            self._alarm.ask(self._ends[0][0])
         request = VirtualRequest(admission, now, self)
         destination = admission.destination
         if admission.reason is None:

@@ -49,6 +49,7 @@ class World:
 
     def __init__(self, config: Configuration, capacity: int = 20) -> None:
         self.events = EventQueue()
+        self.timers: list[VirtualTimer] = []
         self.controller = Controller(config, now=self.events.read, alarm=self._alarm)
         self.capacity = capacity
         self.running = 0
@@ -56,7 +57,9 @@ class World:
         self.status = 200
 
     def _alarm(self, ring: Callable[[], None], _now: Callable[[], int]) -> VirtualTimer:
-        return VirtualTimer(self.events, ring)
+        timer = VirtualTimer(self.events, ring)
+        self.timers.append(timer)
+        return timer
 
     @property
     def has_runner(self) -> bool:
@@ -145,6 +148,19 @@ def test_nothing_is_tried_while_requests_run_without_seats() -> None:
 
     assert set(world.totals[10:]) == {world.controller.seats}, "a try that was under way ends"
     assert abs(world.controller.seats - found) <= found / 2
+
+
+def test_it_goes_on_in_another_event_loop() -> None:
+    world = World(configuration())
+    world.controller.release(world.arrive())
+    assert len(world.events)
+    world.events.heap.clear()  # with the event loop, its timers have ended
+    for timer in world.timers:
+        timer._at = None  # an alarm sees that its event loop is another one
+    world.events.now += 10 * SECOND
+    world.demand(50, 30)
+
+    assert world.controller.seats >= 16
 
 
 def test_an_idle_server_has_no_timer() -> None:

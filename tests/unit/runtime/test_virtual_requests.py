@@ -44,6 +44,7 @@ class World:
         self.time = 0
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._number = 0
+        self._alarms: list[WorldAlarm] = []
         self.controller = Controller(config, now=lambda: self.time, alarm=self.alarm)
         self.admissions: list[Admission] = []
         self.rejected: list[Admission] = []
@@ -58,7 +59,14 @@ class World:
         heappush(self._events, (time, self._number, event))
 
     def alarm(self, ring: Callable[[], None], _now: Callable[[], int]) -> "WorldAlarm":
-        return WorldAlarm(self, ring)
+        self._alarms.append(WorldAlarm(self, ring))
+        return self._alarms[-1]
+
+    def end_loop(self) -> None:
+        """Lose all that was scheduled, as if another event loop began."""
+        self._events.clear()
+        for alarm in self._alarms:
+            alarm.forget()
 
     def run(self, until: int | None = None) -> None:
         while self._events and (until is None or self._events[0][0] <= until):
@@ -89,6 +97,9 @@ class WorldAlarm:
         if self._at is None or at < self._at:
             self._at = at
             self._world.at(max(at, self._world.time), lambda: self._fire(at))
+
+    def forget(self) -> None:
+        self._at = None
 
     def _fire(self, at: int) -> None:
         if at == self._at:
@@ -235,6 +246,21 @@ def test_the_end_of_the_mode_frees_the_seats_of_requests_that_have_ended() -> No
     assert waits.admission.state is TicketState.RELEASED
     world.run()
     world.controller.sharing.check()
+
+
+def test_seats_come_free_although_the_event_loop_has_ended_that_had_the_timer() -> None:
+    world = World(configuration("equal-serial", seats=1))
+    first, second = world.begin(), world.begin()
+    world.run(MS)
+    second.finish()
+    first.finish()
+    assert second.admission.is_seated, "for another millisecond"
+    world.end_loop()
+    world.time = 10 * MS
+    third = world.begin()
+    assert third.admission.is_waiting
+    world.run(10 * MS)
+    assert (second.admission.state, third.admission.state) == (TicketState.RELEASED, TicketState.SEATED)
 
 
 def test_seats_that_are_given_back_early_while_the_wait_lasts_are_held_for_as_long_as_the_real_ones() -> None:
