@@ -24,11 +24,12 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from anyio import CapacityLimiter, Lock
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from apf_middleware.asgi.background_tasks import BackgroundTasks
 from apf_middleware.asgi.identity import Chain
+from apf_middleware.asgi.loop_lock import LoopLock
 from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
 from apf_middleware.asgi.signals import Signals
 from apf_middleware.config import Configuration, ConfigurationError, Place, Problem, read
@@ -140,7 +141,7 @@ class Reloader:
         self._allow_empty = origin.allow_empty
         self._watcher = origin.watcher
         self._signals = Signals(*_RELOAD, may_end=False) if _RELOAD and self._sources else None
-        self._lock = Lock()
+        self._lock = LoopLock()
         self._begun = 0
         self._completed = 0  # the number of the last reading that has ended
         self._tasks = BackgroundTasks()
@@ -156,7 +157,7 @@ class Reloader:
         """
         _require_sources(self._sources, "config", value=self._target.configuration)
         begun = self._begun
-        async with self._lock:
+        async with self._lock.here():
             if self._completed > begun:
                 return self.error is None
             self._begun = number = self._begun + 1
@@ -171,7 +172,7 @@ class Reloader:
 
         ``has_server`` tells whether it has a Server document. The next reading of the files replaces it.
         """
-        async with self._lock:
+        async with self._lock.here():
             if not has_server and self._needs_server(configuration):
                 return (Problem(Place(source), "kind", Absent.ABSENT, _VANISHED, _COPY),)
             prepared, problems, _ = await run_sync(

@@ -10,13 +10,13 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-from anyio import Lock
 from anyio.to_thread import run_sync
 
 from apf_middleware.asgi.admin.documents import ConfigurationProblem, ReloadDocument
 from apf_middleware.asgi.admin.formatting import Formatter, printable
 from apf_middleware.asgi.admin.observation import View
 from apf_middleware.asgi.admin.protocol import AdminError, AdminRequest, answer_json
+from apf_middleware.asgi.loop_lock import LoopLock
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.config import Configuration, Problem, convert
 from apf_middleware.config.emit import emit_documents
@@ -35,7 +35,7 @@ class ConfigurationDump:
     __slots__ = ("_last", "_lock", "_written")
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = LoopLock()
         self._last: Configuration | None = None
         self._written: dict[bool, tuple[str, tuple[Problem, ...]]] = {}
 
@@ -45,7 +45,7 @@ class ConfigurationDump:
             self._last, self._written = configuration, {}
         kept = self._written  # of this configuration, even if another is put in force meanwhile
         if as_json not in kept:
-            async with self._lock:  # simultaneous requests use one thread, not one each
+            async with self._lock.here():  # simultaneous requests use one thread, not one each
                 if as_json not in kept:
                     kept[as_json] = await run_sync(partial(_write, configuration, as_json=as_json))
         text, unsaid = kept[as_json]
