@@ -68,16 +68,18 @@ def read_families(reading: ServerReading, ledger: RatioLedger) -> Iterator[tuple
 # Sources of series
 
 
-def _levels_with_limits(reading: ServerReading) -> Iterator[tuple[Labels, tuple[LevelReading, int]]]:
+def _levels_with_limits(reading: ServerReading) -> Iterator[tuple[Labels, tuple[LevelReading, float]]]:
     """Yield each level with the limit that is the denominator of its ratios.
 
     It is the nominal limit with immediate borrowing, and the current one with periodic borrowing. A nominal limit of 0
-    is replaced by the current one, and a current limit of 0 by a tenth of the server's seats.
+    is replaced by the current one, and a current limit of 0 by a tenth of the server's seats. In a fleet, a nominal
+    limit is that of all members, so each has an equal part of it: the average of all is then a part of the whole.
     """
     for level in reading.levels:
-        limit = level.denominator
-        if limit is None:
-            limit = level.current or max(1, round_half_away(reading.seats / 10))
+        if level.denominator is None:
+            limit: float = level.current or max(1, round_half_away(reading.seats / 10))
+        else:
+            limit = level.denominator / reading.members
         yield (level.name,), (level, limit)
 
 

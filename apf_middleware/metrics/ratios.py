@@ -33,7 +33,7 @@ class _Ratio:
         self._shown_total = 0.0
         self.duration = 0
 
-    def advance(self, times: Times, duration: int, denominator: int) -> None:
+    def advance(self, times: Times, duration: int, denominator: float) -> None:
         """Put the new part of ``times`` into its buckets; ``duration`` is the sum of all ``times``."""
         if duration < self.duration:  # another level has taken the place of the one that was read before
             self._seen = {}
@@ -64,7 +64,7 @@ class RatioLedger:
         self._ratios: dict[Key, _Ratio] = {}
         self._lock = Lock()
 
-    def read(self, key: Key, times: Times, denominator: int, bounds: Sequence[float]) -> Histogram:
+    def read(self, key: Key, times: Times, denominator: float, bounds: Sequence[float]) -> Histogram:
         """Return the histogram of ``key`` up to now; it goes on with times that count from 0 again."""
         duration = sum(times.values())
         with self._lock:
@@ -72,7 +72,7 @@ class RatioLedger:
             if ratio is None:
                 ratio = self._ratios[key] = _Ratio(bounds)
             # a level may have no seats at this moment
-            ratio.advance(times, duration, max(1, denominator))
+            ratio.advance(times, duration, denominator or 1)
             return ratio.histogram()
 
     def keep(self, keys: Collection[Key]) -> None:

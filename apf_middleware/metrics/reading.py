@@ -224,3 +224,8 @@ class ServerReading(NamedTuple):
     mode: Mode = "on"
     passed: Mapping[str, int] = _NONE
     shadow: ShadowReading | None = None
+
+    @property
+    def members(self) -> int:
+        """Return the number of processes that share the nominal limits: 1 without a fleet."""
+        return max(1, self.fleet.members) if self.fleet is not None else 1

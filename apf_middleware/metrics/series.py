@@ -32,7 +32,7 @@ class Portion(NamedTuple):
     """A number over time, relative to ``whole``; ``times`` maps each value to the nanoseconds for which it lasted."""
 
     times: Times
-    whole: int
+    whole: float
 
 
 Value = float | Histogram | Portion
@@ -102,17 +102,18 @@ def read_widths(one: SchemaReading) -> Histogram:
 def read_request_kinds(reading: ServerReading) -> Iterator[Series]:
     """Read the requests of the server by phase and by kind (reading or writing).
 
-    Executing requests are a portion of all nominal seats, waiting ones a portion of the capacity of all queues.
+    Executing requests are a portion of all nominal seats, waiting ones a portion of the capacity of all queues. Of the
+    nominal seats of a fleet, each member has an equal part.
     """
     wholes = {
-        "executing": sum(level.limits.nominal for level in reading.levels),
+        "executing": sum(level.limits.nominal for level in reading.levels) / reading.members,
         "waiting": sum(level.waiting_capacity for level in reading.levels),
     }
     for (phase, kind), times in reading.request_kinds.items():
         yield (phase, kind), Portion(times, wholes[phase])
 
 
-def read_request_utilization(level_and_limit: tuple[LevelReading, int]) -> Mapping[str, Portion]:
+def read_request_utilization(level_and_limit: tuple[LevelReading, float]) -> Mapping[str, Portion]:
     level, limit = level_and_limit
     return {"executing": Portion(level.executing, limit), "waiting": Portion(level.waiting, level.waiting_capacity)}
 

@@ -43,7 +43,7 @@ def test_waits_and_lengths_count_requests_that_were_seated_at_once() -> None:
 def test_portions_have_their_wholes() -> None:
     found = dict(read_request_kinds(FULL))
 
-    assert found["executing", "readOnly"] == Portion(FULL.request_kinds["executing", "readOnly"], 15)
+    assert found["executing", "readOnly"] == Portion(FULL.request_kinds["executing", "readOnly"], 15 / 4)
     assert read_request_utilization((QUEUE, 7))["executing"].whole == 7
 
 
