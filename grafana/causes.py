@@ -32,7 +32,7 @@ def _between_flows() -> list[Json]:
         timeseries(
             "Seats for each busy queue",
             "How fast virtual time R runs: what a flow gets that always has something waiting.",
-            Query(f"avg by (priority_level) (deriv(apf_current_r{{{LEVEL}}}[{SPAN}]))", BY_LEVEL),
+            Query(f"avg by (priority_level) (clamp_min(deriv(apf_current_r{{{LEVEL}}}[{SPAN}]), 0))", BY_LEVEL),
         ),
         timeseries(
             "Between the first and the last queue",
@@ -50,9 +50,9 @@ def _between_flows() -> list[Json]:
             unit="s",
         ),
         timeseries(
-            "Length of the queue joined, 99 %",
-            "Elephants join long queues, mice short ones.",
-            Query(quantile(0.99, "request_queue_length_after_enqueue"), BY_LEVEL),
+            "Length of the queue joined",
+            "On average; near 1 nobody waits. Elephants join long queues, mice short ones.",
+            Query(average("request_queue_length_after_enqueue"), BY_LEVEL),
         ),
     ]
 

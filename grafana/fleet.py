@@ -19,7 +19,8 @@ def fleet() -> Row:
         [
             timeseries(
                 "Seats of the fleet",
-                "Granted to all members together, and used by them; neither exceeds the budget.",
+                "Granted to all members together, and used by them. Prometheus reads one after the other, so a seat "
+                "that moves meanwhile may count twice; real excess is under Seats beyond the budget.",
                 Query(f"max(apf_fleet_seats{{{SERVER}}})", "budget"),
                 Query(f"sum(apf_fleet_granted_seats{{{SERVER}}})", "granted"),
                 Query(f"sum(apf_fleet_used_seats{{{SERVER}}})", "used"),

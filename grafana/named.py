@@ -1,7 +1,7 @@
 """The row about named queues: whether each has what it deserves, and what an operator has done."""
 
 from grafana.panels import Query, Row, table, timeseries
-from grafana.queries import SERVER, SPAN
+from grafana.queries import SERVER, SPAN, limit
 
 __all__ = ["queues"]
 
@@ -11,6 +11,10 @@ _BY_QUEUE = "{{queue}}"
 
 def _sum(name: str, by: str = "queue") -> str:
     return f"sum by ({by}) (apf_{name}{{{_QUEUE}}})"
+
+
+def _limit(name: str) -> str:
+    return limit(name, "queue", _QUEUE)
 
 
 def _rate(name: str, by: str) -> str:
@@ -24,7 +28,7 @@ def queues() -> Row:
             timeseries(
                 "Share",
                 "Seats in use as part of what is deserved: beyond 1 they are borrowed.",
-                Query(f"max by (queue) (apf_queue_share{{{_QUEUE}}})", _BY_QUEUE),
+                Query(f"{_sum('queue_used_seats')} / ({_limit('queue_deserved_seats')} > 0)", _BY_QUEUE),
                 unit="percentunit",
                 width=8,
             ),
@@ -53,13 +57,13 @@ def queues() -> Row:
             ),
             table(
                 "Queues",
-                "Seats over all instances.",
+                "Seats over all instances; those of a fleet count once.",
                 [
                     ("weight", Query(f"max by (queue) (apf_queue_weight{{{_QUEUE}}})")),
-                    ("min", Query(_sum("queue_min_seats"))),
-                    ("deserved", Query(_sum("queue_deserved_seats"))),
+                    ("min", Query(_limit("queue_min_seats"))),
+                    ("deserved", Query(_limit("queue_deserved_seats"))),
                     ("used", Query(_sum("queue_used_seats"))),
-                    ("max", Query(_sum("queue_max_seats"))),
+                    ("max", Query(_limit("queue_max_seats"))),
                 ],
                 width=16,
             ),

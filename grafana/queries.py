@@ -52,11 +52,11 @@ def gauge(name: str, by: str = "priority_level", where: str = "") -> str:
     return f"{_sum(by)} (apf_{name}{{{LEVEL}{where}}})"
 
 
-def limit(name: str) -> str:
+def limit(name: str, by: str = "priority_level", where: str = LEVEL) -> str:
     """Of all instances; of a limit of their whole fleet, the members of a fleet have equal parts."""
-    found = f"apf_{name}{{{LEVEL}}}"
+    found = f"apf_{name}{{{where}}}"
     part = f"{found} / on (job, instance) group_left () (apf_fleet_members{{{SERVER}}} > 0)"
-    return f"sum by (priority_level) ({part} or {found})"
+    return f"sum by ({by}) ({part} or {found})"
 
 
 def rate(name: str, by: str = "priority_level", where: str = "") -> str:

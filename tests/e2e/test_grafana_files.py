@@ -117,10 +117,66 @@ def test_the_dashboard_asks_for_all_metrics_but_a_few() -> None:
     mistakes = {"invalid_deadline_headers_total", "invalid_criticality_headers_total", "lowered_criticality_total"}
     other_measurements = {"adaptive_elasticity"}  # the decisions show what follows from it
     covered_by_others = {"read_vs_write_current_requests", "request_concurrency_in_use", "request_concurrency_limit"}
+    covered_by_others |= {"queue_share"}  # used by deserved seats, of all instances together
     covered_by_others |= {"mode"}  # servers that don't limit show the requests that they let pass
     operators = {"gate_held"}  # what they do themselves is for the alert
     unseen = strict_mode | kubernetes_estimates | mistakes | other_measurements | operators
     assert SUFFIXES - shown == unseen | covered_by_others
+
+
+def ask_about(title: str, number: int, series: Mapping[str, str], wanted: Mapping[str, float], folder: Path) -> None:
+    """Let promtool compare the answer to a panel's query with ``wanted``; ``series`` have a value a minute."""
+    [panel] = [one for one, _ in panels(BOARDS[PREFIX]) if one["title"] == title]
+    query = re.sub(
+        r"\$(\w+)", lambda found: "5m" if found[1] == "__rate_interval" else ".*", panel["targets"][number]["expr"]
+    )
+    expected = [{"labels": labels, "value": value} for labels, value in wanted.items()]
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [{"expr": query, "eval_time": "10m", "exp_samples": expected}],
+    }
+    path = folder / "panel.yaml"
+    path.write_text(json.dumps({"tests": [case]}))
+    tested = promtool("test", "rules", str(path))
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+@pytest.mark.parametrize(
+    ("title", "number", "value"),
+    [("Queues", 1, 12), ("Queues", 2, 20), ("Queues", 3, 30), ("Queues", 4, 40), ("Share", 0, 1.5)],
+)
+def test_limits_of_queues_of_a_fleet_count_once(title: str, number: int, value: float, tmp_path: Path) -> None:
+    """The second instance has two workers, so its numbers are sums of two."""
+    series: dict[str, str] = {}
+    for instance, workers, used in (("a", 1, 4), ("b", 2, 26)):
+        numbers = {"min": 12 * workers, "deserved": 20 * workers, "used": used, "max": 40 * workers}
+        series |= {
+            f'apf_queue_{name}_seats{{job="apf", instance="{instance}", queue="web"}}': f"{number}x10"
+            for name, number in numbers.items()
+        }
+        series[f'apf_queue_share{{job="apf", instance="{instance}", queue="web"}}'] = "0.7x10"
+        series[f'apf_fleet_members{{job="apf", instance="{instance}"}}'] = "3x10"
+
+    ask_about(title, number, series, {'{queue="web"}': value}, tmp_path)
+
+
+def test_a_short_queue_is_not_taken_for_a_long_one(tmp_path: Path) -> None:
+    name, labels = "apf_request_queue_length_after_enqueue", 'job="apf", priority_level="web"'
+    counts = {f'{name}_bucket{{{labels}, le="{le}"}}': f"0+{n}x10" for le, n in (("0", 0), ("10", 60), ("+Inf", 60))}
+    sums = {f"{name}_count{{{labels}}}": "0+60x10", f"{name}_sum{{{labels}}}": "0+120x10"}
+
+    ask_about("Length of the queue joined", 0, counts | sums, {'{priority_level="web"}': 2}, tmp_path)
+
+
+def test_a_restart_is_no_course_of_virtual_time(tmp_path: Path) -> None:
+    labels = 'job="apf", priority_level="web"'
+    series = {
+        f'apf_current_r{{{labels}, instance="lives"}}': "0+60x10",
+        f'apf_current_r{{{labels}, instance="restarted"}}': "90000 90060 90120 90180 90240 90300 0 60 120 180 240",
+    }
+
+    ask_about("Seats for each busy queue", 0, series, {'{priority_level="web"}': 0.5}, tmp_path)
 
 
 def test_panels_have_distinct_numbers_and_titles_and_a_word_of_explanation() -> None:
