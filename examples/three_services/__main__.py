@@ -1,6 +1,6 @@
 """Three services on this machine: a shop that asks an order service, which asks a stock service.
 
-The shop has the port 8000, or that of UVICORN_PORT; the others take free ones.
+The shop has the port 8000, or that of UVICORN_PORT; the others take free ones. When the shop ends, all do.
 """
 
 import os
@@ -42,7 +42,7 @@ def main() -> None:
         ):
             servers.append(start(name, port, beyond))
             beyond = f"http://127.0.0.1:{port}"
-        servers[-1].wait()
+        sys.exit(servers[-1].wait())
     except KeyboardInterrupt:
         pass
     finally:

@@ -191,6 +191,19 @@ def test_an_example_answers_what_its_page_says(page: Path, place: Path) -> None:
         assert not re.search("Traceback|ERROR|WARNING", text := written.read_text()), text
 
 
+def test_services_that_cannot_start_end_with_an_error(place: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        stage = Stage(place)
+        environment = stage.environment | {"UVICORN_PORT": str(taken.getsockname()[1])}
+        command = [sys.executable, "-m", "examples.three_services"]
+        ended = subprocess.run(
+            command, cwd=place, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    assert ended.returncode > 0, ended.stderr
+    assert "address already in use" in ended.stderr
+
+
 def test_the_signing_key_is_created_once_and_readable_by_its_owner_only(place: Path) -> None:
     words = ["-m", "examples.fastapi_tenants.issue", "bob", "--tenant", "acme", "--plan", "free"]
     private = place / "examples" / "fastapi_tenants" / "keys" / "private.pem"
