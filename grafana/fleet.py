@@ -12,6 +12,11 @@ def _gauge(name: str) -> str:
     return f"sum by (instance) (apf_fleet_{name}{{{SERVER}}})"
 
 
+def _of_fleets(name: str) -> str:
+    """Of what all members of a fleet say alike; servers of another job are another fleet."""
+    return f"sum(max by (job) (apf_fleet_{name}{{{SERVER}}}))"
+
+
 def fleet() -> Row:
     waited = server_rate("fleet_exchange_duration_seconds_bucket", "instance, le")
     return Row(
@@ -21,7 +26,7 @@ def fleet() -> Row:
                 "Seats of the fleet",
                 "Granted to all members together, and used by them. Prometheus reads one after the other, so a seat "
                 "that moves meanwhile may count twice; real excess is under Seats beyond the budget.",
-                Query(f"max(apf_fleet_seats{{{SERVER}}})", "budget"),
+                Query(_of_fleets("seats"), "budget"),
                 Query(f"sum(apf_fleet_granted_seats{{{SERVER}}})", "granted"),
                 Query(f"sum(apf_fleet_used_seats{{{SERVER}}})", "used"),
                 width=6,
@@ -34,8 +39,8 @@ def fleet() -> Row:
             ),
             timeseries(
                 "Members and allocators",
-                "There is one allocator. Changes mean that it has ended, or didn't answer.",
-                Query(f"max(apf_fleet_members{{{SERVER}}})", "members"),
+                "There is one allocator for each fleet. Changes mean that it has ended, or didn't answer.",
+                Query(_of_fleets("members"), "members"),
                 Query(f"sum(apf_fleet_is_allocator{{{SERVER}}})", "allocators"),
                 Query(f"sum(increase(apf_fleet_epochs_total{{{SERVER}}}[{SPAN}]))", "changes"),
                 Query(f"sum(apf_fleet_configuration_differs{{{SERVER}}})", "with an older configuration"),
@@ -56,10 +61,9 @@ def fleet() -> Row:
                 width=8,
             ),
             timeseries(
-                "Time without a lease",
-                "The part of the time for which a member had only its fallback seats.",
+                "Members without a lease",
+                "How many processes had only their fallback seats, on average.",
                 Query(server_rate("fleet_fallback_seconds_total", "instance"), _INSTANCE),
-                unit="percentunit",
                 width=8,
             ),
             timeseries(

@@ -161,6 +161,16 @@ def test_limits_of_queues_of_a_fleet_count_once(title: str, number: int, value: 
     ask_about(title, number, series, {'{queue="web"}': value}, tmp_path)
 
 
+@pytest.mark.parametrize(("title", "value"), [("Seats of the fleet", 60), ("Members and allocators", 5)])
+def test_fleets_of_several_jobs_are_added_up(title: str, value: float, tmp_path: Path) -> None:
+    series = {}
+    for job, instance, seats, members in (("one", "a", 20, 2), ("one", "b", 20, 2), ("two", "c", 40, 3)):
+        series[f'apf_fleet_seats{{job="{job}", instance="{instance}"}}'] = f"{seats}x10"
+        series[f'apf_fleet_members{{job="{job}", instance="{instance}"}}'] = f"{members}x10"
+
+    ask_about(title, 0, series, {"{}": value}, tmp_path)
+
+
 def test_a_short_queue_is_not_taken_for_a_long_one(tmp_path: Path) -> None:
     name, labels = "apf_request_queue_length_after_enqueue", 'job="apf", priority_level="web"'
     counts = {f'{name}_bucket{{{labels}, le="{le}"}}': f"0+{n}x10" for le, n in (("0", 0), ("10", 60), ("+Inf", 60))}
