@@ -63,8 +63,8 @@ def rate(name: str, by: str = "priority_level", where: str = "") -> str:
     return f"{_sum(by)} (rate(apf_{name}{{{LEVEL}{where}}}[{SPAN}]))"
 
 
-def server_rate(name: str, by: str) -> str:
-    return f"sum by ({by}) (rate(apf_{name}{{{SERVER}}}[{SPAN}]))"
+def server_rate(name: str, by: str, where: str = "") -> str:
+    return f"sum by ({by}) (rate(apf_{name}{{{SERVER}{where}}}[{SPAN}]))"
 
 
 def buckets(name: str, where: str = "") -> str:

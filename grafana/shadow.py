@@ -4,7 +4,7 @@ Its levels may have other names than those in force, so the level that is chosen
 """
 
 from grafana.panels import Query, Row, timeseries
-from grafana.queries import BY_LEVEL, SERVER, server_rate
+from grafana.queries import BY_LEVEL, SERVED, SERVER, WAITS, server_rate
 
 __all__ = ["shadow"]
 
@@ -14,7 +14,7 @@ def _gauge(name: str) -> str:
 
 
 def shadow() -> Row:
-    waits = server_rate("shadow_request_wait_duration_seconds_bucket", "priority_level, le")
+    waits = server_rate(f"shadow_{WAITS}_bucket", "priority_level, le", SERVED)
     return Row(
         "Shadow",
         [
@@ -35,7 +35,7 @@ def shadow() -> Row:
             ),
             timeseries(
                 "Would wait, 99 %",
-                "Of the requests that would get seats after waiting, or be rejected.",
+                "One of a hundred that would be served would wait longer.",
                 Query(f"histogram_quantile(0.99, {waits})", BY_LEVEL),
                 unit="s",
             ),

@@ -179,6 +179,24 @@ def test_a_short_queue_is_not_taken_for_a_long_one(tmp_path: Path) -> None:
     ask_about("Length of the queue joined", 0, counts | sums, {'{priority_level="web"}': 2}, tmp_path)
 
 
+def test_waits_of_a_shadow_are_those_of_the_served(tmp_path: Path) -> None:
+    """Of each hundred requests, one would be served after waiting, and the others rejected at once."""
+    name, labels = "apf_shadow_request_wait_duration_seconds_bucket", 'job="apf", priority_level="web"'
+    series = {
+        f'{name}{{{labels}, execute="{execute}", le="{le}"}}': f"0+{number}x10"
+        for execute, le, number in (
+            ("true", "0.5", 0),
+            ("true", "1", 60),
+            ("true", "+Inf", 60),
+            ("false", "0.5", 5940),
+            ("false", "1", 5940),
+            ("false", "+Inf", 5940),
+        )
+    }
+
+    ask_about("Would wait, 99 %", 0, series, {'{priority_level="web"}': 0.995}, tmp_path)
+
+
 def test_a_restart_is_no_course_of_virtual_time(tmp_path: Path) -> None:
     labels = 'job="apf", priority_level="web"'
     series = {
