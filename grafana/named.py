@@ -1,4 +1,8 @@
-"""The row about named queues: whether each has what it deserves, and what an operator has done."""
+"""The row about named queues: whether each has what it deserves, and what an operator has done.
+
+Parents aren't levels that can be chosen at the top. Panels that show queues one by one have all of them; sums are of
+the chosen levels, because the numbers of a parent are those of its children.
+"""
 
 from grafana.panels import Query, Row, table, timeseries
 from grafana.queries import SERVER, SPAN, limit
@@ -9,12 +13,16 @@ _QUEUE = f'{SERVER}, queue=~"$level"'
 _BY_QUEUE = "{{queue}}"
 
 
-def _sum(name: str, by: str = "queue") -> str:
+def _sum(name: str, by: str) -> str:
     return f"sum by ({by}) (apf_{name}{{{_QUEUE}}})"
 
 
+def _used() -> str:
+    return f"sum by (queue) (apf_queue_used_seats{{{SERVER}}})"
+
+
 def _limit(name: str) -> str:
-    return limit(name, "queue", _QUEUE)
+    return limit(name, "queue", SERVER)
 
 
 def _rate(name: str, by: str) -> str:
@@ -27,8 +35,8 @@ def queues() -> Row:
         [
             timeseries(
                 "Share",
-                "Seats in use as part of what is deserved: beyond 1 they are borrowed.",
-                Query(f"{_sum('queue_used_seats')} / ({_limit('queue_deserved_seats')} > 0)", _BY_QUEUE),
+                "Seats in use as part of what is deserved, also of parents: beyond 1 they are borrowed.",
+                Query(f"{_used()} / ({_limit('queue_deserved_seats')} > 0)", _BY_QUEUE),
                 unit="percentunit",
                 width=8,
             ),
@@ -57,12 +65,12 @@ def queues() -> Row:
             ),
             table(
                 "Queues",
-                "Seats over all instances; those of a fleet count once.",
+                "All queues, also parents. Seats over all instances; those of a fleet count once.",
                 [
-                    ("weight", Query(f"max by (queue) (apf_queue_weight{{{_QUEUE}}})")),
+                    ("weight", Query(f"max by (queue) (apf_queue_weight{{{SERVER}}})")),
                     ("min", Query(_limit("queue_min_seats"))),
                     ("deserved", Query(_limit("queue_deserved_seats"))),
-                    ("used", Query(_sum("queue_used_seats"))),
+                    ("used", Query(_used())),
                     ("max", Query(_limit("queue_max_seats"))),
                 ],
                 width=16,
