@@ -133,8 +133,6 @@ class SampleWindow:
             del self._routes[oldest]
             self._new.pop(oldest, None)
         reference = self._routes[route] = self._new[route] = RouteReference()
-        reference.window = self._number
-        self._seen.append(reference)
         return reference
 
     def _see(self, reference: RouteReference) -> None:

@@ -1,4 +1,4 @@
-"""Signals that a middleware hears, and passes on to the handler that was installed before.
+"""Handlers of signals, each of which passes a signal on to the handler that was installed before it.
 
 Several middlewares may listen in one process, and each may stop first. A handler that has stopped while a later one is
 installed stays where it is, because the later one passes signals on to it; from then on it only passes them on.
@@ -20,10 +20,10 @@ def _nothing() -> None:
 
 
 class Signals:
-    """A handler of signals that calls a function and then the handler that was installed before.
+    """Handlers of several signals, which call ``leave`` and then the handler that was installed before.
 
     The default ``numbers`` are SIGTERM and SIGINT. If there was no handler before, the default action of the system is
-    taken only if the signals ``may_end`` the process.
+    taken only if the signals ``may_end`` the process, and ``perish`` is called before it.
     """
 
     __slots__ = ("_handlers", "_numbers", "leave", "may_end", "perish")

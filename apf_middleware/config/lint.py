@@ -287,7 +287,7 @@ def _effect_of_weights(level: Level, *, named: bool) -> tuple[str, str]:
 
 
 def _lint_server(document: Document, server: ServerSettings, problems: Problems) -> None:
-    """Warn of settings of the Server document from which nobody has anything."""
+    """Warn of settings of the Server document that have no effect."""
     warn = partial(_warn_in, document, problems)
     reports, deadlines, has_proxies = server.load_reports, server.deadlines, server.trusted_proxies.trust_any
     if reports is not None and not reports.path:

@@ -7,7 +7,7 @@ from typing import Final
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.values import Nanoseconds, NonEmpty, TextSet
 from apf_middleware.frozen import frozen
-from apf_middleware.load_reports.report import ReportForm
+from apf_middleware.load_reports.report import ReportFormat
 
 __all__ = ["LoadReportSettings", "ReadinessSettings"]
 
@@ -23,7 +23,7 @@ class LoadReportSettings(Settings):
     Trusted proxies get the header, and all clients if it is ``for_everybody``. An empty path means none.
     """
 
-    header: ReportForm | None = "binary"
+    header: ReportFormat | None = "binary"
     for_everybody: bool = False
     path: str = ""
 

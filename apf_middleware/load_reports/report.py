@@ -10,10 +10,10 @@ from typing import Final, Literal
 
 from apf_middleware.frozen import frozen
 
-__all__ = ["LoadReport", "ReportForm", "report_header"]
+__all__ = ["LoadReport", "ReportFormat", "report_header"]
 
-ReportForm = Literal["binary", "text", "json"]
-"""The forms of a report in a header."""
+ReportFormat = Literal["binary", "text", "json"]
+"""The formats of a report in a header."""
 
 _DIGITS: Final = 6
 _DOUBLES: Final = {"cpu_utilization": 1, "rps_fractional": 6, "eps": 7, "application_utilization": 9}
@@ -71,11 +71,11 @@ class LoadReport:
         return b"".join(parts)
 
 
-def report_header(report: LoadReport, form: ReportForm) -> tuple[bytes, bytes]:
-    """Return the header with the report in this form."""
-    if form == "binary":
+def report_header(report: LoadReport, written: ReportFormat) -> tuple[bytes, bytes]:
+    """Return the header with the report in this format."""
+    if written == "binary":
         return b"endpoint-load-metrics-bin", base64.b64encode(report.as_protobuf())
-    text = f"TEXT {report.as_text()}" if form == "text" else f"JSON {report.as_json()}"
+    text = f"TEXT {report.as_text()}" if written == "text" else f"JSON {report.as_json()}"
     return b"endpoint-load-metrics", text.encode()
 
 

@@ -11,7 +11,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 def in_background(call: Callable[[], AnswerT]) -> Future[AnswerT]:
-    """Call a function in a thread of its own, and return its answer to come."""
+    """Call a function in a thread of its own, and return the future of its answer."""
     answer = Future[AnswerT]()
     Thread(target=_settle, args=(answer, call), daemon=True, name="apf").start()
     return answer

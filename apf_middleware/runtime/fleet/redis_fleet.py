@@ -11,6 +11,7 @@ import secrets
 import socket
 from contextlib import suppress
 from os import getpid
+from typing import Final
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
@@ -30,7 +31,7 @@ from apf_middleware.runtime.fleet.store_failures import StoreFailures
 
 __all__ = ["RedisFleet"]
 
-_SECOND = 10**9
+_SECOND: Final = 10**9
 
 
 class RedisFleet:

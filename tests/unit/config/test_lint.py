@@ -228,7 +228,7 @@ def test_a_proxy_that_may_be_any_client_is_reported(settings: str, field: str) -
         ("deadlines: {}", ""),
     ],
 )
-def test_a_server_setting_from_which_nobody_has_anything_is_reported(settings: str, field: str) -> None:
+def test_a_server_setting_without_effect_is_reported(settings: str, field: str) -> None:
     found = read_source(f"apiVersion: apf/v1\nkind: Server\nspec: {{{settings}}}\n").warnings
 
     assert [one.field for one in found] == ([field] if field else [])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apf_middleware.load_reports.report import LoadReport, ReportForm, report_header
+from apf_middleware.load_reports.report import LoadReport, ReportFormat, report_header
 from tests.support.examples import examples
 
 REPORT = LoadReport(1.25, 12.5, 0.5, 0.75, {"apf.web.utilization": 0.5, "apf.batch.utilization": 2.0})
@@ -105,17 +105,19 @@ def test_a_long_name_has_a_long_length() -> None:
     st.sampled_from(["text", "json", "binary"]),
 )
 @examples(200)
-def test_no_value_is_one_that_a_parser_refuses(values: list[float], named: dict[str, float], form: ReportForm) -> None:
+def test_no_value_is_one_that_a_parser_refuses(
+    values: list[float], named: dict[str, float], written: ReportFormat
+) -> None:
     report = LoadReport(values[0], values[1], values[2], values[3], named)
-    _, header = report_header(report, form)
+    _, header = report_header(report, written)
 
     assert header.isascii()
     assert b"\n" not in header
-    if form == "text":
+    if written == "text":
         pairs = [pair.split("=") for pair in header.decode().removeprefix("TEXT ").split(",") if pair]
         assert len({name for name, _ in pairs}) == len(pairs)
         read = [float(value) for _, value in pairs]
-    elif form == "json":
+    elif written == "json":
         found = json.loads(header[5:])
         read = [*found.pop("named_metrics", {}).values(), *found.values()]
     else:
