@@ -8,7 +8,7 @@ only if an authenticator, rule or distinguisher reads them. If a header is read 
 of the keys for GET.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 from starlette.types import Scope
@@ -75,7 +75,7 @@ class CacheKeys:
         self.is_memorable: bool = chain.memorable and facts.are_known
         self._always = frozenset(facts.always | chain.headers)
         self._by_rule = facts.by_methods
-        self._by_method: dict[str, Collection[bytes]] = {}
+        self._by_method: dict[str, bytes | frozenset[bytes]] = {}
         # A dictionary, because its code is in the processor's cache already when a request comes; that of a set isn't.
         self.plain_methods: dict[str, None] = {}
 
@@ -91,14 +91,12 @@ class CacheKeys:
         if not isinstance(scope, dict):
             raise TypeError("the specification says that a scope is a dict, on which the compiled build works faster")
         method, client, root = scope["method"], scope["client"], scope.get("root_path")
-        key: Key = (method, scope["path"], client[0] if client else None)
         wanted = self._by_method.get(method)
         if wanted is None:
             wanted = self._headers_for(method)
+        key: Key = (method, scope["path"], client[0] if client else None)
         if wanted:
-            found = scope.get("headers")
-            headers: list[Any] = found if isinstance(found, list) else [*headers_of(scope)]
-            key += tuple([pair if isinstance(pair, tuple) else tuple(pair) for pair in headers if pair[0] in wanted])
+            key += (_values_of(scope, wanted),)
         if root:
             key += (root,)
         if self._query:
@@ -113,25 +111,47 @@ class CacheKeys:
         client, credentials = known.get("client"), self._credentials
         key: Key = (client[0] if client else None,)
         if credentials:
-            key += tuple([(name, value) for name, value in headers_of(scope) if name in credentials])
+            key += (_values_of(scope, credentials),)
         if self._asks_always or self.user in known or self._certificate in known:
             key += self._chain.caller_facts(scope)
         return key
 
-    def _headers_for(self, method: str) -> Collection[bytes]:
-        """Return the names of the headers that are in the keys of this method.
+    def _headers_for(self, method: str) -> bytes | frozenset[bytes]:
+        """Return the names of the headers that are in the keys of this method; without a set if there is only one.
 
         They are remembered for the first `_MOST_METHODS` methods.
         """
         by_rule = [names for methods, names in self._by_rule if not methods or method.upper() in methods]
         names = self._always.union(*by_rule)
-        # A comparison takes less time than the hash of a name that the server has just parsed.
-        wanted: Collection[bytes] = tuple(names) if len(names) == 1 else names
+        wanted: bytes | frozenset[bytes] = next(iter(names)) if len(names) == 1 else names
         if len(self._by_method) < _MOST_METHODS:
             self._by_method[method] = wanted
             if not (wanted or self._query or self._certificate or self._asks_always):
                 self.plain_methods[method] = None
         return wanted
+
+
+def _values_of(scope: Scope, wanted: bytes | frozenset[bytes]) -> Key:
+    """Return the ``wanted`` headers: the values of a single name, or names and values in turns.
+
+    A single name is compared with those of the request, because a name that the server has just parsed has no hash yet.
+    """
+    given = scope.get("headers")
+    headers: list[tuple[bytes, bytes]]
+    if isinstance(given, list) and given and isinstance(given[0], tuple):
+        headers = given
+    else:  # some servers have lists of lists; the compiled build works faster on tuples
+        headers = [(name, value) for name, value in headers_of(scope)]
+    found: list[bytes] = []
+    if isinstance(wanted, bytes):
+        for name, value in headers:
+            if name == wanted:
+                found.append(value)
+    else:
+        for name, value in headers:
+            if name in wanted:
+                found += (name, value)
+    return tuple(found)
 
 
 def length_of(key: Key) -> int:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import Receive, Scope
 
-from apf_middleware.asgi.body import RequestBody, announcement, expects_continue
+from apf_middleware.asgi.body import RequestBody, announcement, expects_continue, receiver_of
 from apf_middleware.runtime import Admission, Connection
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class WaitingClient:
         scope = self.scope
         if self.body is not None or scope["type"] != "http":
             return None
-        found: Connection | None = getattr(self._receive, "__self__", None)
+        found: Connection | None = receiver_of(self._receive)
         if not type(found).__module__.startswith(_POLLED):
             return None
         # A search in the headers takes as long as all the rest here, and a GET hardly ever has a long body.

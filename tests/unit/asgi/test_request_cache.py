@@ -125,6 +125,36 @@ def test_a_request_is_found_again_in_whichever_form_the_server_passes_the_client
     assert cache.recall(scope) == "found"
 
 
+_PLANS = [(b"x-plan", b"gold"), (b"host", b"x"), (b"x-plan", b"iron"), (b"x-team", b"blue")]
+
+
+@pytest.mark.parametrize("wanted", ["{name: X-Plan}", "{name: X-Plan}, {name: X-Team}"])
+@pytest.mark.parametrize(
+    "form",
+    [list, tuple, iter, lambda pairs: [[*pair] for pair in pairs]],
+    ids=["list", "tuple", "iterator", "list of lists"],
+)
+def test_a_key_has_all_values_of_a_header_in_whichever_form_the_server_passes_them(
+    form: Callable[[object], object], wanted: str
+) -> None:
+    made = keys(f"{{headers: [{wanted}]}}")
+    found = made.of_request({**WHITE, "headers": form(_PLANS)})
+
+    assert found == made.of_request({**WHITE, "headers": list(_PLANS)})
+    for fewer in range(3):
+        assert found != made.of_request({**WHITE, "headers": _PLANS[:fewer]})
+    assert found != made.of_request({**WHITE, "headers": [*_PLANS, (b"x-plan", b"gold")]})
+
+
+def test_values_of_a_header_are_not_taken_for_other_parts_of_a_key() -> None:
+    made = keys("{headers: [{name: X-Plan}], query: [{name: q}]}")
+    one = {**WHITE, "headers": [(b"x-plan", b"q=1")], "query_string": b""}
+    other = {**WHITE, "headers": [(b"x-plan", b"")], "query_string": b"q=1"}
+
+    assert made.of_request(one) != made.of_request(other)
+    assert made.of_request({**one, "headers": []}) != made.of_request({**one, "headers": [(b"x-plan", b"")]})
+
+
 def test_clients_that_invent_methods_do_not_fill_the_memory() -> None:
     made = keys()
     for number in range(1000):
