@@ -135,10 +135,9 @@ class Configuration:
     @property
     def flowless_levels(self) -> frozenset[str]:
         """The levels that don't use flows: they have at most one queue, no gates and no limits of streams by flow."""
-        if self.lets_name_queues or any(route.gates for route in self.server.routes):
-            return frozenset()  # the level isn't known yet when the flow is computed, or a gate may use the flow
-        gated = {schema.level for schema in self.schemas if self.gates.get(schema.name)}
-        gated |= {name for name, level in self.levels.items() if level.gates or level.headroom_percent}
+        if self.lets_name_queues:
+            return frozenset()  # the level isn't known yet when the flow is computed
+        gated = self.gated_levels  # a gate may use the flow
         return frozenset(
             name
             for name, level in self.levels.items()
@@ -146,6 +145,14 @@ class Configuration:
             and (level.queuing is None or (level.queuing.queues == 1 and not level.queuing.exact))
             and level.streams.max_open_per_flow is None
         )
+
+    @property
+    def gated_levels(self) -> frozenset[str]:
+        """The levels with requests that pass gates."""
+        if any(route.gates for route in self.server.routes):
+            return frozenset(self.levels)
+        of_schemas = frozenset(schema.level for schema in self.schemas if self.gates.get(schema.name))
+        return of_schemas.union(name for name, level in self.levels.items() if level.gates or level.headroom_percent)
 
     @property
     def has_gates(self) -> bool:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
 from apf_middleware.counters import Histogram, Times
+from apf_middleware.fairqueuing import Reason
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.metrics.schema_counters import SchemaCounters
 from apf_middleware.mode import Mode
@@ -56,7 +57,8 @@ class LevelReading(NamedTuple):
     exposed as parts of ``denominator``; None means the current limit, or a tenth of the server's seats if that limit is
     0. ``next_s`` has the smallest and the largest virtual start of the requests at the heads of the queues.
     ``next_discounted_s`` is the same, after subtraction of the work that each queue's executing requests are expected
-    to take. Both are None if no request waits.
+    to take. Both are None if no request waits. ``expected`` are the reasons for which the level may reject requests in
+    this configuration.
     """
 
     name: str
@@ -73,7 +75,7 @@ class LevelReading(NamedTuple):
     meters: Mapping[str, int] = _NONE
     next_s: Bounds | None = None
     next_discounted_s: Bounds | None = None
-    limits_streams: bool = False
+    expected: tuple[Reason, ...] = ()
 
 
 class SchemaReading(NamedTuple):
@@ -204,7 +206,6 @@ class ServerReading(NamedTuple):
     open_streams: Mapping[str, int] = _NONE
     receiving: Mapping[str, int] = _NONE
     body_bytes: int = 0
-    receives_bodies: bool = False
     configuration_loads: Mapping[str, int] = _NONE
     version: str = ""
     queues: tuple[NamedQueueSnapshot, ...] = ()

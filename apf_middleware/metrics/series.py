@@ -1,10 +1,9 @@
 """The series that take more than one number of a reading, or that aren't numbers."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from apf_middleware.counters import WIDTH_BOUNDS, Histogram, Times
-from apf_middleware.fairqueuing import Reason
 from apf_middleware.fairqueuing.work import UNITS_PER_SEAT_SECOND
 from apf_middleware.metrics.reading import Bounds, LevelReading, SchemaReading, ServerReading
 
@@ -41,26 +40,13 @@ Value = float | Histogram | Portion
 Series = tuple[Labels, Value]
 """One series."""
 
-_ALWAYS_SHOWN: Final[Mapping[str, tuple[Reason, ...]]] = {
-    "queue": (Reason.QUEUE_FULL, Reason.TIME_OUT, Reason.CANCELLED),
-    "reject": (Reason.CONCURRENCY_LIMIT,),
-    "exempt": (),
-}
-
-
-def _expected_reasons(level: LevelReading, *, receives_bodies: bool) -> tuple[Reason, ...]:
-    """Return the reasons for which ``level`` can normally reject."""
-    streams = (Reason.STREAM_LIMIT,) if level.limits_streams else ()
-    bodies = (Reason.SLOW_BODY, Reason.BODY_LIMIT) if receives_bodies and level.kind != "exempt" else ()
-    return _ALWAYS_SHOWN[level.kind] + streams + bodies
-
 
 def read_rejections(reading: ServerReading) -> Iterator[Series]:
     """Read rejections by reason.
 
     The series of expected reasons exist from the start, because Prometheus doesn't see the first rise of a new series.
     """
-    expected = {one.name: _expected_reasons(one, receives_bodies=reading.receives_bodies) for one in reading.levels}
+    expected = {one.name: one.expected for one in reading.levels}
     for one in reading.schemas:
         always = expected.get(one.level, ())
         for reason, number in one.counters.rejected.items():

@@ -1,13 +1,14 @@
 """Readings of a controller for metrics, made at each scrape from the numbers that the runtime keeps."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from apf_middleware.fairqueuing import Adjusting, QueueSet, SharedLevel
+from apf_middleware.fairqueuing import Adjusting, QueueSet, Reason, SharedLevel
 from apf_middleware.fairqueuing.work import seat_seconds
 from apf_middleware.metrics.reading import (
     AdjustmentReading,
     Bounds,
+    Kind,
     LevelReading,
     PredictionReading,
     SchemaReading,
@@ -20,11 +21,16 @@ from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.named_queues import NamedQueues
 
 if TYPE_CHECKING:
-    from apf_middleware.metrics.reading import AdaptiveReading, FleetReading, Kind
+    from apf_middleware.metrics.reading import AdaptiveReading, FleetReading
 
 __all__ = ["read_limits", "read_server"]
 
 _NEXT_R: Final = "next_dispatch_r"
+_FOR_LACK_OF_SEATS: Final[Mapping[Kind, tuple[Reason, ...]]] = {
+    "queue": (Reason.QUEUE_FULL, Reason.TIME_OUT, Reason.CANCELLED),
+    "reject": (Reason.CONCURRENCY_LIMIT,),
+    "exempt": (),
+}
 
 
 def read_server(controller: Controller, queues: NamedQueues, fleet: "FleetReading | None" = None) -> ServerReading:
@@ -37,7 +43,6 @@ def read_server(controller: Controller, queues: NamedQueues, fleet: "FleetReadin
         open_streams=controller.registry.streams.counts(controller.levels),
         receiving=controller.bodies.counts(controller.levels),
         body_bytes=controller.bodies.kept,
-        receives_bodies=not controller.bodies.settings.hold_seats,
         gates=() if runner is None else runner.reading(),
         queues=queues.list(),
         revocations={} if controller.reclaimer is None else controller.reclaimer.asked,
@@ -53,11 +58,11 @@ def read_limits(controller: Controller) -> ServerReading:
     """Read the seats, the levels and the schemas of a server."""
     now = controller.now()
     controller.look(now)
-    sharing, shown = controller.sharing, controller.registry.shown
+    shown = controller.registry.shown
     return ServerReading(
-        levels=tuple(_read_level(runtime, sharing, now) for runtime in shown),
+        levels=tuple(_read_level(controller, runtime, now) for runtime in shown),
         schemas=tuple(one for runtime in shown for one in _read_schemas(runtime)),
-        seats=sharing.seats,
+        seats=controller.sharing.seats,
     )
 
 
@@ -67,7 +72,7 @@ def _read_adaptive(controller: Controller, fleet: "FleetReading | None") -> "Ada
     return None if controller.adaptive is None else controller.adaptive.reading()
 
 
-def _read_level(runtime: LevelRuntime, sharing: object, now: int) -> LevelReading:
+def _read_level(controller: Controller, runtime: LevelRuntime, now: int) -> LevelReading:
     shared = runtime.shared
     queueset, limits = shared.queueset, shared.limits
     settings = queueset.settings
@@ -84,13 +89,28 @@ def _read_level(runtime: LevelRuntime, sharing: object, now: int) -> LevelReadin
         waiting=waiting,
         demand=demand,
         waiting_capacity=settings.queue_length_limit * (settings.queues + settings.exact),
-        denominator=None if isinstance(sharing, Adjusting) else limits.nominal or None,
+        denominator=None if isinstance(controller.sharing, Adjusting) else limits.nominal or None,
         adjusted=_demand_of(shared),
         meters=queueset.discipline.meters(),
         next_s=next_s,
         next_discounted_s=discounted,
-        limits_streams=runtime.streams.settings.is_limited,
+        expected=tuple(_expected_reasons(controller, runtime, kind)),
     )
+
+
+def _expected_reasons(controller: Controller, runtime: LevelRuntime, kind: Kind) -> Iterator[Reason]:
+    """Yield the reasons for which a level may reject requests in this configuration."""
+    configuration = controller.configuration
+    yield from _FOR_LACK_OF_SEATS[kind]
+    if runtime.streams.settings.is_limited:
+        yield Reason.STREAM_LIMIT
+    if runtime.name in configuration.gated_levels:
+        yield Reason.GATE
+    if kind != "exempt":
+        if not controller.bodies.settings.hold_seats:
+            yield from (Reason.SLOW_BODY, Reason.BODY_LIMIT)
+        if configuration.has_deadlines:
+            yield Reason.DEADLINE
 
 
 def _read_predictions(controller: Controller) -> dict[str, PredictionReading]:

@@ -629,9 +629,3 @@ async def test_retry_after_of_a_rejected_stream_follows_the_rate_of_ending_strea
         refused = await Exchange(middleware, scope, tasks).body().start().end()
 
     assert int(refused.headers["retry-after"]) == pytest.approx(expected, rel=0.3)
-
-
-async def test_metrics_contain_the_stream_limits() -> None:
-    for streams, expected in (("{}", False), ("{maxOpen: 3}", True)):
-        levels = APFMiddleware(_download, configuration(streams)).service.reading().levels
-        assert {one.name: one.limits_streams for one in levels}["crowd"] is expected

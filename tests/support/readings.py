@@ -27,8 +27,17 @@ from apf_middleware.snapshots import NamedQueueSnapshot
 MS = 10**6
 SECOND = 10**9
 
-QUEUE = LevelReading("work", "queue", LevelLimits(nominal=10, min=6, max=20), current=12, waiting_capacity=100)
-REJECT = LevelReading("jail", "reject", LevelLimits(nominal=5, min=5, max=5), current=5)
+QUEUE = LevelReading(
+    "work",
+    "queue",
+    LevelLimits(nominal=10, min=6, max=20),
+    current=12,
+    waiting_capacity=100,
+    expected=(Reason.QUEUE_FULL, Reason.TIME_OUT, Reason.CANCELLED),
+)
+REJECT = LevelReading(
+    "jail", "reject", LevelLimits(nominal=5, min=5, max=5), current=5, expected=(Reason.CONCURRENCY_LIMIT,)
+)
 EXEMPT = LevelReading("exempt", "exempt", LevelLimits(nominal=0, min=0, max=100), current=3)
 
 

@@ -151,24 +151,16 @@ def test_a_schema_of_a_removed_level_is_still_counted() -> None:
     assert metrics("apf_dispatched_requests_total", **USERS) == 9
 
 
-def test_rejections_for_too_many_streams_are_shown_from_the_start_where_streams_are_limited() -> None:
+def test_rejections_for_expected_reasons_are_shown_from_the_start() -> None:
     counters = busy_counters()
     labels = USERS | {"reason": "stream-limit"}
     name = "apf_rejected_requests_total"
+    expecting = QUEUE._replace(expected=(Reason.STREAM_LIMIT,))
 
     assert Metrics(reading(QUEUE, schema_counters=(counters,)))(name, **labels) is None
-    assert Metrics(reading(QUEUE._replace(limits_streams=True), schema_counters=(counters,)))(name, **labels) == 0
+    assert Metrics(reading(expecting, schema_counters=(counters,)))(name, **labels) == 0
     counters.rejected[Reason.STREAM_LIMIT] = 2
     assert Metrics(reading(QUEUE, schema_counters=(counters,)))(name, **labels) == 2
-
-
-def test_rejections_for_their_bodies_are_shown_from_the_start_where_bodies_hold_no_seats() -> None:
-    name, schema_counters = "apf_rejected_requests_total", (busy_counters(),)
-
-    for reason in ("slow-body", "body-limit"):
-        labels = USERS | {"reason": reason}
-        assert Metrics(reading(QUEUE, schema_counters=schema_counters))(name, **labels) is None
-        assert Metrics(reading(QUEUE, schema_counters=schema_counters, receives_bodies=True))(name, **labels) == 0
 
 
 def test_receiving_requests_are_exposed() -> None:

@@ -24,9 +24,6 @@ def test_expected_reasons_are_there_from_the_start_and_others_when_they_come() -
 
     assert ("jail", FULL.schemas[1].schema, "concurrency-limit") in found
     assert all(number for (level, _, reason), number in found.items() if (level, reason) == ("exempt", "cancelled"))
-    receiving = FULL._replace(receives_bodies=True)
-    reasons = {reason for (level, _, reason), _ in read_rejections(receiving) if level == "work"}
-    assert reasons >= {"slow-body", "body-limit"}
 
 
 def test_waits_and_lengths_count_requests_that_were_seated_at_once() -> None:

@@ -1,5 +1,7 @@
 """Readings of a server for metrics."""
 
+import pytest
+
 from apf_middleware.runtime import NamedQueues, read_server
 from tests.support.level_world import LevelWorld, configuration
 
@@ -19,3 +21,24 @@ def test_a_reading_has_all_levels_and_their_numbers() -> None:
     assert adjusted is not None
     assert adjusted.high_watermark == 1
     assert reading.fair_fraction is not None
+
+
+@pytest.mark.parametrize(
+    ("level", "server", "more"),
+    [
+        ("", "", set()),
+        (", streams: {maxOpen: 3}", "", {"stream-limit"}),
+        (", streams: {maxOpenPerFlow: 3}", "", {"stream-limit"}),
+        (", gates: [db]", ", gates: [{name: db, capacity: 3}]", {"gate"}),
+        ("", ", gates: [{name: db, capacity: 3}], routes: [{path: /a, resource: a, gates: [db]}]", {"gate"}),
+        (", deadline: 3s", "", {"deadline"}),
+        ("", ", bodies: {holdSeats: false}", {"slow-body", "body-limit"}),
+    ],
+)
+def test_a_level_may_reject_for_the_reasons_that_are_configured(level: str, server: str, more: set[str]) -> None:
+    reading = LevelWorld(configuration(level, server)).read()
+    found = {one.name: set(one.expected) for one in reading.levels}
+
+    assert found["crowd"] == {"queue-full", "time-out", "cancelled"} | more
+    assert found["catch-all"] >= {"concurrency-limit"}
+    assert found["exempt"] <= {"gate"}
