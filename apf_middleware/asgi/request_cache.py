@@ -8,7 +8,7 @@ only if an authenticator, rule or distinguisher reads them. If a header is read 
 of the keys for GET.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 from starlette.types import Scope
@@ -90,13 +90,17 @@ class CacheKeys:
         """Return the key of a request; raise KeyError or TypeError if the server left out a part of the scope."""
         if not isinstance(scope, dict):
             raise TypeError("the specification says that a scope is a dict, on which the compiled build works faster")
-        method, client, root = scope["method"], scope["client"], scope.get("root_path")
+        method, path, client, root = scope["method"], scope["path"], scope["client"], scope.get("root_path")
+        host = client[0] if client else None
         wanted = self._by_method.get(method)
         if wanted is None:
             wanted = self._headers_for(method)
-        key: Key = (method, scope["path"], client[0] if client else None)
+        key: Key
         if wanted:
-            key += (_values_of(scope, wanted),)
+            headers = scope.get("headers")
+            key = (method, path, host, _values_of(headers if isinstance(headers, list) else headers_of(scope), wanted))
+        else:
+            key = (method, path, host)
         if root:
             key += (root,)
         if self._query:
@@ -111,7 +115,7 @@ class CacheKeys:
         client, credentials = known.get("client"), self._credentials
         key: Key = (client[0] if client else None,)
         if credentials:
-            key += (_values_of(scope, credentials),)
+            key += (_values_of(headers_of(scope), credentials),)
         if self._asks_always or self.user in known or self._certificate in known:
             key += self._chain.caller_facts(scope)
         return key
@@ -131,17 +135,16 @@ class CacheKeys:
         return wanted
 
 
-def _values_of(scope: Scope, wanted: bytes | frozenset[bytes]) -> Key:
+def _values_of(given: Iterable[Sequence[bytes]], wanted: bytes | frozenset[bytes]) -> Key:
     """Return the ``wanted`` headers: the values of a single name, or names and values in turns.
 
     A single name is compared with those of the request, because a name that the server has just parsed has no hash yet.
     """
-    given = scope.get("headers")
     headers: list[tuple[bytes, bytes]]
     if isinstance(given, list) and given and isinstance(given[0], tuple):
         headers = given
     else:  # some servers have lists of lists; the compiled build works faster on tuples
-        headers = [(name, value) for name, value in headers_of(scope)]
+        headers = [(name, value) for name, value in given]
     found: list[bytes] = []
     if isinstance(wanted, bytes):
         for name, value in headers:
