@@ -67,7 +67,7 @@ _VANISHED: Final = "a Server document must stay while the configuration in force
 _ALLOW: Final = "Write it back, or start the server with allow_empty=True"
 _COPY: Final = "Copy it from the server's own files, or start the server with allow_empty=True"
 
-_Look = tuple[tuple[str, int, int, int], ...]  # metadata of files
+_Look = tuple[tuple[str, int, int, int, int], ...]  # metadata of files
 
 
 class PreparedConfiguration(NamedTuple):
@@ -388,8 +388,17 @@ class Watcher:
         self._thread = None
 
     def _run(self, stop: threading.Event, changed: Callable[[], object]) -> None:
-        directories, is_deep = watched_directories(self._sources)
         self._compare(changed)
+        try:
+            self._follow(stop, changed)
+        except Exception as error:  # noqa: BLE001 - errors of watchfiles have no class of their own
+            # Often a limit of the system: many processes of a user share a small number of inotify instances.
+            log_event(logging.WARNING, "apf.watch-failed", instead="look at the files every second", error=error)
+            while not stop.wait(_MOST_MS / 1000):
+                self._compare(changed)
+
+    def _follow(self, stop: threading.Event, changed: Callable[[], object]) -> None:
+        directories, is_deep = watched_directories(self._sources)
         for _ in self._watch(
             *directories,
             stop_event=stop,
@@ -428,13 +437,14 @@ class Watcher:
         """Return metadata of the files that differs when one of them has changed."""
         # A file that can't be found or read is reported by the reading that follows; here it only changes the result.
         # The inode differs if a file was replaced by one of the same size and time, such as a copy that keeps times.
+        # The time at which its metadata changed differs if such a copy was written into it, and after `chmod`.
         found = []
         for path in find_files(self._sources, Problems()):
             try:
                 stat = os.stat(path)  # noqa: PTH116 - there may be thousands of files
             except OSError:
                 continue
-            found.append((str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino))
+            found.append((str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino, stat.st_ctime_ns))
         return tuple(found)
 
     def __repr__(self) -> str:

@@ -1,10 +1,11 @@
 """Reloading files while no requests come: what is read again, when, and its effect."""
 
 import logging
+import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -187,6 +188,55 @@ def test_a_watcher_logs_no_changes_of_other_files(
 
     file.write_text(SERVER.format(20))
     assert changed.wait(60)
+
+
+def correct_permissions(file: Path) -> None:
+    file.chmod(0o640)
+
+
+def overwrite_and_keep_the_time(file: Path) -> None:
+    before = file.stat()
+    file.write_text(SERVER.format(20))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [correct_permissions, overwrite_and_keep_the_time])
+def test_a_watcher_reports_changes_after_which_time_and_size_are_the_same(
+    watcher: Watcher, file: Path, change: Callable[[Path], None]
+) -> None:
+    """Only after a change of its permissions a file can be read that couldn't be read before."""
+    changed = threading.Event()
+    before = file.stat().st_ctime_ns
+    while file.stat().st_ctime_ns == before:  # the clock of a file system advances in steps of some milliseconds
+        change(file)
+    watcher.start(changed.set)
+    assert changed.wait(60)
+
+
+def test_a_watcher_that_gets_no_notifications_looks_at_the_files_itself(
+    watcher: Watcher, file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Many processes of a user share a small number of inotify instances."""
+
+    def no_more_instances(*_given: object, **_named: object) -> None:
+        raise OSError("Too many open files")
+
+    monkeypatch.setattr(watcher, "_watch", no_more_instances)
+    changed = threading.Semaphore(0)
+
+    def released() -> None:
+        changed.release()
+
+    watcher.start(released)
+    for seats in (20, 30):
+        file.write_text(SERVER.format(seats))
+        assert changed.acquire(timeout=60)
+    [message] = caplog.messages
+    assert message == "apf.watch-failed instead=look at the files every second error=Too many open files"
+    [thread] = threads()
+    watcher.stop()
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 def test_a_mounted_config_map_is_seen_to_change(tmp_path: Path) -> None:
