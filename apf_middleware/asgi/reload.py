@@ -96,6 +96,10 @@ class ReloadTarget(Protocol):
         """Put a configuration in force in one step, or raise and change nothing."""
         ...
 
+    def publish_soon(self) -> None:
+        """Publish the numbers of loads for other workers."""
+        ...
+
 
 class ConfigurationOrigin(NamedTuple):
     """The sources of a configuration and the findings of its first reading.
@@ -248,12 +252,14 @@ class Reloader:
 
     def _succeed(self, configuration: Configuration, warnings: tuple[Problem, ...]) -> None:
         self.loads["success"] += 1
+        self._target.publish_soon()
         self.error, self.warnings = None, warnings
         counts = {"levels": len(configuration.levels), "schemas": len(configuration.schemas)}
         log_event(logging.INFO, "apf.reloaded", seats=configuration.server.total, **counts, warnings=len(warnings))
 
     def _fail(self, problems: tuple[Problem, ...]) -> None:
         self.loads["failure"] += 1
+        self._target.publish_soon()
         self.error = ConfigurationError(problems)
         first = problems[0]
         place = {"file": first.place.file, "line": first.place.line, "field": first.field}

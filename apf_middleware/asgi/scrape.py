@@ -4,6 +4,7 @@ For several workers the environment variable PROMETHEUS_MULTIPROC_DIR is set. Ea
 files, and any worker can answer for all of them.
 """
 
+import logging
 import os
 from collections.abc import Callable
 from functools import partial
@@ -30,6 +31,7 @@ from apf_middleware.metrics import (
     render,
     scrape,
 )
+from apf_middleware.runtime import log_event
 from apf_middleware.runtime.event_loop import EventLoop
 
 __all__ = ["Scrape"]
@@ -57,6 +59,7 @@ class Scrape:
         self._loop: EventLoop | None = None  # set if the app reads its own registry, which it may do in any thread
         self._directory = os.environ.get(DIRECTORY_VARIABLE)
         self._publisher = Publisher(read, settings.prefix, self._directory) if self._directory else None
+        self._has_failed = False  # the last publication
         if registry is not None and self._publisher is None:
             self._collector.register(registry)
 
@@ -100,14 +103,25 @@ class Scrape:
         return self._publisher is not None
 
     def publish(self) -> None:
-        """Publish the numbers for other workers, if there may be other workers."""
+        """Publish the numbers for other workers, if there may be other workers; a failure is logged once."""
         if self._publisher is not None:
-            self._publisher.publish()
+            self._attempt(self._publisher.publish)
 
     def close(self) -> None:
         """Publish the final numbers when the worker ends: its counters remain, its gauges are removed."""
         if self._publisher is not None:
-            self._publisher.close()
+            self._attempt(self._publisher.close)
+
+    def _attempt(self, publish: Callable[[], None]) -> None:
+        """Publish; a directory that is full or was removed must not end the server, nor keep the app from its end."""
+        try:
+            publish()
+        except OSError as error:
+            if not self._has_failed:
+                log_event(logging.ERROR, "apf.metrics-failed", directory=self._directory, error=error)
+            self._has_failed = True
+        else:
+            self._has_failed = False
 
     async def answer(self, scope: Scope, send: Send) -> None:
         if not self._settings.exposes_to(self._chain.client_address(scope)):
@@ -124,8 +138,8 @@ class Scrape:
         key, now = (accept, accepts_gzip(encoding)), self._now()
         found = self._renderings.find(now, key)
         if found is None:
-            if self._directory:
-                self.publish()
+            if self._directory and self._publisher is not None:
+                self._publisher.publish()  # if this fails, the scrape does
                 body, content_type = await run_sync(partial(scrape, self._directory, accept))
             else:
                 body, content_type = render(accept, self._collector)

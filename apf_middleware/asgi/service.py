@@ -226,6 +226,11 @@ class Service:
         if not all(shared.queueset.is_idle and shared.alone is None for shared in levels):
             self._publishing.ask(self.now() + _HOUSEKEEPING_NS)
 
+    def publish_soon(self) -> None:
+        """Publish a change that isn't due to a request; an idle worker may not get one for a long time."""
+        if self.scrape.is_shared and not self.controller.is_closing:  # at the end, everything is published anyway
+            self._publishing.ask(self.now() + _HOUSEKEEPING_NS)
+
     def reading(self) -> ServerReading:
         """Return the current state of the server, for metrics."""
         fleet = None if self.fleet is None else self.fleet.participant.reading()
@@ -269,6 +274,7 @@ class Service:
         else:
             passing.end()
         self.due = 0
+        self.publish_soon()
         log_event(logging.WARNING, "apf.switched", mode=mode, before=before)
 
     async def reload(self) -> bool:
@@ -368,6 +374,7 @@ class Service:
 
     def _adopt_live(self, configuration: Configuration) -> None:
         """Put a configuration with live changes of queues in force."""
+        self.publish_soon()
         if _without_states(configuration) == _without_states(self.configuration):
             self.controller.reconfigure(configuration)  # the resolver stays valid: requests are routed as before
             self.configuration = configuration

@@ -157,10 +157,12 @@ class Publisher:
 
     def close(self) -> None:
         """Publish for the last time and close the files: counters and histograms stay, gauges are deleted."""
-        self.publish()
-        for name, file in self._files.items():
-            file.close(delete=name.startswith("gauge"))
-        self._files.clear()
+        try:
+            self.publish()
+        finally:
+            for name, file in self._files.items():
+                file.close(delete=name.startswith("gauge"))
+            self._files.clear()
 
     def _begin(self) -> None:
         self._pid = os.getpid()

@@ -1,11 +1,15 @@
 """A worker's counters are visible to the other workers, also when it gets no more requests."""
 
+import shutil
 from pathlib import Path
 
 import anyio
 import pytest
+from starlette.types import Receive, Scope, Send
 
+from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi import service as module
+from apf_middleware.asgi.service import Service
 from apf_middleware.metrics import scrape
 from tests.support.protected_app import ProtectedApp
 from tests.support.until import until
@@ -81,6 +85,58 @@ async def test_a_controller_without_waiting_requests_sets_no_alarm(
         monkeypatch.setattr(service.scrape, "publish", lambda: pytest.fail("there is nothing new"))
         await anyio.sleep(3 * SOON_NS / 10**9)
         service.end()
+
+
+async def no_app(scope: Scope, receive: Receive, send: Send) -> None:
+    raise NotImplementedError
+
+
+def service_of(file: Path, spec: str) -> Service:
+    write(file, spec)
+    return APFMiddleware(no_app, file).service
+
+
+def write(file: Path, spec: str) -> None:
+    file.write_text(f"apiVersion: apf/v1\nkind: Server\nmetadata: {{name: server}}\nspec: {spec}\n")
+
+
+async def test_changes_are_reported_by_a_worker_without_requests(directory: Path, tmp_path: Path) -> None:
+    file = tmp_path / "apf.yaml"
+
+    async def until_there(line: str) -> None:
+        await until(lambda: f"{line}\n" in scrape(directory)[0].decode())
+
+    service = service_of(file, "{seats: 10}")
+    service.begin()
+    write(file, "{seats: 20}")
+    assert await service.reload()
+    await until_there("apf_server_seats 20")
+    write(file, "{seats: many}")
+    assert not await service.reload()
+    await until_there('apf_configuration_loads_total{outcome="failure"} 1')
+    service.switch("observe")
+    await until_there('apf_mode{mode="observe"} 1')
+    service.queues.operate("users", "pause")
+    await until_there('apf_queue_state{queue="users",state="Paused"} 1')
+    service.end()
+
+
+async def test_a_directory_that_was_removed_does_not_end_the_server(
+    directory: Path, tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An error would end trio's event loop, and at the end of the server the app would not be told of it."""
+    file = tmp_path_factory.mktemp("etc") / "apf.yaml"
+    service = service_of(file, "{}")
+    service.begin()
+    shutil.rmtree(directory)
+    write(file, "{defaults: none}")  # new files are needed when series have gone
+    assert await service.reload()
+    await until(lambda: "apf.metrics-failed" in caplog.text)
+    service.publish_soon()
+    await anyio.sleep(3 * SOON_NS / 10**9)
+    service.end()
+    [failure] = [one.getMessage() for one in caplog.records if "apf.metrics-failed" in one.getMessage()]
+    assert failure.startswith(f"apf.metrics-failed directory={directory} error=[Errno 2]")
 
 
 async def test_a_single_worker_publishes_nothing(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
