@@ -20,6 +20,7 @@ from apf_middleware.asgi.admin.protocol import (
 )
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.asgi.shadow_control import read_trial
+from apf_middleware.classification.text import printable
 from apf_middleware.config import ConfigurationError, Problem
 from apf_middleware.exceptions import APFError
 
@@ -47,7 +48,7 @@ class ShadowResource:
 
     async def _put(self, request: AdminRequest) -> Answer:
         body = await read_body(request, ShadowStart, LONGEST_CONFIGURATION)
-        text, source = body["configuration"], body.get("source", "the request")
+        text, source = body["configuration"], printable(body.get("source", "the request"))  # it is logged
         classify_only = body.get("classifyOnly", False)
         try:
             # YAML takes long to read, so a thread reads it.

@@ -59,6 +59,16 @@ async def test_a_name_and_all_parts_may_be_left_out(office: DescribedAdmin) -> N
     assert (status, answer["shadow"]["source"], answer["shadow"]["classify_only"]) == (200, "the request", True)
 
 
+async def test_a_name_can_forge_no_line_of_the_log(office: DescribedAdmin, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "apf_middleware")
+    await office.call("PUT", "shadow", {"configuration": NEW, "source": "a\nb\x1b[31m"})
+    await office.call("DELETE", "shadow")
+
+    messages = [record.getMessage() for record in caplog.records]
+    assert any(message.startswith("apf.shadow-started") for message in messages)
+    assert all(message.isprintable() for message in messages)
+
+
 async def test_a_long_configuration_is_accepted_and_a_huge_one_is_not(office: DescribedAdmin) -> None:
     status, _ = await office.call("PUT", "shadow", {"configuration": NEW + "# long\n" * 30_000})
     assert status == 200
