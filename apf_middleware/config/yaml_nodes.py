@@ -290,7 +290,12 @@ def compose(text: str, file: str, problems: Problems) -> list[Document]:
         # libyaml reads ahead, so its own limit (of a thousand levels, in newer versions) may come before ours
         rule = _TOO_DEEP if "nesting depth" in problem else f"the text must be YAML: {problem}"
         composer.error(mark.line + 1 if mark else 0, rule, hint)
-    except (yaml.YAMLError, ValueError) as error:  # characters that YAML doesn't allow
+    except yaml.reader.ReaderError as error:
+        # libyaml counts the position in bytes. Both parsers read ahead, so the document isn't known.
+        before = text.partition(chr(error.character))[0]
+        rule = f"the text must be YAML, which doesn't allow the character U+{error.character:04X}"
+        problems.error(Place(file, 0, before.count("\n") + 1), rule, hint="Remove it")
+    except (yaml.YAMLError, ValueError) as error:
         composer.error(0, f"the text must be YAML: {' '.join(str(error).split())[:200]}")
     return documents
 

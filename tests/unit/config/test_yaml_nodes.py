@@ -155,7 +155,7 @@ WRONG = [
     ("a: &b [*b]\n", "the alias *b contains itself"),
     ("a: {<<: 1}\n", "<< takes a mapping"),
     ("a: \x07\n", "the text must be YAML"),
-    ("a: 1\x00b\n", "the text must be YAML"),
+    ("a: é\n" * 9 + "b: 1\x00b\n", "f.yaml:10: error: the text must be YAML, which doesn't allow the character U+0000"),
     ("a: \ud800\n", "the text must be UTF-8"),
     (b"a: 1\nb: \xff\n", "f.yaml:2: error: the text must be UTF-8"),
     ("a: 1\n".encode("utf-16"), "the text must be UTF-8"),

@@ -81,6 +81,8 @@ def test_a_level_with_defaults() -> None:
         ("source: user", "source: user, prefixV4: 8", 7, "spec.distinguisher.prefixV4", "doesn't take it"),
         ("source: user", "source: group, groups: []", 7, "spec.distinguisher.groups", "group requires it"),
         ("source: user", "source: group, groups: ['a*b']", 7, "spec.distinguisher.groups[0]", "only be last"),
+        ("precedence: 10", "queue: {source: group}", 6, "spec.queue.groups", "group requires it"),
+        ("precedence: 10", "queue: {source: header, name: a b}", 6, "spec.queue.name", "must be a header's name"),
         ("source: user", "source: clientAddress, prefixV4: 33", 7, "spec.distinguisher.prefixV4", "at most 32"),
         ("source: user", "source: tenant", 7, "spec.distinguisher.source", "must be 'user'"),
         ("source: user", "source: user, transform: '(a)(b)'", 7, "spec.distinguisher.transform", "one capturing group"),
