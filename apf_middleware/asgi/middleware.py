@@ -20,7 +20,7 @@ from apf_middleware.asgi.drained_exchange import DrainedExchange, needs_draining
 from apf_middleware.asgi.failure import SetupFailureApp, keeps_failure
 from apf_middleware.asgi.identity import Authenticator
 from apf_middleware.asgi.lifespan import run_beside, run_lifespan
-from apf_middleware.asgi.reload import ConfigurationOrigin, Watcher
+from apf_middleware.asgi.reload import ConfigurationOrigin, Watcher, located
 from apf_middleware.asgi.request_context import wrap_with_context
 from apf_middleware.asgi.request_handler import RequestHandler
 from apf_middleware.asgi.service import Service
@@ -86,15 +86,19 @@ class APFMiddleware(RequestHandler):
         sources = _sources(config, allow_empty=allow_empty)
         watcher = Watcher(sources) if watch else None  # made first, so that no change after the reading is missed
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources, allow_empty=allow_empty)
-        self._service = Service(
-            reading.unwrap(),
-            authenticators=authenticators,
-            registry=registry,
-            inventory=inventory,
-            origin=ConfigurationOrigin(sources, watcher, reading.warnings, reading.has_server, allow_empty),
-            gates=gates,
-            on_adopt=self._observe,
-        )
+        configuration = reading.unwrap()
+        try:
+            self._service = Service(
+                configuration,
+                authenticators=authenticators,
+                registry=registry,
+                inventory=inventory,
+                origin=ConfigurationOrigin(sources, watcher, reading.warnings, reading.has_server, allow_empty),
+                gates=gates,
+                on_adopt=self._observe,
+            )
+        except InvalidValueError as error:
+            raise located(error, sources) from None
         self._serves_requests = False  # the first request shows whether the server is hypercorn
         self._observe()
 

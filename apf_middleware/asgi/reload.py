@@ -37,7 +37,8 @@ from apf_middleware.config.files import find_files, read_files
 from apf_middleware.config.formats import unwrapped
 from apf_middleware.config.problems import Absent, Problems, dotted
 from apf_middleware.config.problems import Path as FieldPath
-from apf_middleware.config.settings import Settings, as_mapping, key_of, path_of
+from apf_middleware.config.server import ServerSettings
+from apf_middleware.config.settings import Settings, as_mapping, declared_fields, key_of, path_of
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.exceptions import APFError, InvalidValueError, MissingExtraError, UnknownGateError
 from apf_middleware.runtime import SETTLED_AT_START, log_event
@@ -54,6 +55,7 @@ __all__ = [
     "ReloadTarget",
     "Reloader",
     "Watcher",
+    "located",
     "needs_restart",
     "server_file",
     "watched_directories",
@@ -215,7 +217,7 @@ class Reloader:
             try:
                 self._target.adopt(prepared)
             except APFError as error:
-                prepared, problems = None, (self._problem(error),)
+                prepared, problems = None, (_problem(error, self._sources),)
         if prepared is None:
             self._fail(problems)
             return False
@@ -237,18 +239,7 @@ class Reloader:
                 return _Outcome(None, refused)
             return _Outcome(self._target.prepare(reading.configuration), reading.warnings, reading.has_server)
         except Exception as error:  # noqa: BLE001 - code that a configuration names may raise anything
-            return _Outcome(None, (self._problem(error),))
-
-    def _problem(self, error: Exception) -> Problem:
-        """Return the problem that an exception describes, with its place as far as that is known."""
-        if isinstance(error, UnknownGateError):
-            place, field = _place_of_gate(self._sources, error.value)
-            return Problem(place, field or error.name, error.value, error.rule, error.hint)
-        if isinstance(error, InvalidValueError):
-            place = _place(self._sources, path_of(error.name))
-            return Problem(place, f"spec.{error.name}", error.value, error.rule, error.hint)
-        rule = str(error) if isinstance(error, APFError) else f"it can't be used: {type(error).__name__}: {error}"
-        return Problem(_place(self._sources, ()), "", None, rule)
+            return _Outcome(None, (_problem(error, self._sources),))
 
     def _succeed(self, configuration: Configuration, warnings: tuple[Problem, ...]) -> None:
         self.loads["success"] += 1
@@ -264,6 +255,10 @@ class Reloader:
         first = problems[0]
         place = {"file": first.place.file, "line": first.place.line, "field": first.field}
         log_event(logging.ERROR, "apf.reload-failed", **place, errors=len(problems), error=str(first))
+
+    def located(self, error: UnknownGateError) -> APFError:
+        """Return the error with its file and line, if the configuration was read from files."""
+        return located(error, self._sources)
 
     # Reloads on a signal or on changes of the files, from the server's start to its end
 
@@ -297,6 +292,28 @@ def _require_sources(sources: Sequence[str | PathLike[str]], name: str, *, value
     if not sources:
         rule = "only a configuration that came from files can be read again"
         raise InvalidValueError(name, value, rule, "Give the middleware its paths: config='apf.yaml'")
+
+
+def located(error: InvalidValueError, sources: Sequence[str | PathLike[str]]) -> APFError:
+    """Return an error of a setting in these files with its file and line; return other errors unchanged."""
+    first, *rest = path_of(error.name)
+    # An argument of the middleware may have the name of a setting, but not of a part of one.
+    is_setting = bool(rest) and first in {one.key for one in declared_fields(ServerSettings).values()}
+    if sources and (is_setting or isinstance(error, UnknownGateError)):
+        return ConfigurationError([_problem(error, sources)])
+    return error
+
+
+def _problem(error: Exception, sources: Sequence[str | PathLike[str]]) -> Problem:
+    """Return the problem that an exception describes, with its place as far as that is known."""
+    if isinstance(error, UnknownGateError):
+        place, field = _place_of_gate(sources, error.value)
+        return Problem(place, field or error.name, error.value, error.rule, error.hint)
+    if isinstance(error, InvalidValueError):
+        path = path_of(error.name)
+        return Problem(_place(sources, path), f"spec.{error.name}", error.value, error.rule, error.hint)
+    rule = str(error) if isinstance(error, APFError) else f"it can't be used: {type(error).__name__}: {error}"
+    return Problem(_place(sources, ()), "", None, rule)
 
 
 def needs_restart(

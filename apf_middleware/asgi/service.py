@@ -38,6 +38,7 @@ from apf_middleware.config.estimation import Sources
 from apf_middleware.config.objects import Level
 from apf_middleware.config.sockets import chosen_directory
 from apf_middleware.estimation import Inventory
+from apf_middleware.exceptions import UnknownGateError
 from apf_middleware.metrics import ServerReading
 from apf_middleware.mode import Mode
 from apf_middleware.runtime import Controller, NamedQueues, RejectionLog, log_event, read_server
@@ -439,8 +440,11 @@ class Service:
         )
 
     def ready(self) -> None:
-        """Raise InvalidValueError if a gate is missing after the startup of the app."""
-        self.startup_gates.require()
+        """Raise an APFError if a gate is missing after the startup of the app."""
+        try:
+            self.startup_gates.require()
+        except UnknownGateError as error:
+            raise self._reloader.located(error) from None
 
     def close(self) -> None:
         """Remove what exists for one run of the app only: its gates and the control socket's file."""

@@ -66,7 +66,7 @@ def test_a_server_whose_app_forgets_the_gate_does_not_start(environment: dict[st
     ):
         raise AssertionError
     written = str(caught.value)
-    assert "gate of the schema 'orders' is 'db', but there is no gate of this name. There are: none" in written
+    assert "error: spec.gates[0] is 'db', but there is no gate of this name. There are: none" in written
     assert "add it to Gates before the startup ends" in written
     assert "Application startup failed. Exiting." in written
 

@@ -1,6 +1,7 @@
 """With an invalid configuration a server doesn't start, or, if it can't report the failure, answers 503."""
 
 import logging
+import re
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -268,6 +269,49 @@ def test_a_gate_that_is_missing_after_the_startup_fails_it_and_the_app_cleans_up
     with pytest.raises(InvalidValueError, match=rule), TestClient(app):
         raise AssertionError
     assert happened == ["opened", "closed"]
+
+
+@pytest.mark.parametrize("has_gates", [False, True])
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            "{routes: [{path: /a, resource: a, gates: [db]}]}",
+            "spec.routes[0].gates[0] is 'db', but there is no gate of",
+        ),
+        (
+            "{authentication: [{type: tokens, file: /no.csv}]}",
+            "spec.authentication[0].file is '/no.csv', but it must be",
+        ),
+    ],
+)
+def test_an_error_in_a_file_that_only_a_server_finds_has_its_line(
+    tmp_path: Path, *, has_gates: bool, spec: str, message: str
+) -> None:
+    file = tmp_path / "apf.yaml"
+    file.write_text(f"apiVersion: apf/v1\nkind: Server\nmetadata: {{name: server}}\nspec: {spec}\n")
+    app = Starlette()
+    app.add_middleware(APFMiddleware, config=file, gates=Gates() if has_gates else None)
+    found = re.escape(f"{file}:4 (document 1): error: {message}")
+    with pytest.raises(ConfigurationError, match=found), TestClient(app):
+        raise AssertionError
+
+
+def test_an_error_of_an_argument_is_none_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "apf.yaml"
+    file.write_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 10}\n")
+    gates = Gates()
+    with TestClient(APFMiddleware(Starlette(), file, gates=gates)):
+        pass
+    with pytest.raises(InvalidValueError, match=r"^gates is .* they belong to another middleware"):
+        _ = APFMiddleware(Starlette(), file, gates=gates).service
+
+
+def test_a_missing_variable_is_reported_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "apf.yaml"
+    file.write_text("apiVersion: apf/v1\nkind: Server\nspec: {fleet: {store: 'env:APF_NO_VARIABLE'}}\n")
+    with pytest.raises(InvalidValueError, match=r"^environment variable is 'APF_NO_VARIABLE', but it must be set"):
+        _ = APFMiddleware(Starlette(), file).service
 
 
 async def test_a_missing_gate_is_logged_once() -> None:
