@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 __all__ = ["Service"]
 
 _HOUSEKEEPING_NS: Final = 10**9
+_IDLE_NS: Final = 5 * 10**9  # between two publications of a worker without requests
 
 
 class Service:
@@ -221,14 +222,17 @@ class Service:
         self.due = self.now()
 
     def _publish(self) -> None:
-        """Publish the numbers for other workers, and schedule the next publication unless all levels are idle."""
+        """Publish the numbers for other workers, and schedule the next publication.
+
+        Some numbers also change while all levels are idle: ratios over time, and what the rest of the fleet decides.
+        """
         self.scrape.publish()
         levels = [runtime.shared for runtime in self.controller.registry.shown]
-        if not all(shared.queueset.is_idle and shared.alone is None for shared in levels):
-            self._publishing.ask(self.now() + _HOUSEKEEPING_NS)
+        is_idle = all(shared.queueset.is_idle and shared.alone is None for shared in levels)
+        self._publishing.ask(self.now() + (_IDLE_NS if is_idle else _HOUSEKEEPING_NS))
 
     def publish_soon(self) -> None:
-        """Publish a change that isn't due to a request; an idle worker may not get one for a long time."""
+        """Publish a change that isn't due to a request about as soon as one that is."""
         if self.scrape.is_shared and not self.controller.is_closing:  # at the end, everything is published anyway
             self._publishing.ask(self.now() + _HOUSEKEEPING_NS)
 
@@ -435,6 +439,7 @@ class Service:
         self._parent.start(self.controller.close)
         self._reloader.begin()
         self.scrape.publish()
+        self.publish_soon()
         log_event(
             logging.INFO, "apf.started", seats=self.configuration.server.total, levels=len(self.configuration.levels)
         )

@@ -74,9 +74,7 @@ async def test_a_worker_is_listed_from_its_start_to_its_end(directory: Path) -> 
         assert published(directory, "dispatched_requests_total") == 1
 
 
-async def test_a_controller_without_waiting_requests_sets_no_alarm(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_idle_worker_publishes_less_often(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with anyio.create_task_group() as tasks:
         protected = ProtectedApp(tasks)
         service = protected.middleware.service
@@ -84,6 +82,25 @@ async def test_a_controller_without_waiting_requests_sets_no_alarm(
         await until_published(directory, "dispatched_requests_total", 1)
         monkeypatch.setattr(service.scrape, "publish", lambda: pytest.fail("there is nothing new"))
         await anyio.sleep(3 * SOON_NS / 10**9)
+        service.end()
+
+
+async def test_the_time_of_an_idle_worker_counts_in_ratios(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ratios of all workers together would otherwise be those of the workers with requests."""
+    monkeypatch.setattr(module, "_IDLE_NS", SOON_NS)
+
+    def observed_ns() -> float:
+        return published(directory, "priority_level_seat_utilization_count") or 0
+
+    async def until_more() -> None:
+        before = observed_ns()
+        await until(lambda: observed_ns() > before)
+
+    async with anyio.create_task_group() as tasks:
+        service = ProtectedApp(tasks).middleware.service
+        service.begin()
+        await until_more()
+        await until_more()
         service.end()
 
 
