@@ -71,9 +71,7 @@ class BuiltFrom:
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         writing = core_schema.plain_serializer_function_ser_schema(self._write)
         schema = handler.generate_schema(self.model)
-        if (
-            schema["type"] == "definition-ref"
-        ):  # to the schema of an earlier field, which lacks the model's own function
+        if schema["type"] == "definition-ref":  # to that of an earlier field, which lacks the model's own function
             schema = core_schema.no_info_wrap_validator_function(self.model._read, schema)  # noqa: SLF001 - as that does
         return core_schema.no_info_wrap_validator_function(self._read, schema, serialization=writing)
 
