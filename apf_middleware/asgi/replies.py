@@ -1,14 +1,12 @@
 """The ``send`` of an app: it looks at each message, and knows whether the last one still waits for the client."""
 
-import asyncio
-import inspect
 from collections.abc import Awaitable
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from starlette.types import Message, Send
 
-from apf_middleware.asgi.coroutines import as_coroutine
+from apf_middleware.asgi.coroutines import MARK_FOR_ASYNCIO, MARK_FOR_INSPECT, as_coroutine
 from apf_middleware.asgi.scope import Headers
 from apf_middleware.asgi.stream_policy import begin_response, is_event_stream
 from apf_middleware.runtime import Admission
@@ -21,9 +19,6 @@ __all__ = ["RESPONSE_STARTS", "AppReply", "HttpReply", "WebSocketReply", "with_h
 RESPONSE_STARTS: Final = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 """The types of messages that start a response or accept a WebSocket, and may have headers."""
 
-# The marks of coroutine functions: up to Python 3.11 asyncio looks for one, later versions of inspect for the other.
-_MARK_FOR_ASYNCIO: Final[object] = getattr(asyncio.coroutines, "_is_coroutine", None)
-_MARK_FOR_INSPECT: Final[object] = getattr(inspect, "_is_coroutine_mark", None)
 _COROUTINE: Final[type] = CoroutineType
 _E: Final = frozenset(b"eE")  # the character at index 5 of text/event-stream
 
@@ -39,8 +34,8 @@ class AppReply:
 
     __slots__ = ("_admission", "_call", "_headers", "_seen", "_seen_at", "_send", "_sends")
 
-    _is_coroutine: ClassVar[object] = _MARK_FOR_ASYNCIO
-    _is_coroutine_mark: ClassVar[object] = _MARK_FOR_INSPECT
+    _is_coroutine: ClassVar[object] = MARK_FOR_ASYNCIO
+    _is_coroutine_marker: ClassVar[object] = MARK_FOR_INSPECT
 
     def __init__(self, send: Send, headers: Headers, admission: Admission) -> None:
         self._send = send
