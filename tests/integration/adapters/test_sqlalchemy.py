@@ -145,6 +145,7 @@ async def test_a_parked_request_goes_on_when_the_event_precedes_the_returned_con
             gates = Gates(flush=60)  # no rescue
             gate = engine_gate(gates, "db", engine)
             for _ in range(former):
+                of_former_pool.callback(engine.pool.dispose)  # it closes the connection that returns to it
                 of_former_pool.enter_context(engine.connect())
                 engine.dispose()
             event.listen(engine, "checkin", lambda *_: too_early.wait(5))
