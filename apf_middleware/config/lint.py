@@ -3,10 +3,12 @@
 import difflib
 from collections import Counter
 from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final
 
-from apf_middleware.classification import FlowSchema, Rule
+from apf_middleware.classification import Conjunction, FlowSchema, Rule, Source
+from apf_middleware.classification.paths import parse_template
 from apf_middleware.config.authentication import ProxySettings, network
 from apf_middleware.config.flow_weights import given_weights
 from apf_middleware.config.formats import Definition
@@ -36,6 +38,7 @@ MOST_COMPARED: Final = 300_000
 _PATHS: Final[dict[str, dict[str, Path]]] = {
     "kubernetes": {
         "level": ("spec", "priorityLevelConfiguration", "name"),
+        "distinguisher": ("spec", "distinguisherMethod", "type"),
         "precedence": ("spec", "matchingPrecedence"),
         "name": ("metadata", "name"),
         "shares": ("spec", "limited", "nominalConcurrencyShares"),
@@ -43,6 +46,7 @@ _PATHS: Final[dict[str, dict[str, Path]]] = {
     },
     "kep": {
         "level": ("spec", "requestPriority", "name"),
+        "distinguisher": ("spec", "flowDistinguisher", "source"),
         "precedence": ("spec", "matchingPriority"),
         "name": ("meta", "name"),
         "shares": ("spec", "assuredConcurrencyShares"),
@@ -50,6 +54,7 @@ _PATHS: Final[dict[str, dict[str, Path]]] = {
     },
     "apf": {
         "level": ("spec", "level"),
+        "distinguisher": ("spec", "distinguisher", "source"),
         "precedence": ("spec", "precedence"),
         "name": ("metadata", "name"),
         "shares": ("spec", "shares"),
@@ -76,6 +81,7 @@ def lint_objects(merged: MergedObjects, problems: Problems) -> None:
             _lint_hand(level, problems)
     for schema in merged.schemas:
         _lint_weights(schema, merged, problems)
+        _lint_distinguisher(schema, merged.server, problems)
         if merged.server.criticality is None:
             _lint_criticality(schema, problems)
     if merged.server_document is not None:
@@ -123,6 +129,7 @@ def _live(merged: MergedObjects) -> list[Sourced[FlowSchema]]:
 def _lint_order(merged: MergedObjects, problems: Problems) -> None:
     """Warn of schemas that can't match: they have no rules, or an earlier schema takes all of their requests."""
     required = mandatory()
+    resources = _resources(merged.server)
     before: list[FlowSchema] = []
     left = MOST_COMPARED
     everything: Sourced[FlowSchema] | None = None
@@ -133,19 +140,10 @@ def _lint_order(merged: MergedObjects, problems: Problems) -> None:
             hidden += everything is not None
             left -= 0 if everything else sizes * size_of(schema)
             over = everything.thing if everything else _covering(before, schema) if left >= 0 else None
-            if over is not None:
-                rule = f"this schema never matches: {over.name!r} covers it and has the precedence {over.precedence}"
-                _warn(
-                    problems,
-                    known.definition,
-                    "precedence",
-                    schema.precedence,
-                    rule=rule,
-                    hint="Give it a lower number",
-                )
-            elif not schema.rules:
-                rule = "this schema never matches: it has no rules"
-                _warn(problems, known.definition, "name", schema.name, rule=rule, hint="Add rules, or remove it")
+            reason = _reason_never(schema, over, resources)
+            if reason:
+                key, value, rule, hint = reason
+                _warn(problems, known.definition, key, value, rule=f"this schema never matches: {rule}", hint=hint)
         if everything is None and takes_everything(schema):
             everything = known
         before.append(schema)
@@ -154,6 +152,39 @@ def _lint_order(merged: MergedObjects, problems: Problems) -> None:
         rule = f"this schema takes every request, so {hidden} later schema{'s' if hidden > 1 else ''} can't match"
         hint = "Give it a higher number than theirs"
         _warn(problems, everything.definition, "precedence", everything.thing.precedence, rule=rule, hint=hint)
+
+
+def _reason_never(
+    schema: FlowSchema, over: FlowSchema | None, resources: AbstractSet[str] | None
+) -> tuple[str, object, str, str] | None:
+    """Return why no request can match the schema: a key and its value, the rule, and the next step."""
+    if over is not None:
+        rule = f"{over.name!r} covers it and has the precedence {over.precedence}"
+        return "precedence", schema.precedence, rule, "Give it a lower number"
+    if not schema.rules:
+        return "name", schema.name, "it has no rules", "Add rules, or remove it"
+    if resources is None or any(_can_match(rule, resources) for rule in schema.rules):
+        return None
+    hint = "Add spec.routes to the Server, or resolver: kubernetes if the app has Kubernetes' paths"
+    return "name", schema.name, "its rules are for resources, and no route is one of these", hint
+
+
+def _resources(server: ServerSettings) -> AbstractSet[str] | None:
+    """Return all resources that a request can be about; None means any."""
+    if server.resolver == "kubernetes":
+        return None
+    return {f"{one.resource}/{one.subresource}" if one.subresource else one.resource for one in server.routes}
+
+
+def _can_match(rule: Rule | Conjunction, resources: AbstractSet[str]) -> bool:
+    """Return whether the rule is also for requests without a resource, or for one of the ``resources`` of routes."""
+    if isinstance(rule, Conjunction) or rule.non_resource_rules or rule.http_rules:
+        return True
+    return any(
+        not {"", "*"}.isdisjoint(one.api_groups)  # resources of routes have no group
+        and (bool(resources) if "*" in one.resources else not resources.isdisjoint(one.resources))
+        for one in rule.resource_rules
+    )
 
 
 def _covering(before: Sequence[FlowSchema], schema: FlowSchema) -> FlowSchema | None:
@@ -253,6 +284,28 @@ def _lint_weights(known: Sourced[FlowSchema], merged: MergedObjects, problems: P
         _warn(problems, known.definition, key, value, rule=rule, hint=hint)
 
 
+def _lint_distinguisher(known: Sourced[FlowSchema], server: ServerSettings, problems: Problems) -> None:
+    """Warn of a distinguisher by a parameter that no path has, so that all requests of the schema are one flow."""
+    found, routed = known.thing.distinguisher, server.resolver == "web"
+    if known.definition is None or found is None:
+        return
+    paths = [route.path for route in server.routes] if routed else []
+    rules = [rule for rule in known.thing.rules if isinstance(rule, Rule)]
+    if found.source is Source.NAMESPACE and routed:
+        name, where = "namespace", "no route has a {namespace}"
+        hint = "Add one to spec.routes, or, for paths of rules, write {source: pathParameter, name: namespace}"
+    elif found.source is Source.PATH_PARAMETER:
+        name, where = found.argument, f"neither a path of its rules nor a route has {{{found.argument}}}"
+        hint = "Write the name of a parameter of these paths"
+        paths += [path for rule in rules for http in rule.http_rules for path in http.paths]
+    else:
+        return
+    if not any(name in parse_template(path).parameters for path in paths):
+        rule = f"{where}, so all requests of this schema are one flow"
+        written = "ByNamespace" if known.definition.format == "kubernetes" else found.source
+        _warn(problems, known.definition, "distinguisher", written, rule=rule, hint=hint)
+
+
 def _lint_criticality(known: Sourced[FlowSchema], problems: Problems) -> None:
     """Warn of the first rule for a criticality that no header can say."""
     for number, rule in enumerate(known.thing.rules if known.definition else ()):
@@ -300,6 +353,9 @@ def _lint_server(document: Document, server: ServerSettings, problems: Problems)
     if deadlines is not None and deadlines.extend_to_ns is not None and not (deadlines.groups or has_proxies):
         rule = "nobody may extend a deadline, because there are no groups and no trusted proxies"
         warn(rule, "Name them in spec.deadlines.groups or spec.trustedProxies", "deadlines", "extendTo")
+    if server.resolver == "kubernetes" and not all(one.gates or one.estimate for one in server.routes):
+        rule = "resolver: kubernetes reads paths as an API server does, so that the resources of routes have no effect"
+        warn(rule, "Write resolver: web, or remove the routes", "routes")
 
 
 def _lint_trust(document: Document, server: ServerSettings, problems: Problems) -> None:

@@ -162,7 +162,7 @@ def _server(definitions: Sequence[Definition], problems: Problems, defaults: Def
     """Return the server's settings.
 
     Where ``defaults``, ``backstops`` or ``resolver`` isn't given, its value depends on the formats of the other
-    documents.
+    documents. With ``routes``, the resolver is the one that looks at them.
     """
     servers = [one for one in definitions if isinstance(one.thing, ServerSettings)]
     for second in servers[1:]:
@@ -183,7 +183,7 @@ def _server(definitions: Sequence[Definition], problems: Problems, defaults: Def
         )
     if "resolver" not in given:
         kubernetes = settings.defaults == "kubernetes" or (used and "apf" not in used)
-        settings = replace(settings, resolver="kubernetes" if kubernetes else "web")
+        settings = replace(settings, resolver="kubernetes" if kubernetes and not settings.routes else "web")
     return settle_slow_clients(settings, given)
 
 

@@ -12,8 +12,10 @@ def schema(name: str, precedence: int, rule: str, to: str = "exempt", more: str 
     return f"---\napiVersion: apf/v1\nkind: FlowSchema\nmetadata: {{name: {name}}}\nspec: {spec}\n"
 
 
-def warnings(text: str, seats: int = 100) -> list[str]:
-    reading = read_source(SERVER % seats + text)
+def warnings(text: str, seats: int = 100, more: str = "") -> list[str]:
+    """Return the warnings about a Server document, with ``more`` settings, and the documents of the ``text``."""
+    server = SERVER.replace("defaults", f"{more}, defaults") if more else SERVER
+    reading = read_source(server % seats + text)
     assert reading.errors == ()
     return [f"{one.place.document} {one.field}: {one.rule}" for one in reading.warnings]
 

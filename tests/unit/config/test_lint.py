@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from apf_middleware.config import load, read, read_source
+from apf_middleware.config import load, load_text, read, read_source
 from tests.support.linted_documents import ALICE, BOB, EVERYTHING, SERVER, USERS, schema, warnings
 
 DATA = Path(__file__).parent / "data"
@@ -232,3 +232,83 @@ def test_a_server_setting_without_effect_is_reported(settings: str, field: str) 
     found = read_source(f"apiVersion: apf/v1\nkind: Server\nspec: {{{settings}}}\n").warnings
 
     assert [one.field for one in found] == ([field] if field else [])
+
+
+RESOURCES = "{resourceRules: [{verbs: ['*'], apiGroups: [%s], resources: [%s], namespaces: ['*']}]}"
+ROUTE = "routes: [{path: '/t/{namespace}/{id}', resource: orders}, {path: /x, resource: orders, subresource: log}]"
+
+
+@pytest.mark.parametrize(
+    ("rule", "settings", "expected"),
+    [
+        (RESOURCES % ("''", "orders"), "", True),
+        (RESOURCES % ("''", "'*'"), "", True),
+        (RESOURCES % ("''", "order"), ROUTE, True),
+        (RESOURCES % ("shop", "orders"), ROUTE, True),
+        (RESOURCES % ("''", "orders"), ROUTE, False),
+        (RESOURCES % ("'*'", "orders/log"), ROUTE, False),
+        (RESOURCES % ("shop, ''", "'*'"), ROUTE, False),
+        (RESOURCES % ("''", "orders"), "resolver: kubernetes", False),
+        (RESOURCES % ("''", "orders") + ", {httpRules: [{}]}", "", False),
+    ],
+)
+def test_a_schema_for_resources_that_no_route_names_is_reported(rule: str, settings: str, *, expected: bool) -> None:
+    found = warnings(schema("s", 10, rule), more=settings)
+
+    rule = "its rules are for resources, and no route is one of these"
+    assert found == ([f"2 metadata.name: this schema never matches: {rule}"] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("source", "settings", "missing"),
+    [
+        ("source: namespace", "", "no route has a {namespace}"),
+        ("source: namespace", ROUTE, ""),
+        ("source: namespace", "resolver: kubernetes", ""),
+        ("source: pathParameter, name: tenant", "", ""),
+        ("source: pathParameter, name: id", ROUTE, ""),
+        ("source: pathParameter, name: tennant", ROUTE, "neither a path of its rules nor a route has {tennant}"),
+        ("source: header, name: tennant", "", ""),
+    ],
+)
+def test_a_distinguisher_by_a_parameter_that_no_path_has_is_reported(source: str, settings: str, missing: str) -> None:
+    rule = "{httpRules: [{paths: ['/a/{tenant}/*']}]}, {httpRules: [{}]}"
+    found = warnings(schema("s", 10, rule, more=f", distinguisher: {{{source}}}"), more=settings)
+
+    told = f"2 spec.distinguisher.source: {missing}, so all requests of this schema are one flow"
+    assert found == ([told] if missing else [])
+
+
+KUBERNETES = """\
+---
+apiVersion: flowcontrol.apiserver.k8s.io/v1
+kind: FlowSchema
+metadata: {name: orders}
+spec:
+  matchingPrecedence: 10
+  priorityLevelConfiguration: {name: exempt}
+  distinguisherMethod: {type: ByNamespace}
+  rules:
+  - subjects: [{kind: User, user: {name: "*"}}]
+    resourceRules: [{verbs: ["*"], apiGroups: [""], resources: [orders], namespaces: ["*"]}]
+"""
+
+
+def test_routes_are_read_beside_manifests_and_reported_where_they_are_not() -> None:
+    server = f"apiVersion: apf/v1\nkind: Server\nspec: {{{ROUTE}%s}}\n"
+    [warning] = read_source(server % ", resolver: kubernetes" + KUBERNETES).warnings
+
+    assert load_text(server % "" + KUBERNETES).server.resolver == "web"
+    assert load_text(server % ", defaults: kubernetes").server.resolver == "web"
+    assert load_text(KUBERNETES).server.resolver == "kubernetes"
+    assert (warning.field, warning.hint) == ("spec.routes", "Write resolver: web, or remove the routes")
+    assert read_source(server % ", resolver: web" + KUBERNETES).warnings == ()
+
+
+def test_the_fields_of_manifests_are_named_as_they_are_written() -> None:
+    found = read_source(SERVER.replace("defaults", "resolver: web, defaults") % 10 + KUBERNETES).warnings
+
+    assert [(one.field, one.value) for one in found] == [
+        ("metadata.name", "orders"),
+        ("spec.distinguisherMethod.type", "ByNamespace"),
+    ]
