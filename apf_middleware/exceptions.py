@@ -188,7 +188,8 @@ class MissingExtraError(APFError, ImportError):
         self.extra = extra
 
     def __str__(self) -> str:
-        return f"this needs the package {self.package!r}: pip install 'apf-middleware[{self.extra}]'"
+        extra = f"the extra {self.extra!r} isn't installed (there is no package {self.package!r})"
+        return f"{extra}: pip install 'apf-middleware[{self.extra}]'"
 
 
 def require_integer(name: str, value: object, *, least: int | None = None, most: int | None = None) -> int:

@@ -1,7 +1,7 @@
 """Settings of a number of seats that the server finds by itself: ``seats: {adaptive: …}`` of a Server document."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Discriminator, Field, Tag, WrapValidator
 
@@ -48,6 +48,10 @@ class SeatBounds(Settings):
 @frozen
 class AdaptiveSeats(Settings):
     """A number of seats that follows what the server can do at once."""
+
+    renamed: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("min", "max", "start"), "It belongs below adaptive, as in {adaptive: {min: 5, max: 400}}"
+    )
 
     adaptive: SeatBounds
 

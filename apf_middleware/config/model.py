@@ -196,6 +196,8 @@ _WANTED: Final[Mapping[str, str]] = {
     "missing": "it is required",
 }
 
+_MAPPINGS: Final = frozenset(kind for kind, rule in _WANTED.items() if rule == "it must be a mapping")
+
 _SECRET: Final = re.compile("password|secret|tokens?$|key$", re.IGNORECASE)
 _HIDDEN: Final = "***"
 """It is shown instead of the values of unknown keys that may be secrets, because errors are logged."""
@@ -272,7 +274,8 @@ def _explained(model: type[Settings], details: ErrorDetails, data: object, *, hi
         return  # pydantic counts only the valid items; the others have errors of their own
     else:
         value = Absent.ABSENT if kind == "missing" else details["input"]
-        yield Violation(path, value, *_rule(kind, context, value, details["msg"], path))
+        rule, hint = _rule(kind, context, value, details["msg"], path)
+        yield Violation(path, value, rule, hint or (_keys_at(model, path, data) if kind in _MAPPINGS else ""))
 
 
 def _unknown_tag(key: str, path: Path, given: object, known: list[str]) -> Violation:
@@ -340,7 +343,14 @@ def _nearest(model: type[Settings], path: Path, data: object) -> str:
     if key in inner.renamed:
         return inner.renamed[key] if " " in inner.renamed[key] else f"Here it is called {inner.renamed[key]}"
     known = [declared.key for declared in declared_fields(inner).values()]
-    return _close(key, known) or f"Known keys: {', '.join(sorted(known))}"
+    return _close(key, known) or _keys_at(model, path[:-1], data)
+
+
+def _keys_at(model: type[Settings], path: Path, data: object) -> str:
+    """Return a hint with all keys of the mapping at ``path``; none if there are several kinds of it."""
+    candidates = _models_at(model, path, data)
+    known = sorted(one.key for one in declared_fields(candidates[0]).values()) if len(candidates) == 1 else []
+    return f"Known keys: {', '.join(known)}" if known else ""
 
 
 def _models_at(model: type[Settings], path: Path, data: object) -> list[type[Settings]]:
@@ -368,8 +378,10 @@ def _tag_of(model: type[Settings]) -> object:
 
 
 def _close(given: object, known: list[str]) -> str:
-    close = difflib.get_close_matches(str(given)[:60], known, 1)
-    return f"Did you mean {close[0]}?" if close else ""
+    """Return a hint with the most similar one of the ``known`` words, whatever the case."""
+    lower = {one.lower(): one for one in reversed(known)}
+    close = difflib.get_close_matches(str(given)[:60].lower(), lower, 1)
+    return f"Did you mean {lower[close[0]]}?" if close else ""
 
 
 def _models_of(model: type[Settings], key: str) -> list[type[Settings]]:

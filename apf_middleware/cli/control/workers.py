@@ -245,8 +245,11 @@ def _describe_stranger(worker: Worker, status: int, location: str | None) -> str
         return f"it answers {status}: {why}; close some, or try again"
     if status == http.client.UNAUTHORIZED:
         return f"it doesn't accept these credentials: {_CREDENTIALS}"
-    path = f"; {worker.path} was asked, and the URL may end with another admin.path" if worker.path else ""
-    return f"it answers {status}{where}, but isn't apf's admin: check the address, and its admin{path}"
+    check = "check the address"
+    if worker.path:
+        check += f"; {worker.path} was asked, and the URL may end with another admin.path. The admin is off without"
+        check += " spec.admin.groups or operators in the Server document"
+    return f"it answers {status}{where}, but isn't apf's admin: {check}"
 
 
 def _parse(name: str, status: int, content: bytes, kind: type[DocumentT_co]) -> Reply[DocumentT_co]:

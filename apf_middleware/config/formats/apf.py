@@ -332,6 +332,7 @@ class _Rule(Settings):
 class _SchemaSpec(Settings):
     renamed: ClassVar[Mapping[str, str]] = {
         "matchingPrecedence": "precedence",
+        "priorityLevel": "level",
         "matchingPriority": "precedence",
         "priorityLevelConfiguration": "level",
         "requestPriority": "level",

@@ -54,6 +54,7 @@ def test_what_is_written_is_read_again(seats: str) -> None:
         ("0", "spec.seats is 0, but it must be at least 1"),
         ("{}", "spec.seats.adaptive is absent, but it is required"),
         ("{adaptive: 5}", "spec.seats.adaptive is 5, but it must be a mapping"),
+        ("{min: 5}", "there is no such key here. It belongs below adaptive, as in {adaptive: {"),
         ("{adaptif: {min: 5, max: 40}}", "Did you mean adaptive?"),
         ("{adaptive: {max: 40}}", "spec.seats.adaptive.min is absent, but it is required"),
         ("{adaptive: {min: 0, max: 40}}", "spec.seats.adaptive.min is 0, but it must be at least 1"),

@@ -69,3 +69,20 @@ def test_what_is_wrong_with_the_server_is_reported(old: str, new: str, line: int
     errors = read_source(SERVER.replace(old, new, 1)).errors
 
     assert any((one.place.line, one.field) == (line, field) and rule in one.rule for one in errors), errors
+
+
+@pytest.mark.parametrize(
+    ("settings", "hint"),
+    [
+        ("trustedProxies: [10.0.0.0/8]", "Known keys: header, networks, unix"),
+        ("gates: [db]", "Known keys: capacity, cost, key, maxParked, name, onError, per, release, status, tokens"),
+        ("authentication: [jwt]", ""),
+        ("authentication: [{type: JWT}]", "Did you mean jwt?"),
+        ("SEATS: 5", "Did you mean seats?"),
+        ("discipline: MAX-MIN-SERIAL", "Did you mean max-min-serial?"),
+    ],
+)
+def test_a_hint_has_the_keys_of_a_mapping_and_words_of_another_case(settings: str, hint: str) -> None:
+    [error] = read_source(f"apiVersion: apf/v1\nkind: Server\nspec: {{{settings}}}\n").errors
+
+    assert error.hint == hint
