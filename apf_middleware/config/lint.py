@@ -353,6 +353,11 @@ def _lint_server(document: Document, server: ServerSettings, problems: Problems)
     if deadlines is not None and deadlines.extend_to_ns is not None and not (deadlines.groups or has_proxies):
         rule = "nobody may extend a deadline, because there are no groups and no trusted proxies"
         warn(rule, "Name them in spec.deadlines.groups or spec.trustedProxies", "deadlines", "extendTo")
+    spec = document.root.get("spec")
+    admin = spec.get("admin") if spec else None
+    if admin and admin.value is not None and not (server.admin.is_on or server.admin.socket or admin.get("app")):
+        rule = "nobody has access to the admin, because there are no groups and no operators"
+        warn(rule, "Name groups that may view, or operators that may also change something", "admin")
     if server.resolver == "kubernetes" and not all(one.gates or one.estimate for one in server.routes):
         rule = "resolver: kubernetes reads paths as an API server does, so that the resources of routes have no effect"
         warn(rule, "Write resolver: web, or remove the routes", "routes")

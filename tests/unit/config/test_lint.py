@@ -226,6 +226,13 @@ def test_a_proxy_that_may_be_any_client_is_reported(settings: str, field: str) -
         ("deadlines: {extendTo: 1m, groups: [gateways]}", ""),
         ("deadlines: {extendTo: 1m}, trustedProxies: {networks: [10.0.0.0/8]}", ""),
         ("deadlines: {}", ""),
+        ("admin: {}", "spec.admin"),
+        ("admin: {console: true}", "spec.admin"),
+        ("admin: null", ""),
+        ("admin: {groups: [support]}", ""),
+        ("admin: {operators: [sre]}", ""),
+        ("admin: {socket: /run/shop}", ""),
+        ("admin: {app: shop}", ""),
     ],
 )
 def test_a_server_setting_without_effect_is_reported(settings: str, field: str) -> None:
