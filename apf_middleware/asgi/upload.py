@@ -10,7 +10,7 @@ from typing import Final
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi.body import RequestBody
-from apf_middleware.fairqueuing import Reason, TicketState
+from apf_middleware.fairqueuing import Reason, TicketState, Work
 from apf_middleware.runtime import Admission
 
 __all__ = ["Upload"]
@@ -129,7 +129,12 @@ class Upload:
         """Give the seats back, and the leases with them, if the request has any."""
         if self._is_limited:
             self._is_suspended = True
-            self._admission.destination.controller.release(self._admission)
+            admission, work = self._admission, self._admission.work
+            if work.linger_ns:
+                # The request is about to be rejected: it has no work after its reply, and a ticket that lingers can't
+                # be rejected.
+                admission.work = Work(work.seats, work.final_seats)
+            admission.destination.controller.release(admission)
 
     async def _resume(self) -> bool:
         """Ask for seats again, and return whether the request may continue."""

@@ -667,6 +667,7 @@ class QueueSet:
         assert self.waiting == sum(queue.length for queue in queues), "tickets waiting"
         assert self.parked == sum(queue.parked for queue in queues), "parked tickets"
         assert self.seats_waiting == sum(ticket.width for queue in queues for ticket in queue), "seats waiting"
+        assert self._queueless_seats >= 0, "seats of tickets without a queue"
         head = self.head() if self.waiting else None  # LookupError if the discipline forgets a waiting ticket
         if self.strict_upstream:
             return  # in Kubernetes a queue may close while its seats linger, and a ticket that fits may wait

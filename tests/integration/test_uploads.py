@@ -107,6 +107,28 @@ async def test_an_upload_that_gets_no_seats_again_is_rejected() -> None:
         protected.check_idle()
 
 
+@pytest.mark.parametrize("discipline", ["equal-serial", "max-min-serial", "max-min-concurrent"])
+async def test_no_seats_linger_after_a_slow_body(discipline: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        text = (CONFIG % "").replace("  bodies:", f"  discipline: {discipline}\n  bodies:")
+        lingers = "  level: crowd\n  estimate: {seats: 1, finalSeats: 1, linger: 1ms}\n"
+        protected.middleware = APFMiddleware(protected._app, load_text(text.replace("  level: crowd\n", lingers)))
+        long = await protected.start()
+        assert protected.expire_holds() == 1
+        assert protected.seats_in_use == 1, "seats that linger are kept"
+        protected.pass_time()
+        await long.end()
+
+        assert (long.status, problem(long)["reason"]) == (408, "slow-body")
+        assert (await protected.open("/other", "bob").body(b"hello").end()).status == 200
+        await anyio.sleep(0.01)
+        protected.middleware.service.controller.tick()
+        queueset = protected.middleware.service.controller.levels["crowd"].shared.queueset
+        assert [queue for queue in queueset.deck if queue.seats_in_use] == []
+        protected.check_idle()
+
+
 class KeepingUploadApp(HeldUploadApp):
     """An app whose requests keep their seats while they wait for more of a body, because they have passed a gate."""
 
