@@ -415,11 +415,6 @@ class RequestBody:
             if self._pending is not None:
                 self._pending[1].remove_done_callback(self._continue)
 
-    @property
-    def is_open(self) -> bool:
-        """True if messages are kept, a call is pending or a task receives, so that `close` is needed."""
-        return self._watching is not None or self._pending is not None or bool(self._kept)
-
     async def receive(self) -> Message:
         """Return the next message, for the app."""
         pending = self._pending
@@ -481,6 +476,7 @@ class RequestBody:
         if self._cost:
             self._forget(self._kept, ())
         self._kept = ()
+        self.has_gone = True  # a task that the app has left behind must not ask for seats
         self._notify()
 
     def __repr__(self) -> str:

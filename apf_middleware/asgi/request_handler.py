@@ -96,7 +96,7 @@ class RequestHandler:
                 sends.senders.pop(admission, None)
             if admission.state is _SEATED:  # otherwise rejected, or a stream or the app has released the seats
                 controller.release(admission)
-            if admission.stream is not None or resolved.gates or (body is not None and body.is_open):
+            if admission.stream is not None or resolved.gates or body is not None:
                 _end(admission, body)  # most requests have nothing to end
 
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -299,6 +299,8 @@ def _begin_body(resolved: ResolvedRequest, scope: Scope, receive: Receive) -> Re
 def _end(admission: Admission, body: RequestBody | None) -> None:
     """Release the gates, the place among the streams and the body of a request."""
     destination = admission.destination
+    if admission.state is _WAITING:  # an upload whose app has returned, while another task of it still receives
+        destination.controller.leave(admission)
     if destination.gates:  # no other request has leases
         destination.controller.release_leases(admission)
         admission.show(None)

@@ -377,6 +377,42 @@ async def test_a_part_that_arrives_soon_is_passed_on_while_the_seats_are_kept() 
         protected.check_idle()
 
 
+@pytest.mark.parametrize("waits_for", ["more", "seats"])
+async def test_a_task_that_an_app_leaves_behind_gets_no_seats(waits_for: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        ends = anyio.Event()
+
+        async def receive_more(receive: Receive) -> None:
+            await receive()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await receive()
+            if scope["path"] == "/other":
+                await receive()
+            else:
+                tasks.start_soon(receive_more, receive)
+                await ends.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        protected = HeldUploadApp(tasks)
+        protected.middleware = APFMiddleware(app, load_text(CONFIG % ""))
+        long = protected.open("/long").body(LONG, more=True)
+        await settle()
+        assert protected.expire_holds() == 1
+        other = protected.open("/other", "bob").body(LONG, more=True)
+        await settle()
+        if waits_for == "seats":
+            long.body(LONG)
+            await settle()
+        ends.set()
+        await long.end()
+        long.body(LONG)
+        await other.body().end()
+        await settle()
+        protected.check_idle()
+
+
 @pytest.mark.parametrize("goes_on", [True, False])
 async def test_an_upload_without_seats_keeps_the_counters_of_its_schema(goes_on: bool) -> None:  # noqa: FBT001
     async with anyio.create_task_group() as tasks:
