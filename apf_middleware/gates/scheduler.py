@@ -186,8 +186,8 @@ class GateScheduler:
         stage, queue = acquisition.stage, acquisition.candidate_of
         if stage is AcquisitionStage.CHECKING:
             self._stop_check(acquisition)
-        elif stage is AcquisitionStage.PARKED and slot is not None:
-            slot.queues[id(acquisition.level)].remove(acquisition)
+        elif stage is AcquisitionStage.PARKED and slot is not None and queue is None:
+            slot.queues[id(acquisition.level)].remove(acquisition)  # a candidate has been removed already
         if queue is not None:
             queue.candidate = acquisition.candidate_of = None
         acquisition.stage = AcquisitionStage.ENDED

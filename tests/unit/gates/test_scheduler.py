@@ -316,6 +316,19 @@ def test_when_a_candidate_leaves_the_next_request_of_its_queue_may_try() -> None
     assert world.finish("runs") == ["b"]
 
 
+def test_a_request_whose_next_gate_opens_too_late_is_rejected_when_its_first_one_opens() -> None:
+    world = GateWorld(Capacity("db", 1, WIDE), Capacity("cache", 1, WIDE), seats=5)
+    world.arrive("holder", "db")
+    world.arrive("a", "db", "cache")
+    world.arrive("b", "db", flow="other")
+    world.close("cache", until=world.now + 60 * SECOND)
+
+    assert world.finish("holder") == ["b"]
+    assert world.refused == ["a"]
+    assert world.finish("b") == []
+    assert not list(world.scheduler)
+
+
 def test_parked_requests_are_counted() -> None:
     switch = Switch()
     gate = switch.gate()
