@@ -207,7 +207,8 @@ class GateScheduler:
             if need.lease is not None and need.gate.terms.release in _ENDING[at]:
                 self._leases.give_back(now, need, need.gate.release)
                 had_leases = True
-        if at == "response":
+        # Nothing is left to give back to a request without leases: a stream in a ``fifo`` level may have had no gates.
+        if at == "response" or all(need.lease is None for need in acquisition.needs):
             del self._acquisitions[ticket]
             acquisition.stage = AcquisitionStage.ENDED
         return had_leases

@@ -215,6 +215,20 @@ async def test_event_streams_release_seats_at_the_start_and_leases_as_the_gate_s
         assert protected.started == ["/db/first", "/db/second"]
 
 
+async def test_a_stream_without_gates_leaves_nothing_behind_where_requests_keep_their_order() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = GatedQueueApp(tasks, configuration(level="dequeueStrategy: fifo"))
+
+        async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+            assert scope["apf"].release()
+            await send({"type": "http.response.start", "status": 200, "headers": EVENTS})
+            await send({"type": "http.response.body", "body": b""})
+
+        protected.middleware.app = app
+        assert (await protected.request("/other").end()).status == 200
+        assert protected.is_idle()
+
+
 async def test_a_stream_beyond_the_limit_is_rejected_before_any_gate() -> None:
     async with anyio.create_task_group() as tasks:
         protected = GatedQueueApp(tasks, configuration(level="streams: {maxOpen: 1}", gates="{name: db, capacity: 5}"))
