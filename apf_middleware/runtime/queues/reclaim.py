@@ -78,7 +78,7 @@ class Reclaimer:
         width = min(queueset.head().width, shared.ceiling)
         most = min(int(deserves[runtime.name]), shared.most)
         wanted = min(queueset.seats_waiting, most - queueset.seats_in_use)
-        if wanted < width:
+        if not 0 < width <= wanted:  # a level that has just lost all its seats has no use for any
             return
         self._forget()
         revoked = self._revoked_seats()

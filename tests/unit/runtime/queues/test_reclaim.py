@@ -148,6 +148,16 @@ def test_victims_are_of_the_lowest_priority_then_of_the_highest_share() -> None:
     assert (len(asked(low)), len(asked(much)), len(asked(some))) == (2, 1, 0)
 
 
+def test_a_queue_that_has_lost_all_its_seats_asks_for_none() -> None:
+    house = market(owner="", borrower="")
+    running = fill(house, "borrower", opted_in=False)
+    [waits] = house.arrive("owner")
+    house.queues.update("owner", max=0)
+
+    assert not running[0].revocable().is_set()
+    assert waits.is_waiting
+
+
 def test_those_that_ended_are_forgotten() -> None:
     house = market(owner="", borrower="")
     for _ in range(300):
