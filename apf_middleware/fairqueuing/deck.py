@@ -289,8 +289,8 @@ class Deck:
         return self.exact.end if self.exact else self.desired
 
     def surplus(self) -> list[Queue]:
-        """Return the superfluous queues that are idle already; none if strict, because Kubernetes keeps these."""
-        if self._strict:
+        """Return the superfluous queues that are idle already; without exact ones none if strict, as in Kubernetes."""
+        if self._strict and self.exact is None:
             return []
         return [queue for queue in self.queues[self._end :] if queue is not _CLOSED and queue.is_idle]
 

@@ -55,6 +55,18 @@ def test_a_flow_that_was_idle_finds_its_queue_again() -> None:
     assert level.arrive(1).queue is first.queue
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_idle_queue_beyond_fewer_places_is_removed(strict: bool) -> None:  # noqa: FBT001
+    level = Level(exact=2, seats=2, strict=strict)
+    level.arrive(1)
+    level.release(level.arrive(2))
+
+    level.queueset.reconfigure(level.now, replace(level.settings, exact=1))
+    assert len(list(level.queueset.deck)) == SHARED + 1
+    level.arrive(3)
+    level.queueset.check()
+
+
 def test_beyond_the_places_flows_share() -> None:
     level = Level(exact=2)
     for flow in (1, 2):
