@@ -162,8 +162,8 @@ class VirtualRequests:
     def clear(self) -> None:
         """Free the seats of virtual requests whose real ones have ended; waits have ended already."""
         ends, self._ends = self._ends, []
-        for _, _, request in ends:
-            self._end(request)
+        for at, _, request in ends:
+            self._end(at, request)
 
     def _deadlines(self, limit_ns: int) -> Deadlines[VirtualRequest]:
         found = self._limits.get(limit_ns)
@@ -180,17 +180,21 @@ class VirtualRequests:
         """End what is due, and set the alarm for the next end."""
         now, ends = self._now(), self._ends
         while ends and ends[0][0] <= now:
-            self._end(heappop(ends)[2])
+            at, _, request = heappop(ends)
+            self._end(at, request)
         if ends:
             self._alarm.ask(ends[0][0])
 
-    def _end(self, request: VirtualRequest) -> None:
-        """Free the seats of a request that has ended, or end a wait at its deadline."""
+    def _end(self, at: int, request: VirtualRequest) -> None:
+        """Free the seats of a request that ends at the time ``at``, or end a wait whose deadline that is."""
         admission = request.admission
         controller = admission.destination.controller
         if admission.state is _WAITING:
             controller.abandon(admission, Reason.DEADLINE)
-        elif admission.state is _SEATED and request.lasted_ns is not None:
+            return
+        lasted_ns = request.lasted_ns
+        # a request that was seated before its deadline doesn't end then
+        if admission.state is _SEATED and lasted_ns is not None and admission.seated_at + lasted_ns <= at:
             request.settle()
             controller.release(admission, long_lived=request.is_long_lived)
             if admission.destination.gates:

@@ -213,6 +213,22 @@ def test_one_whose_deadline_comes_while_it_waits_is_rejected() -> None:
     world.controller.sharing.check()
 
 
+def test_a_deadline_ends_the_wait_and_not_the_run() -> None:
+    world = World(configuration("equal-serial", seats=1))
+    first = world.begin()
+    admission = world.ask()
+    admission.set_deadline(25 * MS, 20 * MS)
+    second = world.requests.begin(0, admission)
+    world.run(10 * MS)
+    first.finish()
+    world.run(15 * MS)
+    second.finish()
+    world.run(24 * MS)
+    assert admission.is_seated, "for as long as the real one ran: 15 ms from 10 ms on"
+    world.run(25 * MS)
+    assert admission.state is TicketState.RELEASED
+
+
 def test_one_that_is_refused_on_arrival_asks_for_no_seats() -> None:
     world = World(configuration("equal-serial", seats=1))
     admission = world.ask()
