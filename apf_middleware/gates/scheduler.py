@@ -575,8 +575,16 @@ class GateScheduler:
                 if queue is not None:  # it is a candidate in its level's queue, and now waits only for a seat
                     queue.candidate = acquisition.candidate_of = None
                     self._move_to(now, acquisition, None)
-            if acquisition.stage is not AcquisitionStage.PASSED and acquisition.check is None:
-                acquisition.needs = [need for need in acquisition.needs if need.gate is not gate]
+            if acquisition.stage is not AcquisitionStage.PASSED:
+                self._drop_needs(now, acquisition, gate)
+
+    def _drop_needs(self, now: int, acquisition: Acquisition, gate: Gate) -> None:
+        """Let the request need ``gate`` no longer; if that is just being asked, `conclude` does this."""
+        asked = None if acquisition.check is None else acquisition.check.need
+        for need in [one for one in acquisition.needs if one.gate is gate and one is not asked]:
+            acquisition.needs.remove(need)
+            if need.lease is not None:  # of an asynchronous gate, while the request waits for its seat
+                self._leases.give_back(now, need, gate.undo)
 
     def kick(self, now: int, acquisition: Acquisition) -> None:
         """Let this request try, whether or not its slot is open; a gate that an operator has closed stays closed."""

@@ -490,6 +490,29 @@ def test_the_wait_of_one_that_an_asynchronous_gate_rejects_is_observed() -> None
     assert counters.rejected == 1
 
 
+@pytest.mark.parametrize("waits_for", ["a seat", "another gate"])
+def test_a_removed_gate_gets_the_leases_back_of_requests_that_wait(waits_for: str) -> None:
+    far = FarPlaces()
+    world = GateWorld(CustomGate(far, WIDE), Condition("remote", remote, WIDE), seats=1)
+    checks = asked(world)
+    world.arrive("a", "far", *(["remote"] if waits_for == "another gate" else []))
+    if waits_for == "a seat":
+        world.arrive("runs", flow="x")
+    answer(world, checks[0], "lease")
+    assert far.given_back == []
+    world.scheduler.retire(world.now, "far")
+    world.note(world.sharing.settle(world.now))
+    assert far.given_back == ["lease"]
+
+    if waits_for == "a seat":
+        assert world.finish("runs") == ["a"]
+    else:
+        assert answer(world, checks[1], "another") == ["a"]
+    world.finish("a")
+    assert far.given_back == ["lease"]
+    assert not list(world.scheduler)
+
+
 @pytest.mark.parametrize("given", [ParkDecision(), Reject(), "lease"])
 def test_a_request_passes_if_its_gate_is_removed_during_its_evaluation(given: object) -> None:
     world = RemoteWorld()
