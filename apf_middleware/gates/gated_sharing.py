@@ -172,14 +172,20 @@ class GatedSharing:
 
     def conclude(self, now: int, check: Check, answer: object) -> Sequence[Ticket]:
         """Apply the answer of an asynchronous gate; return the tickets that were seated."""
-        self.scheduler.conclude(now, check, answer)
-        return self.settle(now)
+
+        def step() -> Sequence[Ticket]:
+            seated = self.sharing.tick(now)
+            self.scheduler.conclude(now, check, answer)
+            return seated
+
+        return self._run(now, step)
 
     # Steps
 
     def settle(self, now: int) -> Sequence[Ticket]:
         """Let requests try their gates, and call the hooks; during a step, do nothing, because its end does this."""
-        return _NO_TICKETS if self._depth else self._settle(now, _NO_TICKETS)
+        # Gates may refuse requests before any joins its queue again, and what was due by then must have happened.
+        return _NO_TICKETS if self._depth else self._run(now, lambda: self.sharing.tick(now))
 
     def _run(self, now: int, step: Callable[[], Sequence[Ticket]], newcomer: Ticket | None = None) -> Sequence[Ticket]:
         """Run ``step``, during which events are only recorded, and then settle."""

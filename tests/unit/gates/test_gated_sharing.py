@@ -473,3 +473,17 @@ def test_an_event_from_within_a_gate_is_dealt_with_at_the_end_of_the_step() -> N
     world.arrive("b", "second", flow="x")
     assert sorted(world.served) == ["a", "b"]
     assert second.answer
+
+
+@pytest.mark.parametrize("share", [Lending, Adjusting])
+def test_adjustments_that_are_due_come_before_what_a_gate_does_when_it_opens(share: type[Lending]) -> None:
+    world = GateWorld(Flag().gate(), Capacity("cache", 1, WIDE), seats=2, share=share, limit_ns=60 * SECOND)
+    world.close("cache")
+    world.arrive("a", "cache", "switch")
+    world.arrive("b", "cache", flow="other")
+    world.close("switch", until=100 * SECOND)
+    world.now = 15 * SECOND  # without a tick: no timer is set for a gate that an operator has closed
+
+    assert world.open("cache") == ["b"]
+    assert world.refused == ["a"]
+    world.finish("b")
