@@ -7,7 +7,7 @@ from apf_middleware.classification import FlowSchema
 from apf_middleware.classification.distinguisher import compile_distinguisher
 from apf_middleware.config import Configuration
 from apf_middleware.config.gates import GateSettings
-from apf_middleware.exceptions import UnknownGateError
+from apf_middleware.exceptions import InvalidValueError, UnknownGateError
 from apf_middleware.gates import Capacity, GateRequest, Gates, Terms, Tokens
 
 __all__ = ["adopt_gates", "find_gates", "require_gates"]
@@ -35,17 +35,25 @@ def require_gates(configuration: Configuration, gates: Gates, more: Iterable[str
                 raise UnknownGateError(f"gate of {owner}", name, "there is no gate of this name", hint)
 
 
-def find_gates(configuration: Configuration, gates: Gates | None) -> Gates:
-    """Return ``gates``, or new ones; raise UnknownGateError if they and the configuration lack one that it names."""
+def find_gates(configuration: Configuration, gates: Gates | None, before: Iterable[GateSettings]) -> Gates:
+    """Return ``gates``, or new ones, to which those of the configuration can be added in place of those of ``before``.
+
+    Raise UnknownGateError if one that is named isn't defined, and InvalidValueError if one is defined twice.
+    """
     found = Gates() if gates is None else gates
-    require_gates(configuration, found, (gate.name for gate in configuration.server.gates))
+    names = [settings.name for settings in configuration.server.gates]
+    require_gates(configuration, found, names)
+    own = found.names - {settings.name for settings in before}
+    for name in names:
+        if name in own:
+            raise InvalidValueError("gates", name, "the app has a gate of this name already", "Rename one of them")
     return found
 
 
 def adopt_gates(gates: Gates, before: Iterable[GateSettings], after: Iterable[GateSettings]) -> None:
     """Create the gates of ``after``, or change those of ``before`` to them; remove the others. Leases stay valid."""
-    old = {settings.name: settings for settings in before}
     scheduler = gates.scheduler
+    old = {settings.name: settings for settings in before if settings.name in gates}  # the app may have removed some
     for settings in after:
         known = old.pop(settings.name, None)
         if known is None or _nature(known) != _nature(settings):

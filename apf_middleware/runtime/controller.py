@@ -124,12 +124,12 @@ class Controller:
         adopt_headroom(gates, self.registry, self.costs)
 
     def _require_gates(self, configuration: Configuration) -> "Gates | None":
-        """Return the gates; None if there are none. Raise InvalidValueError if one that is named isn't defined."""
+        """Return the gates; None if there are none. Raise InvalidValueError if they don't fit the configuration."""
         if self.gates is None and not configuration.has_gates:
             return None
         from apf_middleware.runtime.configured_gates import find_gates  # noqa: PLC0415 - most servers have no gates
 
-        return find_gates(configuration, self.gates)
+        return find_gates(configuration, self.gates, self.configuration.server.gates)
 
     def _run_gates(self, gates: "Gates") -> None:
         """Put ``gates`` in front of the sharing."""

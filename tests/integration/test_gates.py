@@ -622,6 +622,33 @@ async def test_gates_added_by_a_reload_must_be_defined() -> None:
         assert answered.status == 200
 
 
+async def test_a_reload_that_names_a_gate_as_the_app_does_changes_nothing() -> None:
+    gates = Gates()
+    gates.capacity("db", limit=1)
+    async with anyio.create_task_group() as tasks:
+        protected = GatedApp(tasks, configuration(), gates)
+        before = protected.controller.configuration
+        with pytest.raises(InvalidValueError, match="gates is 'db', but the app has a gate of this name already"):
+            protected.controller.reconfigure(configuration(server=DB, seats=3))
+        assert protected.controller.configuration is before
+        assert protected.controller.seats == before.server.total
+        assert (await protected.request("/db/1").end()).status == 200
+        assert protected.is_idle()
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+async def test_a_reload_makes_a_gate_again_that_the_app_has_removed(limit: int) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = GatedApp(tasks, configuration(server=DB))
+        protected.gates.remove("db")
+        protected.controller.reconfigure(configuration(server=f", gates: [{{name: db, capacity: {limit}}}]"))
+        assert protected.gates.scheduler.gates["db"].limit == limit
+        assert (await protected.request("/db/1").end()).status == 200
+        protected.gates.remove("db")
+        protected.controller.reconfigure(configuration("[]"))
+        assert not protected.gates.names
+
+
 async def test_an_asynchronous_gate_that_opens_too_late_rejects_at_once() -> None:
     gates = Gates()
 
