@@ -259,7 +259,8 @@ class QueueSet:
     def abandon(self, now: int, ticket: Ticket, reason: Reason = Reason.TIME_OUT) -> Sequence[Ticket]:
         """Take ``ticket`` out of its queue unserved, and reject it for ``reason``.
 
-        If a linger that ends by ``now`` frees seats for it, it isn't rejected, but returned as seated.
+        If a linger that ends by ``now`` frees seats for it, it isn't rejected, but returned as seated; a gate may also
+        reject it then.
         """
         queue = ticket.queue
         if ticket.state is not _WAITING or ticket.queueset is not self or queue is None:
@@ -267,7 +268,7 @@ class QueueSet:
         if reason not in self.rejected:
             raise InvalidValueError("reason", reason, "it must be a Reason")
         ended = self.tick(now)
-        if ended and not ticket.is_waiting:
+        if not ticket.is_waiting:
             return ended
         self._take_out(now, queue, ticket)
         self._reject(ticket, reason)

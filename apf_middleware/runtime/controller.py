@@ -226,7 +226,8 @@ class Controller:
         runtime = admission.destination.runtime
         seated = self._gated.abandon(now, runtime.shared, admission, reason)
         runtime.observe(now)
-        if not admission.is_seated:  # `abandon` first frees lingering seats that are due; the request may have got them
+        # `abandon` first frees lingering seats that are due. The request may have got them, or been rejected by a gate.
+        if admission.reason is reason:
             self._count_left(now, admission)
             self._note_rejected(admission, now)
             if admission.waiter is not None:
@@ -620,7 +621,8 @@ class Controller:
         now, runtime = self.now(), admission.destination.runtime
         seated = self._gated.abandon(now, runtime.shared, admission, Reason.CANCELLED)
         runtime.observe(now)
-        if not admission.is_seated:
+        has_passed = admission.reason is Reason.CANCELLED  # see `_abandon`
+        if has_passed:
             self._count_left(now, admission)
             admission.destination.counters.passed += 1
             admission.renew()
@@ -630,7 +632,7 @@ class Controller:
             if admission.waiter is not None:
                 admission.waiter.wake()
         self._wake(now, seated)
-        return not admission.is_seated
+        return has_passed
 
     def _send_away(self, runtime: LevelRuntime, reason: Reason) -> None:
         for admission in self._waiting_at(runtime):

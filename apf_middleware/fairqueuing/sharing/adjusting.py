@@ -117,8 +117,8 @@ class Adjusting(Sharing):
         if ticket.state is not _WAITING or ticket.queueset is not queueset or reason not in queueset.rejected:
             return queueset.abandon(now, ticket, reason)  # which raises the error
         ended = self._advance(now)
-        # an adjustment that was due has seated it
-        if ended and not ticket.is_waiting:
+        # an adjustment that was due has seated it, or let a gate reject it
+        if not ticket.is_waiting:
             return ended
         seated = queueset.abandon(now, ticket, reason)
         self._note(now, level)

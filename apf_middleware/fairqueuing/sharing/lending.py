@@ -220,7 +220,7 @@ class Lending(Sharing):
         if ticket.state is not _WAITING or ticket.queueset is not queueset or reason not in queueset.rejected:
             return queueset.abandon(now, ticket, reason)  # which raises the error
         ended = self._advance(now)
-        if ended and not ticket.is_waiting:
+        if not ticket.is_waiting:
             return ended
         queueset.concurrency = 0
         queueset.abandon(now, ticket, reason)

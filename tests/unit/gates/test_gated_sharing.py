@@ -487,3 +487,21 @@ def test_adjustments_that_are_due_come_before_what_a_gate_does_when_it_opens(sha
     assert world.open("cache") == ["b"]
     assert world.refused == ["a"]
     world.finish("b")
+
+
+@pytest.mark.parametrize("share", [Lending, Adjusting])
+def test_a_request_that_leaves_when_its_gate_rejects_it_leaves_once(share: type[Lending]) -> None:
+    flag = Flag()
+    world = GateWorld(flag.gate(), seats=1, share=share)
+    runs = world.arrive("runs", flow="x")
+    runs.work = Work(1, 1, 10 * MS)
+    waits = world.arrive("waits", "switch")
+    flag.answer = Reject()
+    world.finish("runs")
+    world.now += 10 * MS  # the linger ends in the call that gives up
+
+    assert world.give_up("waits") == []
+    assert world.refused == ["waits"]
+    assert waits.reason is Reason.GATE
+    assert waits.level.queueset.waiting == 0
+    assert not list(world.scheduler)

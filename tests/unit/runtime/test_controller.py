@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from apf_middleware.fairqueuing import Work
-from apf_middleware.runtime import Controller
+from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.gates import Gates, Reject
+from apf_middleware.runtime import Admission, Controller
 from tests.support.level_world import LevelWorld, configuration
 
 
@@ -53,3 +54,25 @@ def test_the_alarm_rings_at_the_end_of_each_linger_though_no_request_waits() -> 
     at_ends.ring()
 
     assert world.crowd.shared.is_idle
+
+
+def test_a_request_that_its_gate_rejects_at_the_end_of_its_wait_is_counted_once() -> None:
+    gates = Gates()
+    gates.condition("db")(lambda _: Reject())
+    world = LevelWorld()
+    world.controller = Controller(configuration(), gates, now=lambda: world.time, alarm=Alarm)
+    seats = world.crowd.shared.current
+    running = [world.arrive(Work(1, 1, 100)) for _ in range(seats)]
+    waits = Admission(world.controller.destination(running[0].destination.classification, Work()))
+    waits.destination.gates = ("db",)
+    world.controller.arrive(world.time, waits)
+    assert waits.is_waiting
+    for one in running:
+        world.release(one)
+    world.time += 100
+    world.controller.abandon(waits, Reason.TIME_OUT)
+
+    assert waits.reason is Reason.GATE
+    counters = waits.destination.counters
+    assert (counters.waiting, sum(counters.rejected.values())) == (0, 1)
+    assert world.controller.backlog.waiting == 0
