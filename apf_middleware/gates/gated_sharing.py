@@ -200,24 +200,26 @@ class GatedSharing:
         if self._depth:
             return seated
         scheduler = self.scheduler
+        refused: list[Acquisition] = []
         self._depth += 1
         try:
-            more = scheduler.pump(now, self._unpark)
+            more = [*scheduler.pump(now, self._unpark)]
+            while scheduler.refused:
+                refused += scheduler.refused
+                scheduler.refused = []
+                more += self.sharing.forget_drained(now)  # the last request of a level that drains may be among them
+                more += scheduler.pump(now, self._unpark)
         finally:
             self._depth -= 1
         if self._unseated:
             unseated, self._unseated = self._unseated, []
             for ticket in unseated:
                 self._hooks.waiting(ticket)
-        # Replace each list before the loop over it, because a hook may run app code that adds to it.
-        if scheduler.refused:
-            refused, scheduler.refused = scheduler.refused, []
-            self.sharing.forget_drained(now)  # a gate may have refused the last request of a level that drains
-            for acquisition in refused:
-                self._hooks.refused(now, acquisition, acquisition.ticket is newcomer)
+        for acquisition in refused:
+            self._hooks.refused(now, acquisition, acquisition.ticket is newcomer)
         while scheduler.errors:
             self._hooks.failed(*scheduler.errors.pop())
-        if scheduler.questions:
+        if scheduler.questions:  # replaced before the loop, because a hook may run app code that adds to them
             questions, scheduler.questions = scheduler.questions, []
             for check in questions:
                 self._hooks.ask(now, check)

@@ -302,9 +302,11 @@ class Adjusting(Sharing):
     def restrict(self, now: int, grant: SeatGrant | None) -> Sequence[Ticket]:  # noqa: ARG002
         raise InvalidValueError("grant", grant, "seats that are adjusted from time to time can't be shared by a fleet")
 
-    def forget_drained(self, now: int) -> None:
+    def forget_drained(self, now: int) -> Sequence[Ticket]:
+        ended = self._advance(now)
         for level in self._levels.leaving():
             self._note(now, level)
+        return [*ended, *self._adjust_drained(now)]
 
     # Looking
 

@@ -131,8 +131,11 @@ class Sharing(ABC):
         """
 
     @abstractmethod
-    def forget_drained(self, now: int) -> None:
-        """Forget levels that have drained because requests left their queues without one of the calls above."""
+    def forget_drained(self, now: int) -> Sequence[Ticket]:
+        """Forget levels that have drained because requests left their queues without one of the calls above.
+
+        Return the tickets that were seated, because the other levels may have more seats now.
+        """
 
     # Looking
 

@@ -484,9 +484,11 @@ class Lending(Sharing):
         self._recount(now)
         return [*ended, *self._dispatch(now)]
 
-    def forget_drained(self, now: int) -> None:
+    def forget_drained(self, now: int) -> Sequence[Ticket]:
+        ended = self._advance(now)
         for level in self._levels.leaving():
             self._note(now, level)
+        return [*ended, *self._dispatch(now)]
 
     def _recount(self, now: int) -> None:
         """Compute all counts again, because levels, limits or seats have changed."""

@@ -505,3 +505,19 @@ def test_a_request_that_leaves_when_its_gate_rejects_it_leaves_once(share: type[
     assert waits.reason is Reason.GATE
     assert waits.level.queueset.waiting == 0
     assert not list(world.scheduler)
+
+
+def test_a_level_gets_its_min_when_a_gate_rejects_the_last_request_of_a_draining_level() -> None:
+    levels = {name: (QueueSetSettings(2), LevelLimits(1, 0, 2)) for name in ("gone", "grows", "other")}
+    world = GateWorld(Capacity("db", 0, WIDE), levels=levels, limit_ns=60 * SECOND)
+    world.arrive("parked", "db", to="gone")
+    grown = {"grows": (QueueSetSettings(2), LevelLimits(1, 1, 2)), "other": levels["other"]}
+    world.note(world.sharing.reconfigure(world.now, 2, grown))
+    world.arrive("first", to="other")
+    world.arrive("second", to="other")
+    waits = world.arrive("waits", to="grows")
+    assert waits.is_waiting, "the new min isn't in force yet"
+
+    world.close("db", until=100 * SECOND)
+    assert world.kick("parked") == ["waits"]
+    assert world.refused == ["parked"]
