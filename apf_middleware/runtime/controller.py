@@ -508,10 +508,16 @@ class Controller:
         """Share ``seats`` among the levels of ``configuration``, and wake the requests that get some."""
         limits = derive_limits(configuration, seats)  # may raise, so it must come before any change
         hierarchy = derive_hierarchy(configuration, seats)
-        seated = self._gated.reconfigure(now, seats, wanted_levels(configuration, limits), hierarchy)
+        reclaimer, self.reclaimer = self.reclaimer, None  # it looks at the levels in the registry, which change later
+        try:
+            seated = self._gated.reconfigure(now, seats, wanted_levels(configuration, limits), hierarchy)
+        finally:
+            self.reclaimer = reclaimer
         self.registry.adopt(now, configuration, limits)
         self._adopt_settings()
         self._wake(now, seated)
+        if reclaimer is not None:
+            reclaimer.claim_all()
 
     def resize(self, seats: int) -> None:
         """Share another total of seats; the levels keep their parts of it."""

@@ -55,6 +55,10 @@ class Reclaimer:
         if len(self._known) > self._limit:
             self._forget()
             self._limit = 64 + 2 * len(self._known)
+        self.claim_all()
+
+    def claim_all(self) -> None:
+        """Claim seats for all queues with waiting requests, because one has opted in or the levels have changed."""
         for runtime in self._levels.levels.values():
             if runtime.shared.waits:
                 self.claim(runtime)

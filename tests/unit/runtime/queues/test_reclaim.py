@@ -239,6 +239,37 @@ def test_a_removed_level_whose_request_a_gate_admits_asks_nobody() -> None:
     assert waits.is_seated
 
 
+def test_a_reload_that_lets_a_request_pass_its_gate_claims_for_the_new_levels() -> None:
+    family = server(11) + "".join(
+        level(name, f"shares: 100, minSeats: 0{parent}")
+        for name, parent in (("tenants", ""), ("owner", ", parent: tenants"), ("borrower", ""))
+    )
+    house = NamedQueueServer(family)
+    gates = gated(house)
+    running = fill(house, "borrower")
+    first, second = arrive_at_gate(house, gates), arrive_at_gate(house, gates)
+    gates.resize("db", 2)
+    gates.open("db")
+    assert len(asked(running)) == 1
+    assert house.controller.levels["owner"].shared.queueset.parked == 1, "the second one tries after the first"
+    house.controller.reconfigure(market(12, owner="", borrower="").configuration)
+
+    assert first.is_seated
+    assert second.is_waiting
+    assert len(asked(running)) == 1, "that seat comes free for the second one"
+
+
+def test_an_owner_that_deserves_more_after_a_reload_asks_for_it() -> None:
+    house = market(owner="maxSeats: 1", borrower="")
+    [runs] = fill(house, "owner", 1, opted_in=False)
+    running = fill(house, "borrower", 9)
+    house.arrive("owner")
+    assert runs.is_seated
+    assert asked(running) == []
+    house.controller.reconfigure(market(owner="", borrower="").configuration)
+    assert len(asked(running)) == 1
+
+
 def test_an_owner_that_its_gate_admits_reclaims_as_a_new_arrival() -> None:
     house = market(owner="", borrower="")
     gates = gated(house)
