@@ -148,7 +148,8 @@ class Upload:
             return False
         if controller.is_passing or controller.is_closing:
             return True  # no request waits now; this one finishes like others that run
-        if controller.registry.levels.get(admission.level) is not destination.runtime:
+        runtime = destination.runtime
+        if runtime.shared.is_closing or controller.registry.levels.get(admission.level) is not runtime:
             return True
         admission.renew()
         controller.arrive(controller.now(), admission)

@@ -329,6 +329,18 @@ async def test_a_running_upload_may_finish_when_the_server_stops() -> None:
         protected.check_idle()
 
 
+@pytest.mark.parametrize("mode", ["drain", "shed"])
+async def test_a_running_upload_may_finish_when_its_queue_is_closed(mode: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        long = await protected.start()
+        protected.expire_holds()
+        protected.middleware.service.queues.operate("crowd", "close", mode=mode)
+        assert (await protected.open("/other", "bob").body(b"hello").end()).status == 503
+        assert (await long.body(b"b").end()).status == 200
+        protected.check_idle()
+
+
 async def test_100_continue_is_sent_when_the_request_has_seats() -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
