@@ -449,6 +449,7 @@ class Guarantee:
         if self._shares.limited:
             before = self.r
             self.r += (extra << self._rate_bits) // self._shares.limited
+            self._earliest = min(self._earliest, self.r)  # if `r` has decreased, the next queue is listed earlier
             self._log_rise(min(before, self.r), 0, _ANY_SHARE)
             meter.noted = self._rise_count
         at = self._note(queue, meter)

@@ -233,3 +233,29 @@ def test_a_queue_that_waits_is_overdue_also_where_no_queue_is_limited() -> None:
     deck[0].seats_in_use = 1
 
     assert guarantee.overdue(3 * SECOND, 2) is deck[1]
+
+
+def test_a_queue_is_listed_first_that_begins_to_wait_after_a_charge_below_what_was_held() -> None:
+    """The charge sets the time of fair shares back, so that a newcomer is listed before those that were looked at."""
+    queueset = QueueSet(QueueSetSettings(1, 1, 1, 50, exact=10))
+    tickets: list[Ticket] = []
+
+    def arrive(now: int, flow: int, seats: int) -> None:
+        tickets.append(Ticket(f"flow {flow}", flow, Work(seats)))
+        queueset.arrive(now, tickets[-1])
+
+    def release(now: int, number: int, seats: float) -> None:
+        queueset.charge(tickets[number], seats)
+        queueset.release(now, tickets[number])
+
+    arrive(0, 4, 2)
+    release(0, 0, 0.1)
+    arrive(10, 1, 3)
+    release(20, 1, 0)
+    arrive(20, 1, 3)
+    for now, seats in ((30, 3), (31, 2), (41, 1)):
+        arrive(now, 1, seats)
+    release(141, 2, 5)
+    release(241, 3, 0.1)
+    arrive(242, 3, 3)
+    queueset.check()
