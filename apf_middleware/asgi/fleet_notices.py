@@ -8,8 +8,8 @@ import json
 import logging
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from apf_middleware.config.files import MAX_BYTES
 from apf_middleware.config.formats.apf import level_document, read_level
@@ -21,9 +21,9 @@ from apf_middleware.runtime.log import log_event
 from apf_middleware.runtime.named_queues import NamedQueues
 
 if TYPE_CHECKING:
-    from apf_middleware.asgi.fleet import Fleet
+    from apf_middleware.asgi.shadow_control import ShadowControl
 
-__all__ = ["FleetNotices", "NoticesTarget"]
+__all__ = ["FleetNotices", "NoticeReceiver"]
 
 _QUEUE: Final = "queue"
 _GATE: Final = "gate"
@@ -32,40 +32,11 @@ _RELOAD: Final = "reload"
 _SHADOW: Final = "shadow"
 
 
-class NoticesTarget(Protocol):
-    """The parts of a server that notices are about."""
-
-    @property
-    def fleet(self) -> "Fleet | None": ...
-    @property
-    def queues(self) -> NamedQueues: ...
-    @property
-    def controller(self) -> Controller: ...
-
-    def switch(self, mode: Mode) -> None:
-        """Limit requests, observe only, or be off, from now on."""
-        ...
-
-    def ask_reload(self) -> None:
-        """Read the configuration again, in the background."""
-        ...
-
-    def follow_shadow(self, text: str | None, source: str, *, classify_only: bool) -> None:
-        """Try this configuration in the background; None ends the trial."""
-        ...
-
-    def follow_promotion(self, text: str, source: str) -> None:
-        """Put this configuration in force, in the background."""
-        ...
-
-
 class FleetNotices:
-    """Tell other members what happens at ``target``, and apply what they tell; do nothing without a fleet."""
+    """Tell other members what happens here, by the member of ``controller``; do nothing while there is none."""
 
-    def __init__(self, target: NoticesTarget) -> None:
-        self._target = target
-
-    # Telling
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
 
     def tell_queue(self, name: str, level: Level | None, sheds: bool) -> None:  # noqa: FBT001 - a callback
         """Tell that a queue has been changed, or deleted if ``level`` is None; ``sheds`` if it rejects what waits."""
@@ -97,8 +68,7 @@ class FleetNotices:
         self._tell(_SHADOW, {"configuration": _pack(text), "source": source, "promoted": True})
 
     def _tell(self, key: str, value: Mapping[str, Any]) -> None:
-        fleet = self._target.fleet
-        member = None if fleet is None else fleet.participant.member
+        member = self._controller.member
         if member is None:
             return
         try:
@@ -106,7 +76,24 @@ class FleetNotices:
         except InvalidValueError as error:
             log_event(logging.WARNING, "apf.fleet-notice-refused", key=key, error=str(error))
 
-    # Applying
+
+class NoticeReceiver:
+    """Apply what other members tell; ``switch`` sets the mode, and ``reload`` begins to read the configuration."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        queues: NamedQueues,
+        shadow: "ShadowControl",
+        *,
+        switch: Callable[[Mode], None],
+        reload: Callable[[], None],
+    ) -> None:
+        self._controller = controller
+        self._queues = queues
+        self._shadow = shadow
+        self._change_mode = switch
+        self._reload = reload
 
     def apply(self, news: Mapping[str, str], is_first: bool) -> None:  # noqa: FBT001 - a callback
         """Apply what others have told; ``is_first`` if they told it before this member joined, at an unknown time."""
@@ -121,7 +108,7 @@ class FleetNotices:
                 elif kind == _MODE:
                     self._switch(found["mode"])
                 elif kind == _RELOAD:  # also for a newcomer, which may have read its files just before the change
-                    self._target.ask_reload()
+                    self._reload()
                 elif kind == _SHADOW:
                     self._follow_shadow(found, is_first=is_first)
             except (APFError, ValueError, LookupError, TypeError) as error:
@@ -129,24 +116,24 @@ class FleetNotices:
 
     def _change_queue(self, name: str, found: Mapping[str, Any]) -> None:
         level = None if found["level"] is None else read_level(found["level"])
-        self._target.queues.follow(name, level, sheds=bool(found["sheds"]))
+        self._queues.follow(name, level, sheds=bool(found["sheds"]))
 
     def _follow_shadow(self, found: Mapping[str, Any], *, is_first: bool) -> None:
         packed, source = found["configuration"], str(found["source"])
         if not found.get("promoted"):
             text = None if packed is None else _unpack(packed)
-            self._target.follow_shadow(text, source, classify_only=bool(found["classify_only"]))
+            self._shadow.follow(text, source, classify_only=bool(found["classify_only"]))
         elif not is_first:  # a newcomer has read its files
-            self._target.follow_promotion(_unpack(packed), source)
+            self._shadow.follow_promotion(_unpack(packed), source)
 
     def _switch(self, mode: object) -> None:
         known = [one for one in MODES if one == mode]
         if not known:
             raise InvalidValueError("mode", mode, f"it must be one of {', '.join(MODES)}")
-        self._target.switch(known[0])
+        self._change_mode(known[0])
 
     def _operate_gate(self, name: str, found: Mapping[str, Any], *, is_first: bool) -> None:
-        gates, seconds = self._target.controller.gates, found["seconds"]
+        gates, seconds = self._controller.gates, found["seconds"]
         if gates is None or name not in gates:
             raise InvalidValueError("gate", name, "there is none of this name here")
         if found["open"]:

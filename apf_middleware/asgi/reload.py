@@ -22,15 +22,14 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from apf_middleware.asgi.background_tasks import BackgroundTasks
-from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.loop_lock import LoopLock
-from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
+from apf_middleware.asgi.resolver import RequestResolver
 from apf_middleware.asgi.signals import Signals
 from apf_middleware.config import Configuration, ConfigurationError, Place, Problem, read
 from apf_middleware.config.files import find_files, read_files
@@ -41,7 +40,7 @@ from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.settings import Settings, as_mapping, declared_fields, key_of, path_of
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.exceptions import APFError, InvalidValueError, MissingExtraError, UnknownGateError
-from apf_middleware.runtime import SETTLED_AT_START, log_event
+from apf_middleware.runtime import SETTLED_AT_START, Controller, log_event
 from apf_middleware.runtime.event_loop import EventLoop
 
 if TYPE_CHECKING:
@@ -52,7 +51,6 @@ __all__ = [
     "NO_FILES",
     "ConfigurationOrigin",
     "PreparedConfiguration",
-    "ReloadTarget",
     "Reloader",
     "Watcher",
     "located",
@@ -77,30 +75,9 @@ class PreparedConfiguration(NamedTuple):
 
     files: Configuration
     configuration: Configuration
-    chain: Chain
-    response_headers: ResponseHeaders
     resolver: RequestResolver
     tracing: "Tracing | None"
     shadow: "ShadowTrial | None" = None
-
-
-class ReloadTarget(Protocol):
-    """The object that puts configurations in force."""
-
-    @property
-    def configuration(self) -> Configuration: ...
-
-    def prepare(self, configuration: Configuration) -> PreparedConfiguration:
-        """Build the objects that can be built in advance; this is called in a thread."""
-        ...
-
-    def adopt(self, prepared: PreparedConfiguration) -> None:
-        """Put a configuration in force in one step, or raise and change nothing."""
-        ...
-
-    def publish_soon(self) -> None:
-        """Publish the numbers of loads for other workers."""
-        ...
 
 
 class ConfigurationOrigin(NamedTuple):
@@ -131,7 +108,11 @@ class _Outcome(NamedTuple):
 
 
 class Reloader:
-    """A reader that reloads the files of ``origin`` for ``target``; it does nothing if there are no files.
+    """A reader that reloads the files of ``origin``; it does nothing if there are no files.
+
+    ``prepare`` is called in a thread, and builds the objects that can be built in advance. ``adopt`` puts them in force
+    in one step, or raises and changes nothing; then ``controller`` has the new configuration. ``publish_soon``
+    publishes the numbers of loads for other workers.
 
     Files that define nothing are refused, and so are files without a Server document while the configuration in force
     has one: a file that was emptied by mistake must not remove authentication.
@@ -140,8 +121,19 @@ class Reloader:
     ``warnings`` are those of the configuration in force.
     """
 
-    def __init__(self, target: ReloadTarget, origin: ConfigurationOrigin = NO_FILES) -> None:
-        self._target = target
+    def __init__(
+        self,
+        origin: ConfigurationOrigin,
+        controller: Controller,
+        *,
+        prepare: Callable[[Configuration], PreparedConfiguration],
+        adopt: Callable[[PreparedConfiguration], None],
+        publish_soon: Callable[[], None],
+    ) -> None:
+        self._controller = controller
+        self._build = prepare
+        self._adopt = adopt
+        self._publish_soon = publish_soon
         self._sources = origin.sources
         self._has_server = origin.has_server
         self._allow_empty = origin.allow_empty
@@ -161,7 +153,7 @@ class Reloader:
         One reading runs at a time. All calls that arrive during a reading share the result of the next one. They can't
         share the current one, because it may have read the files before the changes for which they were made.
         """
-        _require_sources(self._sources, "config", value=self._target.configuration)
+        _require_sources(self._sources, "config", value=self._controller.configuration)
         begun = self._begun
         async with self._lock.here():
             if self._completed > begun:
@@ -173,13 +165,14 @@ class Reloader:
             self._completed = number
             return self._conclude(outcome)
 
-    async def force(self, configuration: Configuration, source: str, *, has_server: bool) -> tuple[Problem, ...]:
-        """Put a configuration in force that is from another ``source``; return why not, if that is impossible.
+    async def force(self, trial: "ShadowTrial") -> tuple[Problem, ...]:
+        """Put the configuration of a trial in force; return why not, if that is impossible.
 
-        ``has_server`` tells whether it has a Server document. The next reading of the files replaces it.
+        The next reading of the files replaces it.
         """
+        configuration, source = trial.configuration, trial.source
         async with self._lock.here():
-            if not has_server and self._needs_server(configuration):
+            if not trial.has_server and self._needs_server(configuration):
                 return (Problem(Place(source), "kind", Absent.ABSENT, _VANISHED, _COPY),)
             prepared, problems, _ = await run_sync(
                 partial(self._prepare, configuration, source), limiter=CapacityLimiter(1)
@@ -187,7 +180,7 @@ class Reloader:
             if prepared is None:
                 return problems
             try:
-                self._target.adopt(prepared)
+                self._adopt(prepared)
             except APFError as error:
                 return (Problem(Place(source), "", None, str(error)),)
             self._succeed(prepared.configuration, problems)
@@ -198,14 +191,14 @@ class Reloader:
         if self._allow_empty:
             return False
         # A configuration made in Python has no documents, so its settings are compared.
-        return self._has_server if self._sources else configuration.server != self._target.configuration.server
+        return self._has_server if self._sources else configuration.server != self._controller.configuration.server
 
     def _prepare(self, configuration: Configuration, source: str) -> "_Outcome":
-        refused = needs_restart(self._target.configuration, configuration, ())
+        refused = needs_restart(self._controller.configuration, configuration, ())
         if refused:
             return _Outcome(None, tuple(replace(problem, place=Place(source)) for problem in refused))
         try:
-            return _Outcome(self._target.prepare(configuration), ())
+            return _Outcome(self._build(configuration), ())
         except Exception as error:  # noqa: BLE001 - as in `_read`
             return _Outcome(None, (Problem(Place(source), "", None, f"it can't be used: {error}"),))
 
@@ -213,9 +206,9 @@ class Reloader:
         """Put the configuration in force if it has no errors, and return whether it is."""
         prepared, problems, has_server = outcome
         if prepared is not None:
-            # `adopt` may refuse what the thread couldn't check, such as a schema with a gate that the app has removed.
+            # This may refuse what the thread couldn't check, such as a schema with a gate that the app has removed.
             try:
-                self._target.adopt(prepared)
+                self._adopt(prepared)
             except APFError as error:
                 prepared, problems = None, (_problem(error, self._sources),)
         if prepared is None:
@@ -234,23 +227,23 @@ class Reloader:
             if self._has_server and not (reading.has_server or self._allow_empty):
                 gone = Problem(Place(fspath(self._sources[0])), "kind", Absent.ABSENT, _VANISHED, _ALLOW)
                 return _Outcome(None, (gone,))
-            refused = needs_restart(self._target.configuration, reading.configuration, self._sources)
+            refused = needs_restart(self._controller.configuration, reading.configuration, self._sources)
             if refused:
                 return _Outcome(None, refused)
-            return _Outcome(self._target.prepare(reading.configuration), reading.warnings, reading.has_server)
+            return _Outcome(self._build(reading.configuration), reading.warnings, reading.has_server)
         except Exception as error:  # noqa: BLE001 - code that a configuration names may raise anything
             return _Outcome(None, (_problem(error, self._sources),))
 
     def _succeed(self, configuration: Configuration, warnings: tuple[Problem, ...]) -> None:
         self.loads["success"] += 1
-        self._target.publish_soon()
+        self._publish_soon()
         self.error, self.warnings = None, warnings
         counts = {"levels": len(configuration.levels), "schemas": len(configuration.schemas)}
         log_event(logging.INFO, "apf.reloaded", seats=configuration.server.total, **counts, warnings=len(warnings))
 
     def _fail(self, problems: tuple[Problem, ...]) -> None:
         self.loads["failure"] += 1
-        self._target.publish_soon()
+        self._publish_soon()
         self.error = ConfigurationError(problems)
         first = problems[0]
         place = {"file": first.place.file, "line": first.place.line, "field": first.field}

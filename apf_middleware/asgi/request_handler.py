@@ -244,7 +244,9 @@ async def _answer(
     if isinstance(found, Refused):
         await send_answer(answer_unauthenticated(found.challenge, found.reason), scope, send)
     elif isinstance(found, UnknownQueue):
-        await send_answer(answer_unknown_queue(found.status, found.reason, service.response_headers), scope, send)
+        await send_answer(
+            answer_unknown_queue(found.status, found.reason, service.resolver.response_headers), scope, send
+        )
     elif isinstance(found, Identity):
         assert service.admin is not None
         await service.admin.answer(scope, receive, send, found)

@@ -232,15 +232,14 @@ class RequestResolver:
         configuration: Configuration,
         controller: Controller,
         chain: Chain,
-        response_headers: ResponseHeaders,
         *,
         sources: Sources | None = None,
         before: "RequestResolver | None" = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._controller = controller
-        self._chain = chain
-        self._response_headers = response_headers
+        self.chain: Chain = chain
+        self.response_headers: ResponseHeaders = ResponseHeaders(configuration.server.responses)
         self._wall_clock = wall_clock
         self._classifier = derive_classifier(configuration)
         self._resolve = derive_resolver(configuration)
@@ -325,9 +324,7 @@ class RequestResolver:
         """Return the resolved request."""
         gates = () if self._gating is None else self._gating.names(digest, classification)
         work, writes = estimate.work, digest.verb not in _READING
-        resolved = ResolvedRequest(
-            self._controller, classification, caller, self._response_headers, work, writes=writes
-        )
+        resolved = ResolvedRequest(self._controller, classification, caller, self.response_headers, work, writes=writes)
         if gates:  # headers are large, and each request has its own (see `complete_digest`)
             resolved.gates, resolved.digest = gates, replace(digest, headers=NO_VALUES, query=NO_VALUES, host="")
         if self._controller.running is not None:  # the admin lists running requests
@@ -381,7 +378,7 @@ class RequestResolver:
     def _find_caller(self, scope: Scope, now: int) -> _Caller | Refused | Awaitable[_Caller | Refused]:
         """Return the caller if it is cached with a valid credential; otherwise authenticate it."""
         key: Key | None = None
-        if self._chain.memorable:
+        if self.chain.memorable:
             try:
                 key = self.keys.of_caller(scope)
                 known = self._callers.get(key)
@@ -389,7 +386,7 @@ class RequestResolver:
                 key = known = None
             if known is not None and known.until > now:
                 return known
-        verdict = self._chain.identify(scope)
+        verdict = self.chain.identify(scope)
         if isinstance(verdict, (Authenticated, Refused)):
             return self._accept(scope, now, key, verdict)
         return self._accept_later(scope, now, key, verdict)
@@ -406,7 +403,7 @@ class RequestResolver:
         """Return the caller or the refusal; cache an accepted caller under ``key``, unless it is None."""
         if isinstance(verdict, Refused):
             return verdict
-        caller = _Caller(verdict.identity, self._chain.client_address(scope), self._until(verdict, now))
+        caller = _Caller(verdict.identity, self.chain.client_address(scope), self._until(verdict, now))
         if key is not None and length_of(key) <= LONGEST_KEY:
             self._callers.put(key, caller)
         return caller
@@ -414,7 +411,7 @@ class RequestResolver:
     def _until(self, verdict: Authenticated, now: int) -> int:
         """Return the time until which a caller may be cached, on the monotonic clock."""
         if verdict.valid_until is None:
-            return now + _CACHED_FUNCTION_NS if self._chain.asks_functions else _FOREVER
+            return now + _CACHED_FUNCTION_NS if self.chain.asks_functions else _FOREVER
         if verdict.valid_until == inf:
             return _FOREVER
         # If the authenticator was awaited, ``now`` is older than this reading of the wall clock. The result is then too
@@ -423,7 +420,7 @@ class RequestResolver:
 
     def refresh(self) -> None:
         """Reload changed files and keys of authenticators, and clear the caches if identities may have changed."""
-        if self._chain.refresh():
+        if self.chain.refresh():
             self._refreshes += 1
             # cached requests contain the identities of their callers
             self.cache.clear()

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -12,8 +12,7 @@ from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware._version import __version__
-from apf_middleware.asgi.background_tasks import BackgroundTasks
-from apf_middleware.asgi.fleet_notices import FleetNotices
+from apf_middleware.asgi.fleet_notices import FleetNotices, NoticeReceiver
 from apf_middleware.asgi.identity import Authenticator, build_chain
 from apf_middleware.asgi.lifespan import ParentWatch, Serving
 from apf_middleware.asgi.load_reports import LoadReports
@@ -23,7 +22,7 @@ from apf_middleware.asgi.rejections import RejectionAnswers
 from apf_middleware.asgi.reload import NO_FILES, ConfigurationOrigin, PreparedConfiguration, Reloader
 from apf_middleware.asgi.request_deadlines import build_deadlines
 from apf_middleware.asgi.request_observers import RequestObservers
-from apf_middleware.asgi.resolver import RequestResolver, ResponseHeaders
+from apf_middleware.asgi.resolver import RequestResolver
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.asgi.scope import method_of, path_of
 from apf_middleware.asgi.scrape import Scrape
@@ -54,10 +53,10 @@ if TYPE_CHECKING:
     from apf_middleware.asgi.fleet import Fleet
     from apf_middleware.asgi.identity import Chain
     from apf_middleware.asgi.request_deadlines import RequestDeadlines
-    from apf_middleware.asgi.shadow import ShadowTrial
     from apf_middleware.asgi.telemetry import Wait
     from apf_middleware.asgi.tracing import Tracing
     from apf_middleware.gates import Gates
+    from apf_middleware.metrics import FleetReading
 
 __all__ = ["Service"]
 
@@ -78,7 +77,6 @@ class Service:
     is_observed: bool = False  # whether there are observers
     load_reports: LoadReports | None = None
     passing: Passing | None
-    shadow: ShadowControl
     _probe: ReadinessProbe | None = None
 
     def __init__(
@@ -93,40 +91,38 @@ class Service:
         gates: "Gates | None" = None,
         on_adopt: Callable[[], None] = lambda: None,
     ) -> None:
-        self.configuration: Configuration = configuration
         self.now: Callable[[], int] = now
         self._offset = WallOffset(now)
         self._authenticators = tuple(authenticators)
         self._on_adopt = on_adopt
-        self._reloader = Reloader(self, origin)
-        self.response_headers: ResponseHeaders = ResponseHeaders(configuration.server.responses)
         self.tracing: Tracing | None = build_tracing(configuration)
         self.wait: Wait = choose_wait(self.tracing)
         self.running: RunningRequests = RunningRequests(now())
         self.control_socket: ControlSocket | None = _build_control_socket(configuration, self._answer_owner)
         costs, running = configuration.server.estimation.learning.costs(), self._asked_running(configuration)
         self.controller: Controller = Controller(configuration, gates, costs=costs, running=running, now=now)
-        self.notices: FleetNotices = FleetNotices(self)
+        self._reloader = Reloader(
+            origin, self.controller, prepare=self.prepare, adopt=self.adopt, publish_soon=self.publish_soon
+        )
+        self.notices: FleetNotices = FleetNotices(self.controller)
         self.observers: RequestObservers = RequestObservers(self._adopt_observers)
-        self.fleet: Fleet | None = _build_fleet(self.controller, self.notices.apply)
         self.startup_gates: StartupGates = StartupGates(self.controller)
         self.queues: NamedQueues = NamedQueues(self.controller, self._adopt_live, self.notices.tell_queue)
-        self.chain: Chain = build_chain(configuration.server, self._authenticators)
         self._sources = Sources(costs, inventory, self.controller.watches.interested, self.controller.count_watches)
-        self.resolver: RequestResolver = RequestResolver(
-            configuration, self.controller, self.chain, self.response_headers, sources=self._sources
-        )
+        self.resolver: RequestResolver = self._build_resolver(configuration)
         self.scrape: Scrape = Scrape(self.reading, configuration.server.metrics, self.chain, registry, now)
+        self.shadow: ShadowControl = self._build_shadow(inventory, origin)
+        self.fleet: Fleet | None = self._build_fleet()
         self._build_parts(configuration)
         self._build_monitors()
         self._build_passing(configuration.server.mode)
-        self._build_shadow(ShadowControl(self, inventory, origin.sources))
+        self.shadow.adopt(self.resolver, self.shadow.read(configuration))
 
     def _build_monitors(self) -> None:
         """Build the parts that follow the load and the process, and that a reload keeps."""
         now = self.now
         self.passed: Counter[str] = Counter(observe=0, off=0)
-        self.rejection_answers: RejectionAnswers = RejectionAnswers(self.response_headers)
+        self.rejection_answers: RejectionAnswers = RejectionAnswers(self.resolver.response_headers)
         self.rejections: RejectionLog = RejectionLog(now)
         self.event_loop: EventLoopMonitor = EventLoopMonitor(self.controller, self._rest)
         self.due: int = now()
@@ -135,7 +131,6 @@ class Service:
         self._publishing = Alarm(self._publish, now)
         self._signals = Signals()
         self._parent = ParentWatch(now)
-        self._tasks = BackgroundTasks()
 
     def _build_parts(self, configuration: Configuration, before: "RequestDeadlines | None" = None) -> None:
         """Build the parts that only some configurations have; deadlines count on from those ``before``."""
@@ -165,10 +160,36 @@ class Service:
 
         return build_admin(self, settings, self._offset)
 
-    def _build_shadow(self, shadow: ShadowControl) -> None:
-        """Try the second configuration that the first one names, if it names one."""
-        self.shadow = shadow
-        shadow.adopt(shadow.read(self.configuration))
+    def _build_shadow(self, inventory: Inventory, origin: ConfigurationOrigin) -> ShadowControl:
+        return ShadowControl(
+            self.controller,
+            self.resolver,
+            self.observers,
+            inventory,
+            force=self._reloader.force,
+            sources=origin.sources,
+            read_fleet=self._read_fleet,
+        )
+
+    def _build_fleet(self) -> "Fleet | None":
+        """Return this process's part in its fleet; None if the configuration has none."""
+        settings = self.configuration.server.fleet
+        if settings is None:
+            return None
+        from apf_middleware.asgi.fleet import build_fleet  # noqa: PLC0415 - most servers have no fleet
+
+        receiver = NoticeReceiver(
+            self.controller, self.queues, self.shadow, switch=self.switch, reload=self._reloader.ask
+        )
+        return build_fleet(self.controller, settings, receiver.apply)
+
+    def _build_resolver(self, configuration: Configuration, before: RequestResolver | None = None) -> RequestResolver:
+        """Return the resolver of a configuration, which counts on from the one ``before``."""
+        old, new = self.configuration.server, configuration.server
+        stays = (old.authentication, old.trusted_proxies) == (new.authentication, new.trusted_proxies)
+        # the one before may have fetched keys
+        chain = before.chain if stays and before is not None else build_chain(new, self._authenticators)
+        return RequestResolver(configuration, self.controller, chain, sources=self._sources, before=before)
 
     def _own_paths(self) -> tuple[str, ...]:
         """Return the prefixes of the paths that the middleware itself serves."""
@@ -177,9 +198,22 @@ class Service:
         paths += [one.path for one in others if one is not None]
         return tuple(path for path in paths if path)
 
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration in force."""
+        return self.controller.configuration
+
+    @property
+    def chain(self) -> "Chain":
+        """The authenticators in force."""
+        return self.resolver.chain
+
+    def _read_fleet(self) -> "FleetReading | None":
+        return None if self.fleet is None else self.fleet.participant.reading()
+
     def _seats(self) -> int:
         """Return the seats of this server now; in a fleet, those that are granted to it."""
-        reading = None if self.fleet is None else self.fleet.participant.reading()
+        reading = self._read_fleet()
         return self.controller.sharing.seats if reading is None else reading.granted
 
     def answer_balancer(self, scope: Scope, now: int) -> Answer | None:
@@ -238,9 +272,8 @@ class Service:
 
     def reading(self) -> ServerReading:
         """Return the current state of the server, for metrics."""
-        fleet = None if self.fleet is None else self.fleet.participant.reading()
         criticality = None if self.resolver.criticality is None else self.resolver.criticality.reader
-        return read_server(self.controller, self.queues, fleet)._replace(
+        return read_server(self.controller, self.queues, self._read_fleet())._replace(
             authentication_failures=self.resolver.refused,
             configuration_loads=dict(self._reloader.loads),
             version=__version__,
@@ -295,37 +328,6 @@ class Service:
             self.notices.tell_reload()
         return is_in_force
 
-    async def promote_shadow(self) -> tuple[Problem, ...]:
-        """Put the configuration that is tried in force; return why not, if that is impossible and nothing changes.
-
-        The files stay as they are, and the next reload reads them again.
-        """
-        trial = self.shadow.trial
-        return () if trial is None else await self._promote(trial)
-
-    async def _promote(self, trial: "ShadowTrial") -> tuple[Problem, ...]:
-        problems = await self._reloader.force(trial.configuration, trial.source, has_server=trial.has_server)
-        if not problems:
-            self.shadow.note_promoted(trial)
-        return problems
-
-    def follow_shadow(self, text: str | None, source: str, *, classify_only: bool) -> None:
-        """Try what another member of the fleet tries, in the background; None ends the trial."""
-        self.shadow.follow(text, source, classify_only=classify_only)
-
-    def follow_promotion(self, text: str, source: str) -> None:
-        """Put this configuration in force in the background, because another member has."""
-        self._tasks.start("apf: promote a shadow", partial(self._follow_promotion, text, source))
-
-    async def _follow_promotion(self, text: str, source: str) -> None:
-        trial = await self.shadow.take(text, source)
-        if trial is not None and (problems := await self._promote(trial)):
-            log_event(logging.WARNING, "apf.shadow-refused", source=source, error=str(problems[0]))
-
-    def ask_reload(self) -> None:
-        """Read the configuration again in the background, because another member of the fleet has."""
-        self._reloader.ask()
-
     @property
     def last_reload_error(self) -> ConfigurationError | None:
         """The error of the last configuration that was read; None if it is in force."""
@@ -347,26 +349,9 @@ class Service:
         return self._make(configuration, self.queues.reload(configuration))._replace(shadow=shadow)
 
     def _make(self, files: Configuration, configuration: Configuration) -> PreparedConfiguration:
-        old, new = self.configuration.server, configuration.server
-        stays = (old.authentication, old.trusted_proxies) == (new.authentication, new.trusted_proxies)
-        chain = self.chain if stays else build_chain(new, self._authenticators)  # the old one may have fetched keys
-        response_headers = ResponseHeaders(new.responses)
-        resolver = RequestResolver(
-            configuration,
-            self.controller,
-            chain,
-            response_headers,
-            sources=self._sources,
-            before=self.resolver,
-        )
+        resolver = self._build_resolver(configuration, self.resolver)
         return PreparedConfiguration(
-            files,
-            configuration,
-            chain,
-            response_headers,
-            resolver,
-            build_tracing(configuration),
-            self.shadow.configured,
+            files, configuration, resolver, build_tracing(configuration), self.shadow.configured
         )
 
     def adopt(self, prepared: PreparedConfiguration) -> None:
@@ -382,31 +367,27 @@ class Service:
         self.publish_soon()
         if _without_states(configuration) == _without_states(self.configuration):
             self.controller.reconfigure(configuration)  # the resolver stays valid: requests are routed as before
-            self.configuration = configuration
         else:
             self._put_in_force(self._make(self.queues.files, configuration))
 
     def _put_in_force(self, prepared: PreparedConfiguration) -> None:
+        before = self.configuration.server.mode
         # This comes first, because it may raise: then nothing has changed.
         self.controller.reconfigure(prepared.configuration)
-        before = self.configuration.server.mode
-        self.configuration = prepared.configuration
-        self.chain = prepared.chain
-        self.response_headers = prepared.response_headers
-        self.rejection_answers = RejectionAnswers(prepared.response_headers)
+        self.rejection_answers = RejectionAnswers(prepared.resolver.response_headers)
         prepared.configuration.server.estimation.learning.apply_to(self.controller.costs)
         self.tracing = prepared.tracing
         self.wait = choose_wait(prepared.tracing)
         # The targets are assigned from left to right, so this sets the successor of the old resolver. Requests that it
         # is resolving now find the successor after their next await.
         self.resolver.successor, self.resolver = prepared.resolver, prepared.resolver
-        self.scrape.adopt(prepared.configuration.server.metrics, prepared.chain)
+        self.scrape.adopt(prepared.configuration.server.metrics, self.chain)
         self._build_parts(prepared.configuration, self.deadlines)
         self.event_loop.adopt()
         if (mode := prepared.configuration.server.mode) != before:  # otherwise what an operator has set stays
             self.switch(mode)
         self.controller.record(self._asked_running(prepared.configuration))
-        self.shadow.adopt(prepared.shadow)
+        self.shadow.adopt(prepared.resolver, prepared.shadow)
         # last, because the middleware reads the configuration and the tracing from here
         self._on_adopt()
 
@@ -490,16 +471,6 @@ def _build_control_socket(configuration: Configuration, respond: "Responder") ->
     from apf_middleware.asgi.control_socket import ControlSocket  # noqa: PLC0415 - it needs uvicorn
 
     return ControlSocket(directory, settings.app, respond)
-
-
-def _build_fleet(controller: Controller, on_notices: Callable[[Mapping[str, str], bool], None]) -> "Fleet | None":
-    """Return this process's part in its fleet; None if the configuration has none."""
-    settings = controller.configuration.server.fleet
-    if settings is None:
-        return None
-    from apf_middleware.asgi.fleet import build_fleet  # noqa: PLC0415 - most servers have no fleet
-
-    return build_fleet(controller, settings, on_notices)
 
 
 def _without_states(configuration: Configuration) -> dict[str, Level]:

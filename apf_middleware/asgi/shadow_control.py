@@ -7,17 +7,16 @@ from contextlib import nullcontext
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from anyio.lowlevel import checkpoint
 from anyio.to_thread import run_sync
 
 from apf_middleware.asgi.background_tasks import BackgroundTasks
-from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.reload import server_file
 from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import RequestResolver
-from apf_middleware.config import Configuration, ConfigurationError, read_source
+from apf_middleware.config import Configuration, ConfigurationError, Problem, read_source
 from apf_middleware.config.values import known_functions_only
 from apf_middleware.estimation import Inventory
 from apf_middleware.exceptions import APFError
@@ -25,33 +24,15 @@ from apf_middleware.runtime import Controller
 from apf_middleware.runtime.log import log_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
-    from apf_middleware.asgi.fleet import Fleet
     from apf_middleware.asgi.shadow import Shadow, ShadowTrial
-    from apf_middleware.metrics import ShadowReading
+    from apf_middleware.metrics import FleetReading, ShadowReading
     from apf_middleware.snapshots.shadow import ShadowSnapshot
 
-__all__ = ["ShadowControl", "ShadowTarget", "read_trial"]
+__all__ = ["ShadowControl", "read_trial"]
 
 _SLICE: Final = 1_000  # events that are caught up with before other tasks run
-
-
-class ShadowTarget(Protocol):
-    """The parts of the real server that a shadow follows."""
-
-    @property
-    def configuration(self) -> Configuration: ...
-    @property
-    def controller(self) -> Controller: ...
-    @property
-    def chain(self) -> Chain: ...
-    @property
-    def resolver(self) -> RequestResolver: ...
-    @property
-    def observers(self) -> RequestObservers: ...
-    @property
-    def fleet(self) -> "Fleet | None": ...
 
 
 def read_trial(text: str, source: str, *, classify_only: bool = False, is_own: bool = False) -> "ShadowTrial":
@@ -72,12 +53,29 @@ def _log_refusal(source: object, error: object) -> None:
 
 
 class ShadowControl:
-    """Starts and ends shadows of the server ``target``, whose files are ``sources``."""
+    """Starts and ends shadows of a server, which has ``controller`` and ``resolver``, and whose files are ``sources``.
 
-    def __init__(self, target: ShadowTarget, inventory: Inventory, sources: Sequence[str | PathLike[str]] = ()) -> None:
-        self._target = target
+    ``force`` puts a trial in force, or returns why it can't. ``read_fleet`` returns the server's part in its fleet.
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        resolver: RequestResolver,
+        observers: RequestObservers,
+        inventory: Inventory,
+        *,
+        force: "Callable[[ShadowTrial], Awaitable[tuple[Problem, ...]]]",
+        sources: Sequence[str | PathLike[str]] = (),
+        read_fleet: "Callable[[], FleetReading | None]" = lambda: None,
+    ) -> None:
+        self._controller = controller
+        self._resolver = resolver
+        self._observers = observers
         self._inventory = inventory
+        self._force = force
         self._sources = sources
+        self._read_fleet = read_fleet
         self._shadow: Shadow | None = None
         self._error: str | None = None
         self.was_promoted: bool = False  # the last trial
@@ -100,19 +98,19 @@ class ShadowControl:
         """Try another configuration from now on, instead of the one before; raise APFError if that is impossible."""
         from apf_middleware.asgi.shadow import Shadow  # noqa: PLC0415 - `read_trial` has loaded it
 
-        target = self._target
+        resolver = self._resolver
         begun = Shadow(
             trial,
-            target.controller,
-            target.chain,
-            target.resolver.keys,
+            self._controller,
+            resolver.chain,
+            resolver.keys,
             inventory=self._inventory,
             on_failure=self._fail,
         )
         self.stop()
         self._shadow, self.was_promoted = begun, False
         self.follow_fleet()
-        target.observers.add(begun)
+        self._observers.add(begun)
         log_event(logging.INFO, "apf.shadow-started", source=trial.source, classify_only=trial.classify_only)
 
     def stop(self) -> bool:
@@ -122,20 +120,31 @@ class ShadowControl:
         if shadow is None:
             return False
         shadow.server.is_over = True
-        self._target.observers.remove(shadow)
+        self._observers.remove(shadow)
         log_event(logging.INFO, "apf.shadow-stopped", source=shadow.trial.source)
         return True
 
-    def note_promoted(self, trial: "ShadowTrial") -> None:
-        """End ``trial``, which is in force now, unless another one has begun."""
-        if self.trial is trial:
-            self.stop()
-        # Otherwise it has ended when it was put in force: a trial that the files had named, which it names no longer.
-        self.was_promoted = self.trial is None
+    async def promote(self) -> tuple[Problem, ...]:
+        """Put the configuration that is tried in force; return why not, if that is impossible and nothing changes.
+
+        The files stay as they are, and the next reload reads them again.
+        """
+        trial = self.trial
+        return () if trial is None else await self._promote(trial)
+
+    async def _promote(self, trial: "ShadowTrial") -> tuple[Problem, ...]:
+        problems = await self._force(trial)
+        if not problems:
+            if self.trial is trial:
+                self.stop()
+            # Otherwise it has ended when it was put in force: a trial that the files had named, which it names no
+            # longer.
+            self.was_promoted = self.trial is None
+        return problems
 
     def _fail(self, shadow: "Shadow", error: Exception) -> None:
         """End a shadow because of an error in it; its report stays."""
-        self._target.observers.remove(shadow)
+        self._observers.remove(shadow)
         if shadow is self._shadow:
             self._error = f"{type(error).__name__}: {error}"
         log_event(
@@ -155,8 +164,8 @@ class ShadowControl:
                 await checkpoint()
         except Exception as error:  # noqa: BLE001 - as with requests, an error ends the shadow only
             shadow.server.fail(error)
-        target, reason = self._target, self._error if shadow is self._shadow else None
-        return shadow.report(target.configuration, target.controller.now(), reason)
+        controller, reason = self._controller, self._error if shadow is self._shadow else None
+        return shadow.report(controller.configuration, controller.now(), reason)
 
     def reading(self) -> "ShadowReading | None":
         """Return the numbers for the metrics; None without a shadow."""
@@ -185,13 +194,17 @@ class ShadowControl:
         trial = self.trial
         return trial is not None and (trial.text, trial.classify_only) == (text, classify_only)
 
-    async def take(self, text: str, source: str) -> "ShadowTrial | None":
-        """Return the trial of what another member puts in force; None if it can't be tried here. Others end."""
+    def follow_promotion(self, text: str, source: str) -> None:
+        """Put this configuration in force, in the background, because another member has; other trials end."""
+        self._tasks.start("apf: promote a shadow", partial(self._follow_promotion, text, source))
+
+    async def _follow_promotion(self, text: str, source: str) -> None:
         trial = self.trial
-        if trial is not None and trial.text == text:
-            return trial
-        self.stop()
-        return await self._read(partial(read_trial, text, source), source)
+        if trial is None or trial.text != text:
+            self.stop()
+            trial = await self._read(partial(read_trial, text, source), source)
+        if trial is not None and (problems := await self._promote(trial)):
+            _log_refusal(source, problems[0])
 
     async def _read_and_start(self, read: "Callable[[], ShadowTrial]", source: str, changes: int) -> None:
         trial = await self._read(read, source)
@@ -212,8 +225,7 @@ class ShadowControl:
 
     def follow_fleet(self) -> None:
         """Give the shadow the part of its seats that this member has of the fleet's."""
-        fleet, shadow = self._target.fleet, self._shadow
-        reading = None if fleet is None else fleet.participant.reading()
+        reading, shadow = self._read_fleet(), self._shadow
         if shadow is not None and reading is not None and reading.seats:
             shadow.server.restrict(reading.granted, reading.seats)
 
@@ -231,21 +243,25 @@ class ShadowControl:
             _log_refusal(path, error.problems[0] if isinstance(error, ConfigurationError) else error)
             return None
 
-    def adopt(self, configured: "ShadowTrial | None") -> None:
-        """Follow another real configuration, which asks for this trial; a trial that an operator has begun goes on."""
+    def adopt(self, resolver: RequestResolver, configured: "ShadowTrial | None") -> None:
+        """Follow another real configuration, which has this ``resolver`` and asks for the trial ``configured``.
+
+        A trial that an operator has begun goes on.
+        """
+        self._resolver = resolver
         before, self.configured = self.configured, configured
         if configured is not None and configured != before:
             self._start_configured(configured)
         elif configured is None and before is not None and self.trial == before:
             self.stop()
         if self._shadow is not None:
-            self._shadow.adopt(self._target.chain, self._target.resolver.keys)
+            self._shadow.adopt(resolver.chain, resolver.keys)
 
     def _start_configured(self, trial: "ShadowTrial") -> None:
         try:
             self.start(trial)
         except Exception as error:  # noqa: BLE001 - code that a configuration names may raise anything
-            log_event(logging.WARNING, "apf.shadow-refused", source=trial.source, error=str(error))
+            _log_refusal(trial.source, error)
 
     def __repr__(self) -> str:
         return f"<ShadowControl: {self._shadow!r}>"

@@ -1,4 +1,4 @@
-"""What the controller tells a member of a fleet."""
+"""What a server tells its member of a fleet."""
 
 from typing import Protocol
 
@@ -18,4 +18,8 @@ class SeatsHolder(Protocol):
 
     def note_reconfigured(self) -> None:
         """Note that another configuration is in force."""
+        ...
+
+    def tell(self, key: str, value: str) -> None:
+        """Tell all members something that replaces what was told under the same ``key``."""
         ...

@@ -274,7 +274,7 @@ async def test_a_configuration_is_tried_and_promoted_everywhere(directory: Path)
         one.notices.tell_shadow(text, "new.yaml")
         two.shadow.start(read_trial(text, "new.yaml"))
         await until(lambda: two.shadow.is_running)
-        assert await one.promote_shadow() == ()
+        assert await one.shadow.promote() == ()
         one.notices.tell_promotion(text, "new.yaml")
         await until(lambda: two.controller.configuration.levels["batch"].shares.shares == 7)
         assert two.shadow.was_promoted
@@ -303,16 +303,15 @@ async def test_a_promotion_that_a_member_can_not_read_is_logged(
     one = service(directory)
     text = CONFIGURATION.format(seats=8, directory=directory)
     with caplog.at_level(logging.WARNING, "apf_middleware"):
-        one.follow_promotion(text.replace("shares: 5", "shares: -5"), "new.yaml")
+        one.shadow.follow_promotion(text.replace("shares: 5", "shares: -5"), "new.yaml")
         await until(lambda: "apf.shadow-refused source=new.yaml" in caplog.text)
     assert "spec.shares is -5" in caplog.text
     assert one.controller.configuration.levels["batch"].shares.shares == 5
 
 
 async def test_a_configuration_that_is_no_text_is_refused(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
-    one = service(directory)
-    told = {"configuration": "bm90IHBhY2tlZA==", "source": "x", "classify_only": False}
-    one.notices.apply({"shadow": json.dumps(told)}, False)  # noqa: FBT003 - a callback
-
-    assert "apf.fleet-notice-refused" in caplog.text
-    assert one.shadow.trial is None
+    one, two = service(directory), service(directory)
+    async with running(one, two):
+        one.notices._tell("shadow", {"configuration": "bm90IHBhY2tlZA==", "source": "x", "classify_only": False})
+        await until(lambda: "apf.fleet-notice-refused" in caplog.text)
+        assert two.shadow.trial is None

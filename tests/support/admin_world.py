@@ -15,7 +15,7 @@ from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.asgi.fleet_notices import FleetNotices
 from apf_middleware.asgi.identity import build_chain
 from apf_middleware.asgi.request_observers import RequestObservers
-from apf_middleware.asgi.resolver import RequestDetails, RequestResolver, ResponseHeaders
+from apf_middleware.asgi.resolver import RequestDetails, RequestResolver
 from apf_middleware.asgi.shadow_control import ShadowControl
 from apf_middleware.classification import Classification, Identity, Resource
 from apf_middleware.config import load_text
@@ -31,6 +31,7 @@ from tests.support.asgi_exchange import http_scope
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from apf_middleware.asgi.shadow import ShadowTrial
     from apf_middleware.config import Configuration, Problem
 
 SECOND = 10**9
@@ -94,13 +95,12 @@ class AdminWorld:
         self.running = RunningRequests(self.time)
         self.problems: Sequence[Problem] = ()
         self.fleet: Any = None
-        self.notices = FleetNotices(self)
+        self.notices = FleetNotices(self.controller)
         self.observers = RequestObservers(lambda: None)
         self.chain = build_chain(self.configuration.server)
-        answers = ResponseHeaders(self.configuration.server.responses)
-        self.resolver = RequestResolver(self.configuration, self.controller, self.chain, answers)
-        self.shadow = ShadowControl(self, lambda _: None)
-        self.promotion: Sequence[Problem] = ()
+        self.resolver = RequestResolver(self.configuration, self.controller, self.chain)
+        self.shadow = ShadowControl(self.controller, self.resolver, self.observers, lambda _: None, force=self.force)
+        self.promotion: tuple[Problem, ...] = ()
         self.mode: Mode = "on"
         self.passed: Counter[str] = Counter(observe=0, off=0)
         self.reloads = 0
@@ -110,17 +110,8 @@ class AdminWorld:
     def switch(self, mode: Mode) -> None:
         self.mode = mode
 
-    async def promote_shadow(self) -> "Sequence[Problem]":
+    async def force(self, _trial: "ShadowTrial") -> "tuple[Problem, ...]":
         return self.promotion
-
-    def follow_shadow(self, text: str | None, source: str, *, classify_only: bool) -> None:
-        self.shadow.follow(text, source, classify_only=classify_only)
-
-    def follow_promotion(self, text: str, source: str) -> None:
-        raise NotImplementedError
-
-    def ask_reload(self) -> None:
-        self.reloads += 1
 
     async def reload(self) -> bool:
         self.reloads += 1

@@ -83,10 +83,6 @@ class View(Protocol):
         """Limit requests, observe only, or be off, from now on."""
         ...
 
-    async def promote_shadow(self) -> Sequence[Problem]:
-        """Put the configuration that is tried in force; return why not, if that is impossible."""
-        ...
-
     async def reload(self) -> bool:
         """Read the configuration again; return False if something is wrong with it.
 

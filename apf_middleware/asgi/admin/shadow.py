@@ -81,7 +81,7 @@ class ShadowResource:
         if not view.shadow.is_running:
             detail = "The configuration failed while it was tried, and could fail in force, too: GET shadow says how."
             raise AdminError(409, "shadow-failed", "Conflict", detail)
-        problems = await view.promote_shadow()
+        problems = await view.shadow.promote()
         if problems:
             raise invalid(_errors(problems))
         view.notices.tell_promotion(trial.text, trial.source)

@@ -14,7 +14,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
-from apf_middleware.asgi.reload import Reloader, Watcher, needs_restart, server_file, watched_directories
+from apf_middleware.asgi.reload import Watcher, needs_restart, server_file, watched_directories
 from apf_middleware.asgi.signals import Signals
 from apf_middleware.config import ConfigurationError, Reading, load, load_text, read
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
@@ -374,7 +374,7 @@ async def test_warnings_are_those_of_what_is_in_force(file: Path) -> None:
 async def test_a_reloader_shows_what_it_reads(file: Path) -> None:
     middleware = APFMiddleware(app, file)
     assert repr(middleware.service._reloader) == f"<Reloader of {file}: {{'success': 1, 'failure': 0}}>"
-    assert repr(Reloader(middleware.service)) == "<Reloader of nothing: {'success': 1, 'failure': 0}>"
+    assert repr(APFMiddleware(app).service._reloader) == "<Reloader of nothing: {'success': 1, 'failure': 0}>"
     assert repr(Watcher([file])) == f"<Watcher of {file}>"
 
 

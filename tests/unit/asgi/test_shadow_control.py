@@ -178,10 +178,10 @@ async def test_a_promoted_configuration_is_in_force_until_the_next_reload(tmp_pa
     async with anyio.create_task_group() as tasks:
         app = ReloadableApp(tasks, tmp_path / "apf.yaml", SERVER.format(seats=5, more=""))
         service = app.middleware.service
-        assert await service.promote_shadow() == ()
+        assert await service.shadow.promote() == ()
 
         service.shadow.start(read_trial(NEW, "new.yaml"))
-        assert await service.promote_shadow() == ()
+        assert await service.shadow.promote() == ()
         assert service.controller.seats == 20
         assert service.shadow.trial is None
         assert app.file.read_text() == SERVER.format(seats=5, more="")
@@ -195,7 +195,7 @@ async def test_the_trial_that_the_files_name_is_promoted_too(tmp_path: Path) -> 
         (tmp_path / "new.yaml").write_text(NEW)
         app = ReloadableApp(tasks, tmp_path / "apf.yaml", SERVER.format(seats=5, more=", shadow: {file: new.yaml}"))
         service = app.middleware.service
-        assert await service.promote_shadow() == ()
+        assert await service.shadow.promote() == ()
 
         assert service.controller.seats == 20
         assert service.shadow.was_promoted, "so another worker that is asked for the same isn't told of an error"
@@ -207,7 +207,7 @@ async def test_a_promotion_for_another_member_that_is_refused_is_logged(
     async with anyio.create_task_group() as tasks:
         app = ReloadableApp(tasks, tmp_path / "apf.yaml", SERVER.format(seats=5, more=""))
         service = app.middleware.service
-        service.follow_promotion(SERVER.format(seats=9, more=", discipline: max-min-serial"), "new.yaml")
+        service.shadow.follow_promotion(SERVER.format(seats=9, more=", discipline: max-min-serial"), "new.yaml")
         await until(lambda: "apf.shadow-refused source=new.yaml" in caplog.text)
 
         assert "spec.discipline" in caplog.text
@@ -219,7 +219,7 @@ async def test_what_needs_a_restart_is_not_promoted(tmp_path: Path) -> None:
         app = ReloadableApp(tasks, tmp_path / "apf.yaml", SERVER.format(seats=5, more=""))
         service = app.middleware.service
         service.shadow.start(read_trial(SERVER.format(seats=9, more=", discipline: max-min-serial"), "new.yaml"))
-        [problem] = await service.promote_shadow()
+        [problem] = await service.shadow.promote()
 
         assert (problem.place.file, problem.field) == ("new.yaml", "spec.discipline")
         assert service.controller.seats == 5
@@ -235,7 +235,7 @@ async def test_a_promotion_does_not_remove_the_server_document(tmp_path: Path) -
         app = ReloadableApp(tasks, tmp_path / "apf.yaml", SERVER.format(seats=5, more=", admin: {operators: [sre]}"))
         service = app.middleware.service
         service.shadow.start(read_trial(LEVEL, "new.yaml"))
-        [problem] = await service.promote_shadow()
+        [problem] = await service.shadow.promote()
 
         assert (problem.place.file, problem.field) == ("new.yaml", "kind")
         assert "a Server document must stay" in str(problem)
@@ -243,7 +243,7 @@ async def test_a_promotion_does_not_remove_the_server_document(tmp_path: Path) -
         assert service.shadow.is_running
 
         service.shadow.start(read_trial(f"{LEVEL}---\n{NEW}", "new.yaml"))
-        assert await service.promote_shadow() == ()
+        assert await service.shadow.promote() == ()
         assert "batch" in service.controller.levels
 
 
@@ -256,7 +256,7 @@ async def test_a_promotion_keeps_settings_that_were_made_in_python(*, seats: int
     service = APFMiddleware(_app, load_text(SERVER.format(seats=seats, more=""))).service
     service.shadow.start(read_trial(LEVEL, "new.yaml"))
 
-    problems = await service.promote_shadow()
+    problems = await service.shadow.promote()
 
     assert (problems == (), "batch" in service.controller.levels) == (is_promoted, is_promoted)
     assert service.controller.seats == seats
@@ -266,7 +266,7 @@ async def test_files_without_a_server_document_may_be_followed_by_others(tmp_pat
     async with anyio.create_task_group() as tasks:
         service = ReloadableApp(tasks, tmp_path / "apf.yaml", LEVEL.replace("batch", "old")).middleware.service
         service.shadow.start(read_trial(LEVEL, "new.yaml"))
-        assert await service.promote_shadow() == ()
+        assert await service.shadow.promote() == ()
         assert "batch" in service.controller.levels
 
 
@@ -279,7 +279,7 @@ async def test_a_trial_that_the_app_can_not_serve_is_not_promoted() -> None:
             "spec: {level: catch-all, gates: [db], rules: [{httpRules: [{}]}]}"
         )
         service.shadow.start(read_trial(gated, "new.yaml"))
-        [problem] = await service.promote_shadow()
+        [problem] = await service.shadow.promote()
         assert "db" in str(problem)
         assert service.shadow.is_running
 

@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity import build_chain
-from apf_middleware.asgi.resolver import RequestResolver, ResolvedRequest, ResponseHeaders
+from apf_middleware.asgi.resolver import RequestResolver, ResolvedRequest
 from apf_middleware.asgi.shadow_places import ShadowPlaces
 from apf_middleware.classification import Classification, RequestDigest
 from apf_middleware.config import Configuration, load_text
@@ -36,7 +36,7 @@ class World:
     def __init__(self, real: Configuration, tried: Configuration) -> None:
         self.chain = build_chain(real.server)
         controller = Controller(real)
-        self.resolver = RequestResolver(real, controller, self.chain, ResponseHeaders(real.server.responses))
+        self.resolver = RequestResolver(real, controller, self.chain)
         self.failures: list[Exception] = []
         self.server = ShadowServer(tried, controller.now, self.failures.append)
         self.places = ShadowPlaces(tried, self.server, self.chain, self.resolver.keys, Sources(self.server.costs))

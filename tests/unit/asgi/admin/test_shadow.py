@@ -115,14 +115,16 @@ async def test_readers_may_not_start_one(office: DescribedAdmin) -> None:
 async def test_a_trial_is_promoted(office: DescribedAdmin, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
     await office.call("PUT", "shadow", {"configuration": NEW, "source": "new.yaml"})
-    status, answer = await office.call("POST", "shadow/promote", {})
-    assert (status, answer["shadow"]["source"]) == (200, "new.yaml")
-    assert 'apf.shadow-promoted by="olga (http)" source="new.yaml"' in caplog.text
-
     office.promotion = (Problem(Place("new.yaml"), "spec.discipline", "x", "it can't change while the server runs"),)
     status, answer = await office.call("POST", "shadow/promote", {})
     assert status == 422
     assert "it can't change while the server runs" in json.dumps(answer)
+
+    office.promotion = ()
+    status, answer = await office.call("POST", "shadow/promote", {})
+    assert (status, answer["shadow"]["source"]) == (200, "new.yaml")
+    assert 'apf.shadow-promoted by="olga (http)" source="new.yaml"' in caplog.text
+    assert office.shadow.was_promoted
 
 
 async def test_a_trial_that_failed_is_not_promoted(office: DescribedAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
