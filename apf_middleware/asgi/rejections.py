@@ -11,7 +11,7 @@ from math import ceil
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from apf_middleware.asgi.resolver import ResponseHeaders
+from apf_middleware.asgi.response_headers import ResponseHeaders
 from apf_middleware.asgi.responses import PROBLEM, Answer, answer_problem, describe_problem
 from apf_middleware.asgi.telemetry import timing_header
 from apf_middleware.bounded_cache import BoundedCache

@@ -16,7 +16,6 @@ from enum import Enum
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
-from uuid import UUID, uuid5
 
 from starlette.types import Receive, Scope
 
@@ -25,7 +24,8 @@ from apf_middleware.asgi.identity import Authenticated, Chain, Refused
 from apf_middleware.asgi.identity.verdict import Verdict
 from apf_middleware.asgi.request_cache import LONGEST_KEY, REMEMBERED, CacheKeys, Key, RequestCache, length_of
 from apf_middleware.asgi.request_criticality import build_criticality
-from apf_middleware.asgi.scope import Headers, digest_request
+from apf_middleware.asgi.response_headers import ResponseHeaders
+from apf_middleware.asgi.scope import digest_request
 from apf_middleware.asgi.stream_policy import StreamPolicy
 from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.classification import Classification, Identity, RequestDigest, Resource
@@ -36,7 +36,6 @@ from apf_middleware.config import Configuration
 from apf_middleware.config.build import derive_classifier, derive_resolver, derive_work
 from apf_middleware.config.estimation import EstimationSettings, Sources
 from apf_middleware.config.gating import Gating
-from apf_middleware.config.responses import ResponseSettings
 from apf_middleware.estimation import Choice, Estimate, route_key
 from apf_middleware.estimation.base import STEADY
 from apf_middleware.fairqueuing import Work
@@ -45,6 +44,7 @@ from apf_middleware.runtime.queues.naming import REASONS
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.request_criticality import RequestCriticality
+    from apf_middleware.asgi.scope import Headers
 
 __all__ = [
     "NO_DETAILS",
@@ -52,59 +52,15 @@ __all__ = [
     "RequestResolver",
     "ResolveResult",
     "ResolvedRequest",
-    "ResponseHeaders",
     "ServedWithoutSeats",
 ]
 
-_NAMESPACE: Final = UUID("b6b3d1a0-6c0f-5f0e-9a55-0f2d8b1f7c11")  # another one would change the UIDs that clients know
 _BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _FOREVER: Final = 2**62 - 1  # the largest integer that the compiled build keeps without an object
 _SECOND: Final = 10**9
 _CACHED_FUNCTION_NS: Final = 10 * _SECOND  # for so long an answer of a function counts that doesn't say until when
 _READING: Final = frozenset({"get", "list", "watch", "head", "options"})  # the verbs that don't write
 _ONE_SEAT: Final = Estimate(Work(), 1)
-
-
-class ResponseHeaders:
-    """The response headers that identify schema and level, by name or by UID."""
-
-    __slots__ = ("_known", "_names", "are_for_all", "settings")
-
-    def __init__(self, settings: ResponseSettings) -> None:
-        self.settings: ResponseSettings = settings
-        self._known: dict[tuple[str, str], Headers] = {}
-        self.are_for_all: bool = settings.headers_on == "all"  # otherwise for rejections and requests that have waited
-        self._names = {
-            "apf": (b"x-apf-flow-schema", b"x-apf-priority-level"),
-            "kubernetes": (b"x-kubernetes-pf-flowschema-uid", b"x-kubernetes-pf-prioritylevel-uid"),
-        }[settings.dialect]
-
-    @property
-    def are_names(self) -> bool:
-        return self.settings.names == "shown"
-
-    def of(self, classification: Classification) -> Headers:
-        """Return the headers that name schema and level; none if the configuration says so."""
-        # Requests of one schema may name different queues, so the level is part of the key. Both names come from the
-        # configuration, so clients can't make the dictionary grow.
-        key = classification.schema, classification.level
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._written(*key)
-        return found
-
-    def _written(self, schema: str, level: str) -> Headers:
-        if self.settings.headers == "none":
-            return []
-        if self.settings.dialect == "kubernetes" or not self.are_names:
-            schema, level = _uid("FlowSchema", schema), _uid("PriorityLevel", level)
-        values = schema, level
-        return [(name, value.encode("latin-1")) for name, value in zip(self._names, values, strict=True)]
-
-
-def _uid(kind: str, name: str) -> str:
-    """Return the UID of an object, which is the same in all workers and after a restart."""
-    return str(uuid5(_NAMESPACE, f"{kind}/{name}"))
 
 
 class ServedWithoutSeats(Enum):

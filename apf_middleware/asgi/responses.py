@@ -14,7 +14,7 @@ from anyio import move_on_after
 from starlette.types import Scope, Send
 
 from apf_middleware.asgi.identity.verdict import DESCRIPTIONS
-from apf_middleware.asgi.resolver import ResponseHeaders
+from apf_middleware.asgi.response_headers import ResponseHeaders
 from apf_middleware.asgi.scope import Headers
 from apf_middleware.copying import Value
 

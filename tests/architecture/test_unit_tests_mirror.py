@@ -50,6 +50,7 @@ ELSEWHERE: Final = {
     "asgi/request_handler.py": "integration/test_transparency.py",
     "asgi/readiness.py": "integration/test_load_reports.py",
     "asgi/request_deadlines.py": "integration/test_request_deadlines.py",
+    "asgi/resolver.py": "integration/test_resolver.py",
     "asgi/scrape.py": "integration/test_publishing.py",
     "asgi/service.py": "integration/test_saturated_reload.py",
     "asgi/startup_gates.py": "integration/test_gates.py",

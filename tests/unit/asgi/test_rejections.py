@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from apf_middleware.asgi.rejections import RejectionAnswers
-from apf_middleware.asgi.resolver import ResponseHeaders
+from apf_middleware.asgi.response_headers import ResponseHeaders
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration, load, load_text

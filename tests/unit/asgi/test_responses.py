@@ -8,7 +8,7 @@ import pytest
 from starlette.datastructures import MutableHeaders
 from starlette.types import Message
 
-from apf_middleware.asgi.resolver import ResponseHeaders
+from apf_middleware.asgi.response_headers import ResponseHeaders
 from apf_middleware.asgi.responses import (
     Answer,
     answer_gone,

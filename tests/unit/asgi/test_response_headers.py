@@ -2,7 +2,7 @@
 
 import pytest
 
-from apf_middleware.asgi.resolver import ResponseHeaders
+from apf_middleware.asgi.response_headers import ResponseHeaders
 from apf_middleware.classification import Classification
 from apf_middleware.config.responses import ResponseSettings
 
