@@ -20,11 +20,12 @@ from apf_middleware.asgi.drained_exchange import DrainedExchange, needs_draining
 from apf_middleware.asgi.failure import SetupFailureApp, keeps_failure
 from apf_middleware.asgi.identity import Authenticator
 from apf_middleware.asgi.lifespan import run_beside, run_lifespan
-from apf_middleware.asgi.reload import ConfigurationOrigin, Watcher, located
+from apf_middleware.asgi.reload import ConfigurationOrigin, located
 from apf_middleware.asgi.request_context import wrap_with_context
 from apf_middleware.asgi.request_handler import RequestHandler
 from apf_middleware.asgi.service import Service
 from apf_middleware.asgi.telemetry import wrap_with_telemetry
+from apf_middleware.asgi.watcher import Watcher
 from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.estimation import Inventory
 from apf_middleware.exceptions import InvalidValueError

@@ -4,25 +4,16 @@ Reading is slow and happens in a thread. The new configuration is checked there 
 can be built in advance are built there. It is then put in force between two steps of the event loop, so no request sees
 a mixture of old and new. If there is an error, nothing changes; the error is logged with its place, counted, and kept
 for display.
-
-A thread detects changed files by notifications of the operating system. It watches directories rather than files,
-because editors and mounted ConfigMaps replace a file with a new one. Changes of other files there are ignored: each
-notification only leads to a comparison of the files' metadata.
 """
 
-import glob
 import logging
-import os
 import signal
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike, fspath
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
@@ -31,15 +22,16 @@ from apf_middleware.asgi.background_tasks import BackgroundTasks
 from apf_middleware.asgi.loop_lock import LoopLock
 from apf_middleware.asgi.resolver import RequestResolver
 from apf_middleware.asgi.signals import Signals
+from apf_middleware.asgi.watcher import Watcher, require_sources
 from apf_middleware.config import Configuration, ConfigurationError, Place, Problem, read
-from apf_middleware.config.files import find_files, read_files
+from apf_middleware.config.files import read_files
 from apf_middleware.config.formats import unwrapped
 from apf_middleware.config.problems import Absent, Problems, dotted
 from apf_middleware.config.problems import Path as FieldPath
 from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.settings import Settings, as_mapping, declared_fields, key_of, path_of
 from apf_middleware.config.yaml_nodes import Document
-from apf_middleware.exceptions import APFError, InvalidValueError, MissingExtraError, UnknownGateError
+from apf_middleware.exceptions import APFError, InvalidValueError, UnknownGateError
 from apf_middleware.runtime import SETTLED_AT_START, Controller, log_event
 from apf_middleware.runtime.event_loop import EventLoop
 
@@ -52,22 +44,16 @@ __all__ = [
     "ConfigurationOrigin",
     "PreparedConfiguration",
     "Reloader",
-    "Watcher",
     "located",
     "needs_restart",
     "server_file",
-    "watched_directories",
 ]
 
-_QUIET_MS: Final = 100  # changes are reported after a quiet time of this length
-_MOST_MS: Final = 1_000  # or after this time, if there is no quiet time
 _RELOAD: Final = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
 _RULE: Final = "it can't change while the server runs"
 _VANISHED: Final = "a Server document must stay while the configuration in force has one"
 _ALLOW: Final = "Write it back, or start the server with allow_empty=True"
 _COPY: Final = "Copy it from the server's own files, or start the server with allow_empty=True"
-
-_Look = tuple[tuple[str, int, int, int, int], ...]  # metadata of files
 
 
 class PreparedConfiguration(NamedTuple):
@@ -89,7 +75,7 @@ class ConfigurationOrigin(NamedTuple):
     """
 
     sources: tuple[str | PathLike[str], ...] = ()
-    watcher: "Watcher | None" = None
+    watcher: Watcher | None = None
     warnings: tuple[Problem, ...] = ()
     has_server: bool = False
     allow_empty: bool = False
@@ -153,7 +139,7 @@ class Reloader:
         One reading runs at a time. All calls that arrive during a reading share the result of the next one. They can't
         share the current one, because it may have read the files before the changes for which they were made.
         """
-        _require_sources(self._sources, "config", value=self._controller.configuration)
+        require_sources(self._sources, "config", value=self._controller.configuration)
         begun = self._begun
         async with self._lock.here():
             if self._completed > begun:
@@ -281,12 +267,6 @@ class Reloader:
         return f"<Reloader of {', '.join(fspath(one) for one in self._sources) or 'nothing'}: {dict(self.loads)}>"
 
 
-def _require_sources(sources: Sequence[str | PathLike[str]], name: str, *, value: object) -> None:
-    if not sources:
-        rule = "only a configuration that came from files can be read again"
-        raise InvalidValueError(name, value, rule, "Give the middleware its paths: config='apf.yaml'")
-
-
 def located(error: InvalidValueError, sources: Sequence[str | PathLike[str]]) -> APFError:
     """Return an error of a setting in these files with its file and line; return other errors unchanged."""
     first, *rest = path_of(error.name)
@@ -363,120 +343,3 @@ def _place_of_gate(sources: Sequence[str | PathLike[str]], name: object) -> tupl
             if path[-2:-1] == ("gates",) and node.value == name:
                 return document.place(path), dotted((*document.base, *path))
     return _place(sources, ()), ""
-
-
-class Watcher:
-    """A watcher that calls a function, in its own thread, shortly after the files of ``sources`` have changed.
-
-    Raises:
-        MissingExtraError: the package watchfiles is not installed.
-    """
-
-    __slots__ = ("_differs", "_look", "_looked_at", "_sources", "_stop", "_thread", "_watch")
-
-    def __init__(self, sources: Sequence[str | PathLike[str]]) -> None:
-        _require_sources(sources, "watch", value=True)
-        try:
-            from watchfiles import watch  # noqa: PLC0415 - the extra may be missing
-        except ImportError as error:
-            raise MissingExtraError("watchfiles", "reload") from error
-        self._watch: Callable[..., Iterable[Any]] = watch
-        self._sources = tuple(sources)
-        self._look = self._seen()
-        self._looked_at, self._differs = -1.0, False
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self, changed: Callable[[], object]) -> None:
-        """Begin to watch, and call ``changed`` also for changes since the watcher was constructed."""
-        self.stop()
-        # A new event for each thread. `stop` doesn't wait, so an older thread may still run, and must find its own
-        # event set.
-        self._stop = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, args=(self._stop, changed), name="apf: watch the configuration", daemon=True
-        )
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ask the thread to end, without waiting for it."""
-        self._stop.set()
-        self._thread = None
-
-    def _run(self, stop: threading.Event, changed: Callable[[], object]) -> None:
-        self._compare(changed)
-        try:
-            self._follow(stop, changed)
-        except Exception as error:  # noqa: BLE001 - errors of watchfiles have no class of their own
-            # Often a limit of the system: many processes of a user share a small number of inotify instances.
-            log_event(logging.WARNING, "apf.watch-failed", instead="look at the files every second", error=error)
-            while not stop.wait(_MOST_MS / 1000):
-                self._compare(changed)
-
-    def _follow(self, stop: threading.Event, changed: Callable[[], object]) -> None:
-        directories, is_deep = watched_directories(self._sources)
-        for _ in self._watch(
-            *directories,
-            stop_event=stop,
-            step=_QUIET_MS,
-            debounce=_MOST_MS,
-            recursive=is_deep,
-            watch_filter=self._concerns,
-            raise_interrupt=False,
-            rust_timeout=_MOST_MS,
-            yield_on_timeout=True,  # catches changes between the first comparison and the start of the watch
-        ):
-            # A change that is noticed after `stop` must not start a reload in a server that has ended.
-            if stop.is_set():
-                return
-            self._compare(changed)
-
-    def _concerns(self, *_change: object) -> bool:
-        """Return whether the files have changed, when watchfiles asks whether to report a change of any file.
-
-        It logs what it reports. If the log is a file in a directory that is watched, each of its lines would cause the
-        next one.
-        """
-        # All changes of one report are asked for at once, and there are at least `_QUIET_MS` between two reports.
-        now = time.monotonic()
-        if (now - self._looked_at) * 1000 >= _QUIET_MS / 2:
-            self._looked_at, self._differs = now, self._seen() != self._look
-        return self._differs
-
-    def _compare(self, changed: Callable[[], object]) -> None:
-        look = self._seen()
-        if look != self._look:
-            self._look = look
-            changed()
-
-    def _seen(self) -> _Look:
-        """Return metadata of the files that differs when one of them has changed."""
-        # A file that can't be found or read is reported by the reading that follows; here it only changes the result.
-        # The inode differs if a file was replaced by one of the same size and time, such as a copy that keeps times.
-        # The time at which its metadata changed differs if such a copy was written into it, and after `chmod`.
-        found = []
-        for path in find_files(self._sources, Problems()):
-            try:
-                stat = os.stat(path)  # noqa: PTH116 - there may be thousands of files
-            except OSError:
-                continue
-            found.append((str(path), stat.st_mtime_ns, stat.st_size, stat.st_ino, stat.st_ctime_ns))
-        return tuple(found)
-
-    def __repr__(self) -> str:
-        return f"<Watcher of {', '.join(fspath(one) for one in self._sources)}{' at work' if self._thread else ''}>"
-
-
-def watched_directories(sources: Iterable[str | PathLike[str]]) -> tuple[list[str], bool]:
-    """Return the directories of these files and of link targets, and whether to watch them recursively."""
-    found: set[Path] = set()
-    is_deep = False
-    for given in sources:
-        source, path = fspath(given), Path(given)
-        if glob.has_magic(source) and not path.exists():
-            path = path.parent
-            while glob.has_magic(str(path)):
-                path, is_deep = path.parent, True
-        for one in (path, path.resolve()):
-            found.add(one if one.is_dir() else one.parent)
-    return sorted(str(path) for path in found if path.is_dir()), is_deep
