@@ -11,6 +11,7 @@ from apf_middleware.classification import Classification
 from apf_middleware.config.bodies import BodySettings
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import IncomingBodies, IncomingBody
+from tests.support.virtual_alarm import NullAlarm
 
 SEATS = {"users": 3, "crowd": 1, "none": 0}
 
@@ -33,11 +34,6 @@ class Twin:
         return found
 
 
-class Alarm:
-    def ask(self, at: int) -> None:
-        self.at = at
-
-
 @given(
     st.integers(1, 6),
     st.lists(
@@ -47,7 +43,7 @@ class Alarm:
 )
 def test_the_oldest_upload_of_the_largest_flow_is_ended(most: int, steps: list[tuple[str, str, int]]) -> None:
     now = 0
-    bodies = IncomingBodies(lambda: now, lambda *_: Alarm())
+    bodies = IncomingBodies(lambda: now, lambda *_: NullAlarm())
     bodies.adopt(BodySettings(max_receiving=most, patience_ns=10, min_rate=10**9), SEATS)
     twin = Twin()
     for what, level, number in steps:
@@ -79,7 +75,7 @@ def test_the_oldest_upload_of_the_largest_flow_is_ended(most: int, steps: list[t
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 300), st.booleans()), max_size=80))
 def test_a_flow_reserves_no_more_than_the_free_seats(steps: list[tuple[int, int, bool]]) -> None:
-    bodies = IncomingBodies(lambda: 0, lambda *_: Alarm())
+    bodies = IncomingBodies(lambda: 0, lambda *_: NullAlarm())
     bodies.adopt(BodySettings(buffer=1, max_buffered=1000), SEATS)
     flows = [IncomingBody(Classification("schema", "users", f"flow {number}", number)) for number in range(4)]
     for number, size, gives in steps:
@@ -97,7 +93,7 @@ def test_the_upload_to_end_is_found_as_fast_among_many() -> None:
     """Also when as many older ones have ended."""
 
     def fastest(number: int) -> float:
-        bodies = IncomingBodies(lambda: 0, lambda *_: Alarm())
+        bodies = IncomingBodies(lambda: 0, lambda *_: NullAlarm())
         bodies.adopt(BodySettings(max_receiving=number), SEATS)
         for _ in range(3 * number // 2):
             bodies.begin(IncomingBody(Classification("schema", "users", "flow", 1)))

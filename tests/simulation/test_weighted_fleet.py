@@ -20,7 +20,7 @@ from apf_middleware.fleet.membership import Membership
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.fleet.budget import derive_budget
 from apf_middleware.runtime.fleet.member import FleetMember
-from tests.support.named_queues import NullAlarm
+from tests.support.virtual_alarm import NullAlarm
 
 MS = 10**6
 SECOND = 10**9

@@ -4,8 +4,9 @@ from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Controller, NamedQueues
+from tests.support.virtual_alarm import NullAlarm
 
-__all__ = ["FAMILY", "MS", "NamedQueueServer", "NullAlarm", "level", "server"]
+__all__ = ["FAMILY", "MS", "NamedQueueServer", "level", "server"]
 
 MS = 10**6
 
@@ -18,12 +19,6 @@ def server(seats: int = 10, queues: str = "") -> str:
 
 def level(name: str, spec: str = "") -> str:
     return f"---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n"
-
-
-class NullAlarm:
-    """Never rings: only what is asked for happens."""
-
-    def ask(self, at: int) -> None: ...
 
 
 class NamedQueueServer:

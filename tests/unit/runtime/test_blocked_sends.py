@@ -1,35 +1,9 @@
 """Senders are looked at from time to time, and release their seats if one message waits for too long."""
 
-from collections.abc import Callable
-
 from apf_middleware.runtime.blocked_sends import BlockedSends
+from tests.support.virtual_alarm import VirtualAlarm
 
 MS = 1_000_000
-
-
-class Timer:
-    """Stands in for `Alarm` under virtual time."""
-
-    def __init__(self, ring: Callable[[], None], _now: Callable[[], int]) -> None:
-        self._ring = ring
-        self.at: int | None = None
-        self.now = self.rings = 0
-
-    def ask(self, at: int) -> None:
-        self.at = at if self.at is None else min(at, self.at)
-
-    def run(self, until: int) -> None:
-        while self.at is not None and self.at <= until:
-            self.now, self.at = self.at, None
-            self.rings += 1
-            self._ring()
-        self.now = until
-
-    def run_late(self, by: int) -> None:
-        """Ring the next time ``by`` so much too late."""
-        assert self.at is not None
-        self.now, self.at = self.at + by, None
-        self._ring()
 
 
 class Fake:
@@ -48,11 +22,8 @@ class Fake:
 
 class House:
     def __init__(self, limit_ns: int) -> None:
-        self.sends = BlockedSends(limit_ns, lambda: self.timer.now, self._make_timer)
-
-    def _make_timer(self, ring: Callable[[], None], now: Callable[[], int]) -> Timer:
-        self.timer = Timer(ring, now)
-        return self.timer
+        self.timer = VirtualAlarm()
+        self.sends = BlockedSends(limit_ns, lambda: self.timer.now, self.timer.make)
 
     def add(self, *senders: Fake) -> None:
         for one in senders:
@@ -91,7 +62,7 @@ def test_time_in_which_the_event_loop_stands_still_does_not_count() -> None:
     house, blocked = House(400 * MS), Fake(since=0)
     house.add(blocked)
     house.timer.run(100 * MS)
-    house.timer.run_late(by=500 * MS)
+    house.timer.ring(late=500 * MS)
     assert blocked.releases == 0
     house.timer.run(house.timer.now + 300 * MS)
     assert blocked.releases > 0

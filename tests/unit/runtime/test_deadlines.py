@@ -1,33 +1,13 @@
 """Each object expires at its own deadline, although one timer serves all of them."""
 
-from collections.abc import Callable
 from time import thread_time
 
 import pytest
 
 from apf_middleware.runtime.deadlines import Deadlines
+from tests.support.virtual_alarm import VirtualAlarm
 
 MS = 1_000_000
-
-
-class Timer:
-    """Stands in for `Alarm` under virtual time."""
-
-    def __init__(self, ring: Callable[[], None], _now: Callable[[], int]) -> None:
-        self._ring = ring
-        self.at: int | None = None
-        self.now = 0
-        self.early = 0
-
-    def ask(self, at: int) -> None:
-        self.at = at if self.at is None else min(at, self.at)
-
-    def run(self, until: int) -> None:
-        while self.at is not None and self.at - self.early <= until:
-            self.now, self.at = max(self.now, self.at - self.early), None
-            self.early = 0
-            self._ring()
-        self.now = until
 
 
 class Clock:
@@ -36,11 +16,8 @@ class Clock:
     def __init__(self) -> None:
         self.expired: dict[str, int] = {}
         self.broken: set[str] = set()
-        self.deadlines: Deadlines[str] = Deadlines(50 * MS, lambda: self.timer.now, self._expire, self._make_timer)
-
-    def _make_timer(self, ring: Callable[[], None], now: Callable[[], int]) -> Timer:
-        self.timer = Timer(ring, now)
-        return self.timer
+        self.timer = VirtualAlarm()
+        self.deadlines: Deadlines[str] = Deadlines(50 * MS, lambda: self.timer.now, self._expire, self.timer.make)
 
     def _expire(self, item: str) -> None:
         self.expired[item] = self.timer.now
@@ -91,7 +68,7 @@ def test_a_timer_that_rings_early_is_set_again_unless_it_is_nearly_in_time(
     clock: Clock, early: int, expired_at: int
 ) -> None:
     clock.begin("a", 0)
-    clock.timer.early = early
+    clock.timer.ring(late=-early)
     clock.timer.run(60 * MS)
     assert clock.expired == {"a": expired_at}
 

@@ -1,24 +1,22 @@
 """When the event loop is probed, in virtual time."""
 
-from collections.abc import Callable
 from itertools import pairwise
 from random import Random
 
 import pytest
 
 from apf_middleware.runtime.event_loop_lag import TIMER_RESOLUTION_NS, EventLoopLag
+from tests.support.virtual_alarm import VirtualAlarm
 
 MS = 10**6
 SECOND = 10**9
 
 
-class Loop:
+class Loop(VirtualAlarm):
     """An event loop in virtual time, with one timer that rings ``late`` after it is due."""
 
     def __init__(self) -> None:
-        self.now = 0
-        self.at: int | None = None
-        self.late = 0
+        super().__init__()
         self.is_busy = True
         self.rests: list[int] = []
         self.probes: list[int] = []
@@ -28,22 +26,11 @@ class Loop:
             on_rest=lambda: self.rests.append(self.now),
             on_probe=lambda now, _gap, _lag: self.probes.append(now),
             chance=Random(1),
-            alarm=self.alarm,
+            alarm=self.make,
         )
 
-    def alarm(self, ring: Callable[[], None], _now: Callable[[], int]) -> "Loop":
-        self.ring = ring
-        return self
-
-    def ask(self, at: int) -> None:
-        self.at = at if self.at is None else min(at, self.at)
-
-    def run(self, duration: int) -> None:
-        end = self.now + duration
-        while self.at is not None and self.at + self.late <= end:
-            self.now, self.at = self.at + self.late, None
-            self.ring()
-        self.now = end
+    def run_for(self, duration: int) -> None:
+        self.run(self.now + duration)
 
 
 @pytest.fixture
@@ -53,7 +40,7 @@ def loop() -> Loop:
 
 def test_a_loop_in_time_is_probed_a_few_times_a_second(loop: Loop) -> None:
     loop.lag.begin()
-    loop.run(100 * SECOND)
+    loop.run_for(100 * SECOND)
 
     assert len(loop.probes) == loop.lag.probes == pytest.approx(250, rel=0.05)
     assert (loop.lag.quantile(0.99), loop.rests) == (0, [])
@@ -62,14 +49,14 @@ def test_a_loop_in_time_is_probed_a_few_times_a_second(loop: Loop) -> None:
 def test_a_late_loop_is_probed_often_and_then_seldom_again(loop: Loop) -> None:
     loop.lag.begin()
     loop.late = 5 * MS
-    loop.run(10 * SECOND)
+    loop.run_for(10 * SECOND)
     assert len(loop.probes) == pytest.approx(10 / 0.055, rel=0.1)
     assert loop.lag.quantile(0.5) == pytest.approx(5 * MS)
 
     loop.late = 0
-    loop.run(3 * SECOND)
+    loop.run_for(3 * SECOND)
     loop.probes.clear()
-    loop.run(10 * SECOND)
+    loop.run_for(10 * SECOND)
     assert len(loop.probes) == pytest.approx(25, rel=0.2)
     assert loop.lag.quantile(0.99) == 0
 
@@ -78,7 +65,7 @@ def test_a_late_loop_is_probed_often_and_then_seldom_again(loop: Loop) -> None:
 def test_what_timers_cannot_tell_is_no_lag(loop: Loop, late: int, lag: int) -> None:
     loop.lag.begin()
     loop.late = late
-    loop.run(5 * SECOND)
+    loop.run_for(5 * SECOND)
 
     assert loop.lag.quantile(0.5) == lag
 
@@ -86,7 +73,7 @@ def test_what_timers_cannot_tell_is_no_lag(loop: Loop, late: int, lag: int) -> N
 def test_a_timer_that_rings_a_little_early_is_in_time(loop: Loop) -> None:
     loop.lag.begin()
     loop.late = -MS // 2
-    loop.run(10 * SECOND)
+    loop.run_for(10 * SECOND)
 
     assert loop.lag.quantile(1.0) == 0
     assert loop.lag.probes > 20
@@ -94,7 +81,7 @@ def test_a_timer_that_rings_a_little_early_is_in_time(loop: Loop) -> None:
 
 def test_the_times_of_probes_are_random(loop: Loop) -> None:
     loop.lag.begin()
-    loop.run(20 * SECOND)
+    loop.run_for(20 * SECOND)
     gaps = [after - before for before, after in pairwise(loop.probes)]
 
     assert min(gaps) < 240 * MS
@@ -104,19 +91,19 @@ def test_the_times_of_probes_are_random(loop: Loop) -> None:
 
 def test_without_requests_there_are_no_probes(loop: Loop) -> None:
     loop.lag.begin()
-    loop.run(3 * SECOND)
+    loop.run_for(3 * SECOND)
     loop.is_busy = False
-    loop.run(2 * SECOND)
+    loop.run_for(2 * SECOND)
     assert len(loop.rests) == 1
     assert "resting" in repr(loop.lag)
     assert loop.at is None
 
     loop.is_busy = True
-    loop.run(1000 * SECOND)
+    loop.run_for(1000 * SECOND)
     assert len(loop.rests) == 1
     loop.lag.begin()
     before = loop.lag.probes
-    loop.run(3 * SECOND)
+    loop.run_for(3 * SECOND)
     assert loop.lag.probes > before + 4
     assert loop.lag.quantile(1.0) == 0
 
@@ -124,12 +111,12 @@ def test_without_requests_there_are_no_probes(loop: Loop) -> None:
 def test_old_probes_do_not_count_after_a_rest(loop: Loop) -> None:
     loop.lag.begin()
     loop.late = 50 * MS
-    loop.run(3 * SECOND)
+    loop.run_for(3 * SECOND)
     loop.is_busy = False
-    loop.run(SECOND + SECOND // 2)
+    loop.run_for(SECOND + SECOND // 2)
     assert "resting" in repr(loop.lag)
     assert loop.lag.quantile(0.99) > 0
-    loop.run(10 * SECOND)
+    loop.run_for(10 * SECOND)
 
     assert loop.lag.quantile(0.99) == 0
 
@@ -137,14 +124,14 @@ def test_old_probes_do_not_count_after_a_rest(loop: Loop) -> None:
 def test_a_timer_of_an_earlier_run_is_no_probe(loop: Loop) -> None:
     loop.lag.begin()
     loop.lag.end()
-    loop.run(SECOND)
+    loop.run_for(SECOND)
     assert loop.lag.probes == 0
 
     loop.lag.begin()
     loop.ask(loop.now + MS)
-    loop.run(5 * MS)
+    loop.run_for(5 * MS)
     assert loop.lag.probes == 0
-    loop.run(2 * SECOND)
+    loop.run_for(2 * SECOND)
     assert loop.lag.probes >= 3
 
 

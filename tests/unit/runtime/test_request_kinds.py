@@ -1,6 +1,5 @@
 """How many requests read and write, counted by levels and sampled over time."""
 
-from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -9,6 +8,7 @@ from apf_middleware.runtime import request_kinds
 from apf_middleware.runtime.level import RequestKinds
 from apf_middleware.runtime.request_kinds import KindSampler
 from tests.support.level_world import LevelWorld, configuration
+from tests.support.virtual_alarm import VirtualAlarm
 
 MS = 10**6
 SECOND = 10**9
@@ -25,45 +25,22 @@ class Level:
         return RequestKinds(*map(sum, zip(self.kinds, others, strict=True)))
 
 
-class Clock:
-    """Virtual time with one alarm."""
-
-    def __init__(self) -> None:
-        self.now = 0
-        self.at: int | None = None
-        self.ring: Callable[[], None] | None = None
-
-    def alarm(self, ring: Callable[[], None], _now: Callable[[], int]) -> "Clock":
-        self.ring = ring
-        return self
-
-    def ask(self, at: int) -> None:
-        self.at = at if self.at is None else min(at, self.at)
-
-    def run_until(self, end: int) -> None:
-        while self.at is not None and self.at <= end:
-            self.now, self.at = self.at, None
-            assert self.ring is not None
-            self.ring()
-        self.now = end
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(request_kinds, "Alarm", clock.alarm)
+def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualAlarm:
+    clock = VirtualAlarm()
+    monkeypatch.setattr(request_kinds, "Alarm", clock.make)
     return clock
 
 
-def test_long_requests_are_sampled_until_they_end(clock: Clock) -> None:
+def test_long_requests_are_sampled_until_they_end(clock: VirtualAlarm) -> None:
     level, rests = Level(), []
     sampler = KindSampler(lambda: [level], lambda: clock.now, lambda: rests.append(clock.now), Random(1))  # type: ignore[list-item]
     level.kinds, level.dispatched = RequestKinds(3, 1, 0, 2), 4
     sampler.begin()
     sampler.begin()
-    clock.run_until(10 * SECOND)
+    clock.run(10 * SECOND)
     level.kinds = RequestKinds(0, 0, 0, 0)
-    clock.run_until(100 * SECOND)
+    clock.run(100 * SECOND)
 
     times = sampler.times()
     assert len(rests) == 1
@@ -73,17 +50,17 @@ def test_long_requests_are_sampled_until_they_end(clock: Clock) -> None:
     assert times["waiting", "readOnly"] == {0: 100 * SECOND}
 
 
-def test_short_requests_are_sampled_in_proportion(clock: Clock) -> None:
+def test_short_requests_are_sampled_in_proportion(clock: VirtualAlarm) -> None:
     level = Level()
     sampler = KindSampler(lambda: [level], lambda: clock.now, lambda: None, Random(7))  # type: ignore[list-item]
     for start in range(0, 2000 * SECOND, SECOND):  # one that takes 5 ms, each second
-        clock.run_until(start)
+        clock.run(start)
         level.dispatched += 1
         level.kinds = RequestKinds(1, 0, 0, 0)
         sampler.begin()
-        clock.run_until(start + 5 * MS)
+        clock.run(start + 5 * MS)
         level.kinds = RequestKinds(0, 0, 0, 0)
-    clock.run_until(2000 * SECOND)
+    clock.run(2000 * SECOND)
 
     assert sampler.times()["executing", "readOnly"][1] == pytest.approx(10 * SECOND, rel=0.3)
 

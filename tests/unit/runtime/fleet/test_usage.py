@@ -12,7 +12,7 @@ from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from apf_middleware.fleet.messages import MOST_FLOWS, FlowTable, LevelUsage
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.fleet.usage import UsageReader
-from tests.support.named_queues import NullAlarm
+from tests.support.virtual_alarm import NullAlarm
 
 SECOND = 10**9
 

@@ -9,6 +9,7 @@ from apf_middleware.runtime import Admission, Controller, Revocation
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.named_queues import NamedQueues
 from tests.support.named_queues import NamedQueueServer, level, server
+from tests.support.virtual_alarm import NullAlarm
 
 
 def market(seats: int = 11, **specs: str) -> NamedQueueServer:
@@ -201,16 +202,11 @@ def test_a_queue_that_has_what_it_deserves_looks_at_no_running_request() -> None
     assert reclaimer._known is known
 
 
-class _Silent:
-    def ask(self, at: int) -> None:
-        pass
-
-
 def gated(house: NamedQueueServer) -> Gates:
     """Let a controller with the gate ``db`` take the place of the one of ``house``."""
     gates = Gates()
     gates.capacity("db", limit=1)
-    house.controller = Controller(house.configuration, gates, now=lambda: house.now, alarm=lambda *_: _Silent())
+    house.controller = Controller(house.configuration, gates, now=lambda: house.now, alarm=lambda *_: NullAlarm())
     house.queues = NamedQueues(house.controller)
     return gates
 
