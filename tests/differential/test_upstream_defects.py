@@ -3,12 +3,9 @@
 import pytest
 
 from apf_middleware.fairqueuing import QueueSet, QueueSetSettings, Reason, Ticket, Work
+from tests.support.tickets import ticket
 
 SECOND = 10**9
-
-
-def ticket(entropy: int = 0, work: Work | None = None) -> Ticket:
-    return Ticket(f"flow {entropy}", entropy, work or Work())
 
 
 def blocked_by_a_wide_head(*, strict: bool) -> tuple[QueueSet, Ticket, Ticket]:

@@ -23,6 +23,7 @@ from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import load_text
 from apf_middleware.config.admin import DEFAULT_PATH, AdminSettings
 from tests.support.command_line import Outcome, run_apf
+from tests.support.dumps import cells
 from tests.support.protected_app import configuration, with_admin
 
 OLGA = ("--token", "secret-o")
@@ -97,10 +98,6 @@ def busy(server: str) -> Iterator[str]:
         over.set()
         for thread in threads:
             thread.join()
-
-
-def cells(text: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
 
 
 def test_levels_are_shown_by_default(busy: str) -> None:

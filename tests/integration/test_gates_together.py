@@ -14,6 +14,7 @@ from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import Admission
 from apf_middleware.snapshots import NamedQueueSnapshot
 from tests.support.asgi_exchange import Exchange, http_scope
+from tests.support.dumps import cells
 from tests.support.gated_app import GatedApp
 from tests.support.protected_app import problem, settle
 
@@ -411,10 +412,6 @@ async def test_a_configuration_with_an_undefined_gate_changes_nothing() -> None:
 # Dumps and spans
 
 
-def rows(text: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
-
-
 async def shown(protected: GatedQueueApp, page: str) -> Exchange:
     scope = http_scope(
         f"/debug/api_priority_and_fairness/{page}", headers={"X-User": "olga", "X-Remote-Group": "operators"}
@@ -429,13 +426,13 @@ async def test_dumps_show_parked_requests_with_their_gate_and_time() -> None:
         parked = protected.request("/db/parked", user="bob")
         await settle()
 
-        levels = rows((await shown(protected, "dump_priority_levels")).content.decode())
+        levels = cells((await shown(protected, "dump_priority_levels")).content.decode())
         assert levels[0][-2:] == ["CancelledRequests", "ParkedRequests"]
         assert [(row[0], row[4], row[5], row[-1]) for row in levels if row[0] == "crowd"] == [("crowd", "0", "1", "1")]
-        queues = rows((await shown(protected, "dump_queues")).content.decode())
+        queues = cells((await shown(protected, "dump_queues")).content.decode())
         assert queues[0][-1] == "ParkedRequests"
         assert sum(int(row[-1]) for row in queues[1:]) == 1
-        requests = rows((await shown(protected, "dump_requests?includeRequestDetails=1")).content.decode())
+        requests = cells((await shown(protected, "dump_requests?includeRequestDetails=1")).content.decode())
         assert requests[0][-3:] == ["SubResource", "HeldBy", "HeldSince"]
         assert {len(row) for row in requests} == {20}
         by_flow = {row[4]: row for row in requests}

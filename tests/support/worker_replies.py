@@ -1,13 +1,13 @@
 """Workers' replies as tests need them."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from apf_middleware.asgi.admin.documents import GateList, NamedQueueList, Worker
 from apf_middleware.cli.control.workers import Reply
 from apf_middleware.snapshots import GateSnapshot, NamedQueueSnapshot
 
-__all__ = ["TWO_WORKERS", "WORKER", "gate", "has_gates", "queue", "refuses", "says", "silent"]
+__all__ = ["TWO_WORKERS", "WORKER", "Workers", "gate", "has_gates", "queue", "refuses", "says", "silent"]
 
 WORKER = Worker(1, "shop", "1.0")
 _QUEUE: dict[str, Any] = {
@@ -72,3 +72,11 @@ TWO_WORKERS = [
         "2", gate("db", "shard-3", parked=2, oldest=0.5), gate("db", "shard-4", parked=1, oldest=1.0), gate("quota")
     ),
 ]
+
+
+@dataclass
+class Workers:
+    """Workers that answer as they are told to, and record what they are asked."""
+
+    replies: list[Reply[Any]] = field(default_factory=list)
+    asked: list[tuple[object, ...]] = field(default_factory=list)

@@ -13,7 +13,7 @@ from apf_middleware.cli.control.workers import Reply
 from tests.support.command_line import Outcome, run_apf
 from tests.support.recorded_trace import write_recorded_trace
 from tests.support.simulated_worlds import SCENARIO
-from tests.support.worker_replies import TWO_WORKERS, has_gates, refuses, silent
+from tests.support.worker_replies import TWO_WORKERS, Workers, has_gates, refuses, silent
 
 
 @pytest.fixture
@@ -63,3 +63,16 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
 
     monkeypatch.setattr(Server, "ask", ask)
     return requests
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
+    found = Workers()
+
+    def ask(_server: Server, *question: object) -> Sequence[Reply[Any]]:
+        method, path, _kind, *body = question
+        found.asked.append((method, path, *body))
+        return found.replies
+
+    monkeypatch.setattr(Server, "ask", ask)
+    return found

@@ -2,8 +2,6 @@
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -11,39 +9,17 @@ from typing import Any
 import pytest
 
 from apf_middleware.asgi.admin.documents import ShadowDocument
-from apf_middleware.cli.control.server import Server
 from apf_middleware.cli.control.workers import Reply
 from apf_middleware.snapshots.shadow import ShadowSnapshot
 from tests.support.command_line import Outcome, run_apf
 from tests.support.shadow_reports import shadow_report
-from tests.support.worker_replies import WORKER, refuses, silent
+from tests.support.worker_replies import WORKER, Workers, refuses, silent
 
 NEW = "apiVersion: apf/v1\nkind: Server\nspec: {seats: 20}\n"
 
 
 def says(worker: str, found: ShadowSnapshot | None) -> Reply[ShadowDocument]:
     return Reply(worker, 200, ShadowDocument(WORKER, found))
-
-
-@dataclass
-class Workers:
-    """Workers that answer as they are told to, and record what they are asked."""
-
-    replies: list[Reply[Any]] = field(default_factory=list)
-    asked: list[tuple[object, ...]] = field(default_factory=list)
-
-
-@pytest.fixture
-def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
-    found = Workers()
-
-    def ask(_server: Server, *question: object) -> Sequence[Reply[Any]]:
-        method, path, _kind, *body = question
-        found.asked.append((method, path, *body))
-        return found.replies
-
-    monkeypatch.setattr(Server, "ask", ask)
-    return found
 
 
 @pytest.fixture

@@ -1,43 +1,19 @@
 """``apf switch``: what it asks the workers, and what it makes of their answers."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from apf_middleware.asgi.admin.documents import ModeDocument
-from apf_middleware.cli.control.server import Server
 from apf_middleware.cli.control.workers import Reply
 from apf_middleware.mode import Mode
 from tests.support.command_line import Outcome, run_apf
-from tests.support.worker_replies import WORKER, refuses, silent
+from tests.support.worker_replies import WORKER, Workers, refuses, silent
 
 
 def says(worker: str, mode: Mode, **passed: int) -> Reply[ModeDocument]:
     return Reply(worker, 200, ModeDocument(WORKER, mode, {"observe": 0, "off": 0} | passed))
-
-
-@dataclass
-class Workers:
-    """Workers that answer as they are told to, and record what they are asked."""
-
-    replies: list[Reply[Any]] = field(default_factory=list)
-    asked: list[tuple[object, ...]] = field(default_factory=list)
-
-
-@pytest.fixture
-def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
-    found = Workers()
-
-    def ask(_server: Server, *question: object) -> Sequence[Reply[Any]]:
-        method, path, _kind, *body = question
-        found.asked.append((method, path, *body))
-        return found.replies
-
-    monkeypatch.setattr(Server, "ask", ask)
-    return found
 
 
 def switch(*arguments: str) -> Outcome:

@@ -17,12 +17,7 @@ from apf_middleware.fairqueuing import (
 )
 from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from tests.support.builds import BOOL_FOR_A_NUMBER, raises_for_wrong_type
-
-ONE_QUEUE = QueueSetSettings(1, queues=1, hand_size=1, queue_length_limit=5)
-
-
-def ticket(entropy: int = 0, work: Work | None = None) -> Ticket:
-    return Ticket(f"flow {entropy}", entropy, work or Work())
+from tests.support.tickets import ONE_QUEUE, ticket
 
 
 def test_a_ticket_is_seated_at_once_while_seats_are_free() -> None:
@@ -345,8 +340,8 @@ def test_a_queue_of_one_flow_takes_the_latest_of_weights_that_change_with_time(e
     level = QueueSet(QueueSetSettings(1, 1, 1, queue_length_limit=10, exact=exact))
     level.has_changing_weights = True
     tickets = [Ticket("flow", 1, Work(), weight * WEIGHT_ONE) for weight in (6, 6, 2)]
-    for ticket in tickets:
-        level.arrive(0, ticket)
+    for one in tickets:
+        level.arrive(0, one)
 
     queue = tickets[0].queue
     assert queue is not None

@@ -6,13 +6,9 @@ from apf_middleware.fairqueuing import (
     Ticket,
     Work,
 )
+from tests.support.tickets import ONE_QUEUE, ticket
 
 SECOND = 10**9
-ONE_QUEUE = QueueSetSettings(1, queues=1, hand_size=1, queue_length_limit=5)
-
-
-def ticket(entropy: int = 0, work: Work | None = None) -> Ticket:
-    return Ticket(f"flow {entropy}", entropy, work or Work())
 
 
 def test_seats_linger_after_the_reply() -> None:

@@ -7,19 +7,13 @@ import pytest
 from apf_middleware.exceptions import InvalidValueError, TicketStateError
 from apf_middleware.fairqueuing import (
     QueueSet,
-    QueueSetSettings,
     Ticket,
     TicketState,
     Work,
 )
 from apf_middleware.fairqueuing.ticket import Queue
 from tests.support.builds import BOOL_FOR_A_NUMBER, raises_for_wrong_type
-
-ONE_QUEUE = QueueSetSettings(1, queues=1, hand_size=1, queue_length_limit=5)
-
-
-def ticket(entropy: int = 0, work: Work | None = None) -> Ticket:
-    return Ticket(f"flow {entropy}", entropy, work or Work())
+from tests.support.tickets import ONE_QUEUE, ticket
 
 
 def test_a_ticket_arrives_once() -> None:

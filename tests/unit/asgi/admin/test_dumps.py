@@ -14,6 +14,7 @@ from apf_middleware.classification import Classification, Identity
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission, Destination
 from tests.support.admin_world import SECOND, AdminWorld, busy
+from tests.support.dumps import cells
 
 pytestmark = pytest.mark.anyio
 
@@ -21,10 +22,6 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def world() -> AdminWorld:
     return AdminWorld()
-
-
-def cells(text: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
 
 
 async def test_levels_are_shown_by_name(world: AdminWorld) -> None:

@@ -5,6 +5,7 @@ import pytest
 from apf_middleware.asgi.admin.observation import ObservedRequest, count_present, observe_flows, observe_requests
 from apf_middleware.snapshots.requests import HeldSnapshot
 from tests.support.admin_world import SECOND, AdminWorld, busy
+from tests.support.dumps import cells
 
 pytestmark = pytest.mark.anyio
 
@@ -12,10 +13,6 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 def world() -> AdminWorld:
     return AdminWorld()
-
-
-def cells(text: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.split(",")] for line in text.splitlines()]
 
 
 async def test_a_removed_level_is_shown_as_quiescing(world: AdminWorld) -> None:

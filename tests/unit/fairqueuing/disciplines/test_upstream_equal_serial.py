@@ -4,11 +4,11 @@ from apf_middleware.fairqueuing import (
     EqualSerial,
     QueueSet,
     QueueSetSettings,
-    Ticket,
     UpstreamEqualSerial,
     Work,
 )
 from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import HIGH_R, R_DECREMENT
+from tests.support.tickets import ONE_QUEUE, ticket
 
 
 def test_the_default_is_exchanged_for_that_of_kubernetes_with_strict_upstream() -> None:
@@ -16,13 +16,6 @@ def test_the_default_is_exchanged_for_that_of_kubernetes_with_strict_upstream() 
     strict = QueueSet(QueueSetSettings(1), strict_upstream=True)
     assert not isinstance(strict.discipline, EqualSerial)
     assert (strict.discipline.name, strict.guarantee) == ("equal-serial", None)
-
-
-ONE_QUEUE = QueueSetSettings(1, queues=1, hand_size=1, queue_length_limit=5)
-
-
-def ticket(entropy: int = 0, work: Work | None = None) -> Ticket:
-    return Ticket(f"flow {entropy}", entropy, work or Work())
 
 
 def test_a_snapshot_shows_the_meters_of_kubernetes_with_strict_upstream() -> None:
