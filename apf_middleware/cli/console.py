@@ -16,6 +16,7 @@ from apf_middleware.cli.control.local_console import LocalConsole
 from apf_middleware.cli.control.outcomes import Exit, fail, require_success
 from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.workers import page
+from apf_middleware.cli.output import reason_of
 
 __all__ = ["console"]
 
@@ -34,7 +35,7 @@ def console(server: Server, *, port: _Port = 0, opens: _Open = False) -> None:
     try:
         local = LocalConsole(lambda: server.renewed().workers, port)
     except OSError as error:
-        fail(f"port {port} can't be used: {(error.strerror or str(error)).lower()}", Exit.REFUSED)
+        fail(f"port {port} can't be used: {reason_of(error)}", Exit.REFUSED)
     with closing(local), _opened(local.url) if opens else nullcontext():
         try:
             typer.echo(f"Open {local.url}")

@@ -22,7 +22,7 @@ from apf_middleware.cli.control.options import parse_duration
 from apf_middleware.cli.control.outcomes import Exit, fail, note, require_success
 from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.workers import ask_all, page
-from apf_middleware.cli.output import require_folder
+from apf_middleware.cli.output import reason_of, require_folder
 from apf_middleware.exceptions import MissingExtraError
 from apf_middleware.recordings import open_recording, require_compression
 
@@ -74,7 +74,7 @@ def record(
     except OSError as error:
         if output == _STANDARD_OUTPUT:  # its reader may have left, as head does
             raise
-        fail(f"{output} can't be written: {_reason(error)}; the recording has ended early", Exit.REFUSED)
+        fail(f"{output} can't be written: {reason_of(error)}; the recording has ended early", Exit.REFUSED)
     finally:
         streams.close()
     if status is not Exit.DONE or not all(reply.is_done for reply in streams.replies):
@@ -102,13 +102,9 @@ def _opened(path: Path, *, force: bool) -> Iterator[IO[str]]:
     try:
         opened = open_recording(path, "w" if force else "x")
     except OSError as error:
-        raise typer.BadParameter(f"{path}: {_reason(error)}", param_hint="--output") from None
+        raise typer.BadParameter(f"{path}: {reason_of(error)}", param_hint="--output") from None
     with opened as file:
         yield file
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
 
 
 class _Recording:

@@ -11,7 +11,7 @@ from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.shadow_rendering import shadow_lines
 from apf_middleware.cli.control.shadows import merge_shadows
 from apf_middleware.cli.control.workers import Reply, page
-from apf_middleware.cli.output import Output, OutputOption, is_there, show_json
+from apf_middleware.cli.output import Output, OutputOption, is_there, reason_of, show_json
 from apf_middleware.config import ConfigurationError, read_source
 from apf_middleware.config.files import MAX_BYTES
 
@@ -93,8 +93,7 @@ def _read(file: Path) -> str:
         with file.open("rb") as opened:
             content = opened.read(MAX_BYTES + 1)  # enough to see that it is too long; a device may never end
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise typer.BadParameter(f"{file} can't be read: {reason}", param_hint="NEW.yaml") from None
+        raise typer.BadParameter(f"{file} can't be read: {reason_of(error)}", param_hint="NEW.yaml") from None
     try:
         read_source(content, str(file), allow_empty=False).unwrap()
     except ConfigurationError as error:

@@ -100,9 +100,7 @@ def warn_of_omissions(configurations: Iterable[Configuration]) -> None:
             typer.secho(f"{left_out}: {', '.join(sorted(names))}", err=True, fg="yellow")
 
 
-def with_progress(
-    scenario: Scenario, configuration: Configuration, name: str, recording: Recording | None = None
-) -> Result:
+def with_progress(scenario: Scenario, configuration: Configuration, name: str, recording: Recording | None) -> Result:
     """Run a simulation, and show its progress on a terminal."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[asked]:,} requests"))

@@ -179,7 +179,7 @@ def derive_resolver(configuration: Configuration) -> Resolver:
     return RouteTable(routes).resolve if routes else resolve_method
 
 
-def derive_classifier(configuration: Configuration, *, remembered: int = 4096) -> Classifier:
+def derive_classifier(configuration: Configuration) -> Classifier:
     """Return the classifier of the configuration's schemas."""
     return Classifier(
         configuration.schemas,
@@ -187,7 +187,6 @@ def derive_classifier(configuration: Configuration, *, remembered: int = 4096) -
         fallback=configuration.fallback,
         masters_fallback=configuration.masters_fallback,
         flowless_levels=configuration.flowless_levels,
-        remembered=remembered,
     )
 
 

@@ -64,7 +64,7 @@ class WidthIndexedHeap(QueueHeap):
             return self._wider[_class_of(self.wide[index]) - 1].finish_of(index)
         return super().finish_of(index)
 
-    def first_within(self, after: int, widest: int | None = None) -> int | None:
+    def first_within(self, after: int, widest: int | None) -> int | None:
         """Do the same as `first`, among queues with an oldest ticket no wider than ``widest``."""
         if not self.wide:
             return self.first(after)

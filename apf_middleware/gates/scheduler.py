@@ -50,7 +50,6 @@ from apf_middleware.gates.timers import SlotTimers
 __all__ = ["GateScheduler", "Unpark"]
 
 _SECOND: Final = 10**9
-_NO_GATES: Final[tuple[str, ...]] = ()
 _NO_TICKETS: Final[tuple[Ticket, ...]] = ()
 _ENDING: Final[dict[ReleaseAt, frozenset[ReleaseAt]]] = {
     "headers": frozenset({"headers"}),
@@ -130,7 +129,7 @@ class GateScheduler:
         ticket: Ticket,
         level: SharedLevel,
         request: GateRequest,
-        gates: Iterable[str] = _NO_GATES,
+        gates: Iterable[str],
         *,
         limit_ns: int,
     ) -> Acquisition:
@@ -558,8 +557,8 @@ class GateScheduler:
             slot.due_at = slot.due = None
             self.slots.open(now, slot, cause)
 
-    def close_gate(self, gate: Gate, until: int | None = None) -> None:
-        """Close ``gate``: no request passes until it is opened; if ``until`` is given, it opens at that time."""
+    def close_gate(self, gate: Gate, until: int | None) -> None:
+        """Close ``gate``: no request passes until it is opened, or until the time ``until`` if that isn't None."""
         gate.is_closed = True
         gate.closed_until = until
         if until is not None:

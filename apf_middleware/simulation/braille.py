@@ -20,7 +20,7 @@ def resampled(values: Sequence[float | None], number: int) -> list[float | None]
     return [max((value for value in part if value is not None), default=None) for part in taken]
 
 
-def curve(values: Sequence[float | None], most: float, *, width: int = 60, height: int = 2) -> list[str]:
+def curve(values: Sequence[float | None], most: float, *, width: int, height: int = 2) -> list[str]:
     """Return lines of characters, top line first: dots from zero up to each value; ``most`` fills the height."""
     dots = resampled(values, 2 * width)
     if len(dots) < 2 * width:

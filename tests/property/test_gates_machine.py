@@ -43,9 +43,6 @@ pytestmark = pytest.mark.timeout(600)
 
 _GATES = ("db", "memory", "breaker", "quota", "remote")
 _OWN = st.lists(st.sampled_from(_GATES), max_size=3, unique=True).map(tuple)
-_TOGETHER = st.sampled_from(
-    ((), ("db",), ("memory", "db"), ("breaker",), ("remote",), ("remote", "db"), ("breaker", "db"))
-)
 
 
 class _Machine(RuleBasedStateMachine):

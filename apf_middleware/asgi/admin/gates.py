@@ -57,13 +57,9 @@ class GateResource:
                 return name, {"POST": self._kick}
         return None
 
-    def _gates(self) -> Gates | None:
-        gates: Gates | None = getattr(self._view.controller, "gates", None)
-        return gates
-
     def _gate(self, request: AdminRequest, action: str) -> Gates:
         """Return the gates; raise AdminError if none has the name in the request."""
-        gates = self._gates()
+        gates = self._view.controller.gates
         if gates is None or request.name not in gates:
             if action != "get":
                 log_refusal(request.actor, f"{action} gate {request.name}", "no such gate")
@@ -71,7 +67,7 @@ class GateResource:
         return gates
 
     async def _list(self, _request: AdminRequest) -> Answer:
-        gates = self._gates()
+        gates = self._view.controller.gates
         found = () if gates is None else tuple(gates.list())
         return answer_json(GateList(worker_of(self._app), found), without=("kicked",))
 

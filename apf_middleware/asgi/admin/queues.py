@@ -39,7 +39,6 @@ from apf_middleware.asgi.responses import Answer
 from apf_middleware.asgi.scope import query_of
 from apf_middleware.exceptions import QueueError, QueueInvalidError, QueueNotFoundError
 from apf_middleware.fairqueuing import Ticket
-from apf_middleware.runtime import NamedQueues
 from apf_middleware.runtime.queues import Drift, QueueAction
 from apf_middleware.snapshots import NamedQueueSnapshot, ParkedRequest
 
@@ -60,11 +59,8 @@ class QueueResource:
 
     def __init__(self, view: View, app: str) -> None:
         self._view = view
+        self._queues = view.queues
         self._app = app
-
-    @property
-    def _queues(self) -> NamedQueues:
-        return self._view.queues
 
     def find(self, steps: list[str]) -> tuple[str, Mapping[str, Handler]] | None:
         """Return the name of the queue at this path, and the handlers by method."""
@@ -101,9 +97,8 @@ class QueueResource:
         controller = self._view.controller
         levels = [controller.levels[name] for name in (status.children or (request.name,)) if name in controller.levels]
         tickets = [ticket for runtime in levels for queue in runtime.shared.queueset.deck for ticket in queue]
-        gates = getattr(controller, "gates", None)  # None if there are no gates
         names = {runtime.name for runtime in levels}
-        parked = [] if gates is None else [one for one in gates.parked() if one.level in names]
+        parked = [] if controller.gates is None else [one for one in controller.gates.parked() if one.level in names]
         now = controller.now()
         document = WaitingDocument(
             worker_of(self._app),

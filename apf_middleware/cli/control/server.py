@@ -12,7 +12,7 @@ import typer
 from apf_middleware.cli.control.options import require_seconds, with_options
 from apf_middleware.cli.control.outcomes import Exit, fail
 from apf_middleware.cli.control.workers import Reply, SocketWorker, UrlWorker, Worker, ask_all
-from apf_middleware.cli.output import parse_headers, parse_path, require_sendable
+from apf_middleware.cli.output import parse_headers, parse_path, reason_of, require_sendable
 from apf_middleware.config.admin import DEFAULT_PATH
 from apf_middleware.config.sockets import DIRECTORY_VARIABLE, SocketFile, find_sockets, is_refused, require_safe
 from apf_middleware.exceptions import InvalidValueError
@@ -142,7 +142,7 @@ def _sockets(directory: Path, app: str | None) -> Sequence[SocketFile]:
         given = DIRECTORY_VARIABLE if os.environ.get(DIRECTORY_VARIABLE) == str(directory) else "--runtime-dir"
         fail(str(InvalidValueError(given, error.value, error.rule, error.hint)), Exit.UNREACHED)
     except OSError as error:
-        fail(f"{directory} can't be read: {(error.strerror or str(error)).lower()}", Exit.UNREACHED)
+        fail(f"{directory} can't be read: {reason_of(error)}", Exit.UNREACHED)
     apps = sorted({one.app for one in files})
     if len(apps) > 1:
         raise typer.BadParameter(f"several servers have sockets there: {', '.join(apps)}", param_hint="--app")

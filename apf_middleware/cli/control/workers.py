@@ -21,6 +21,7 @@ from urllib.parse import quote, urlsplit
 from apf_middleware.asgi.admin.documents import ProblemDocument, from_json
 from apf_middleware.asgi.admin.protocol import MARK
 from apf_middleware.cli.control.threads import in_background
+from apf_middleware.cli.output import reason_of
 from apf_middleware.config.sockets import SocketFile
 
 __all__ = [
@@ -226,7 +227,7 @@ def describe_failure(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "it didn't answer in time; raise --timeout to wait longer"
     if isinstance(error, OSError):
-        return (error.strerror or str(error)).lower()
+        return reason_of(error)
     return f"it doesn't answer as a web server does: {type(error).__name__}: {error}"
 
 

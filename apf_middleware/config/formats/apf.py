@@ -407,7 +407,7 @@ class FlowSchemaModel(Settings):
 
 
 def schema_document(
-    schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None = None, gates: Sequence[str] = ()
+    schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None, gates: Sequence[str]
 ) -> dict[str, Any]:
     """Return a schema as a FlowSchema; a callable that can't be imported by its name is left out and reported."""
     place = Place(f"<schema {schema.name}>")

@@ -346,7 +346,7 @@ def level_manifest(level: Level, problems: Problems) -> dict[str, Any]:
     return _manifest("PriorityLevelConfiguration", level.name, as_mapping(make_unchecked(_LevelSpec, spec)))
 
 
-def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None = None) -> dict[str, Any]:
+def schema_manifest(schema: FlowSchema, problems: Problems, estimate: EstimateSettings | None) -> dict[str, Any]:
     """Return a schema as a FlowSchema.
 
     An estimate, a weight, a criticality or a deadline is a warning, because it doesn't change which requests match.
