@@ -6,15 +6,15 @@ specification also allows any iterable of two-item iterables for headers: nearly
 isn't a dict, as the specification says, is copied to one: the compiled build reads a dict in a fifth of the time.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import Final, TypeVar, overload
 
 from starlette.types import Scope
 
-from apf_middleware.classification import Identity, RequestDigest, Resolution
-from apf_middleware.classification.digest import NO_VALUES
+from apf_middleware.classification import Identity, RequestDigest
+from apf_middleware.classification.digest import NO_VALUES, Resolver
 from apf_middleware.classification.paths import UNSEEN_END, visible_path
 from apf_middleware.classification.query import QueryParameters
 
@@ -29,8 +29,6 @@ __all__ = [
     "peer_address",
     "query_of",
 ]
-
-Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
 
 Headers = list[tuple[bytes, bytes]]
 """Headers of a response."""

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from apf_middleware.asgi.fleet import Fleet
     from apf_middleware.asgi.identity import Chain
     from apf_middleware.asgi.request_deadlines import RequestDeadlines
-    from apf_middleware.asgi.telemetry import Wait
+    from apf_middleware.asgi.telemetry import WaitFunction
     from apf_middleware.asgi.tracing import Tracing
     from apf_middleware.gates import Gates
     from apf_middleware.metrics import FleetReading
@@ -96,7 +96,7 @@ class Service:
         self._authenticators = tuple(authenticators)
         self._on_adopt = on_adopt
         self.tracing: Tracing | None = build_tracing(configuration)
-        self.wait: Wait = choose_wait(self.tracing)
+        self.wait: WaitFunction = choose_wait(self.tracing)
         self.running: RunningRequests = RunningRequests(now())
         self.control_socket: ControlSocket | None = _build_control_socket(configuration, self._answer_owner)
         costs, running = configuration.server.estimation.learning.costs(), self._asked_running(configuration)

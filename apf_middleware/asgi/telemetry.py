@@ -22,9 +22,9 @@ from apf_middleware.runtime import Admission, wait_for_seat
 if TYPE_CHECKING:
     from apf_middleware.asgi.tracing import Tracing
 
-__all__ = ["Wait", "build_tracing", "choose_wait", "timing_header", "wrap_with_telemetry", "wrap_with_timing"]
+__all__ = ["WaitFunction", "build_tracing", "choose_wait", "timing_header", "wrap_with_telemetry", "wrap_with_timing"]
 
-Wait = Callable[[Admission, int, WaitingClient], Awaitable[None]]
+WaitFunction = Callable[[Admission, int, WaitingClient], Awaitable[None]]
 """A function that waits for a request's seats, at most the given nanoseconds, and watches the client meanwhile."""
 
 _MS: Final = 1_000
@@ -44,7 +44,7 @@ def build_tracing(configuration: Configuration) -> "Tracing | None":
     return Tracing(settings)
 
 
-def choose_wait(tracing: "Tracing | None") -> Wait:
+def choose_wait(tracing: "Tracing | None") -> WaitFunction:
     """Return the function with which requests wait for seats."""
     return wait_for_seat if tracing is None else tracing.wait
 

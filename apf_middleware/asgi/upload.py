@@ -18,10 +18,10 @@ __all__ = ["Upload"]
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
 
-Wait = Callable[[Admission, Scope, Receive, RequestBody], Awaitable[object]]
+_Wait = Callable[[Admission, Scope, Receive, RequestBody], Awaitable[object]]
 """A function that waits for seats and watches the client meanwhile."""
 
-Reject = Callable[[Admission, Scope, Send], Awaitable[None]]
+_Reject = Callable[[Admission, Scope, Send], Awaitable[None]]
 """A function that sends the response to a rejected request."""
 
 
@@ -51,8 +51,8 @@ class Upload:
         admission: Admission,
         exchange: tuple[Scope, Receive, Send],
         *,
-        wait: Wait,
-        reject: Reject,
+        wait: _Wait,
+        reject: _Reject,
     ) -> None:
         self._body = body
         self._admission = admission

@@ -4,13 +4,22 @@ A digest is made once per request, before any decision, and never changed. Its f
 authenticated, and the client address is the one behind trusted proxies.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Never
 
 from apf_middleware.copying import Value
 
-__all__ = ["ANONYMOUS", "NO_VALUES", "Identity", "RequestDigest", "Resolution", "Resource", "resolve_method"]
+__all__ = [
+    "ANONYMOUS",
+    "NO_VALUES",
+    "Identity",
+    "RequestDigest",
+    "Resolution",
+    "Resolver",
+    "Resource",
+    "resolve_method",
+]
 
 
 class _NoValues(Mapping[str, str]):
@@ -74,6 +83,10 @@ class Resolution(Value):
     verb: str
     resource: Resource | None = None
     path_parameters: Mapping[str, str] = field(default=NO_VALUES, hash=False)
+
+
+Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
+"""A function from method, path and query to verb and resource."""
 
 
 _OF_METHODS: Final = {

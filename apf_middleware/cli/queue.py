@@ -26,7 +26,7 @@ from apf_middleware.config.problems import Problems
 from apf_middleware.runtime.queues import QueueAction
 
 __all__ = [
-    "Mode",
+    "ClosingMode",
     "Strategy",
     "create",
     "delete",
@@ -49,7 +49,7 @@ queues: typer.Typer = typer.Typer(
 )
 
 
-class Mode(StrEnum):
+class ClosingMode(StrEnum):
     """The treatment of waiting requests when a queue is closed."""
 
     DRAIN = "drain"
@@ -186,7 +186,7 @@ def operate(
     name: _Name,
     action: Annotated[QueueAction, typer.Option("--action", "-a", help="What to do.", show_default=False)],
     mode: Annotated[
-        Mode | None, typer.Option(help="Serve waiting requests (drain, the default), or reject them.")
+        ClosingMode | None, typer.Option(help="Serve waiting requests (drain, the default), or reject them.")
     ] = None,
     output: _FormOption = Form.TEXT,
 ) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
-from apf_middleware.classification import Classifier, RequestDigest, Resolution, RouteTable, resolve_kubernetes
-from apf_middleware.classification.digest import resolve_method
+from apf_middleware.classification import Classifier, RequestDigest, RouteTable, resolve_kubernetes
+from apf_middleware.classification.digest import Resolver, resolve_method
+from apf_middleware.config.covering import take_everything
 from apf_middleware.config.criticality import CriticalitySettings
 from apf_middleware.config.estimation import Sources, derive_caps, derive_estimation
 from apf_middleware.config.objects import Configuration, Level
-from apf_middleware.config.shadowing import take_everything
 from apf_middleware.criticality import Criticality
 from apf_middleware.estimation import Estimation
 from apf_middleware.fairqueuing import QueueSetSettings, flow_hash
@@ -22,7 +22,6 @@ from apf_middleware.fairqueuing.sharing.proportion import divide
 from apf_middleware.propagation.criticality_reader import CriticalityReader
 
 __all__ = [
-    "Resolver",
     "derive_classifier",
     "derive_criticality",
     "derive_hierarchy",
@@ -31,9 +30,6 @@ __all__ = [
     "derive_settings",
     "derive_work",
 ]
-
-Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
-"""A function from method, path and query to verb and resource."""
 
 
 def derive_limits(configuration: Configuration, seats: int | None = None) -> dict[str, LevelLimits]:

@@ -10,6 +10,7 @@ from typing import Final
 from apf_middleware.classification import Conjunction, FlowSchema, Rule, Source
 from apf_middleware.classification.paths import parse_template
 from apf_middleware.config.authentication import ProxySettings, network
+from apf_middleware.config.covering import covers, size_of, takes_everything
 from apf_middleware.config.flow_weights import given_weights
 from apf_middleware.config.formats import Definition
 from apf_middleware.config.formats.versions import ASSURED
@@ -19,7 +20,6 @@ from apf_middleware.config.model import MOST_HINTS
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Path, Problems, dotted
 from apf_middleware.config.server import ServerSettings
-from apf_middleware.config.shadowing import covers, size_of, takes_everything
 from apf_middleware.config.suggested import mandatory
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.shuffle import collision_probabilities

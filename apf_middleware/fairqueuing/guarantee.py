@@ -70,9 +70,9 @@ from typing import Final
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.queue_heap import QueueHeap
 from apf_middleware.fairqueuing.rise_hulls import RiseHulls
-from apf_middleware.fairqueuing.rise_log import GRAIN_BITS, RiseLog
+from apf_middleware.fairqueuing.rise_log import RiseLog
 from apf_middleware.fairqueuing.ticket import Queue, ServiceMeter
-from apf_middleware.fairqueuing.work import WEIGHT_BITS, WEIGHT_ONE
+from apf_middleware.fairqueuing.work import GRAIN_BITS, WEIGHT_BITS, WEIGHT_ONE
 
 __all__ = ["Guarantee"]
 

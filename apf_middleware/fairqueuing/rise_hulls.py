@@ -10,8 +10,7 @@ added to O(log n) hulls; a question takes O(log**2 n).
 
 from typing import Final
 
-from apf_middleware.fairqueuing.rise_log import GRAIN_BITS
-from apf_middleware.fairqueuing.work import WEIGHT_BITS
+from apf_middleware.fairqueuing.work import GRAIN_BITS, WEIGHT_BITS
 
 __all__ = ["RiseHulls"]
 

@@ -5,15 +5,10 @@ service may have been there (see `guarantee`).
 """
 
 from bisect import bisect_left
-from typing import Final
 
-__all__ = ["GRAIN_BITS", "RiseLog"]
+from apf_middleware.fairqueuing.work import GRAIN_BITS
 
-GRAIN_BITS: Final = 10
-"""Grains per seat-nanosecond, as a power of two.
-
-With more of them, values would exceed 62 bits within minutes, which compiled code handles slowly.
-"""
+__all__ = ["RiseLog"]
 
 
 class RiseLog:

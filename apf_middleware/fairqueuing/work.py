@@ -16,6 +16,7 @@ from apf_middleware.exceptions import InvalidValueError, require_integer
 __all__ = [
     "DEFAULT_GUESS_NS",
     "EXACT_BELOW",
+    "GRAIN_BITS",
     "UNITS_PER_SEAT_SECOND",
     "WEIGHT_BITS",
     "WEIGHT_ONE",
@@ -32,6 +33,12 @@ UNITS_PER_SEAT_SECOND = 10**8
 
 DEFAULT_GUESS_NS = 3_000_000
 """The assumed duration of a request until the actual one is known: 3 ms, upstream's constant."""
+
+GRAIN_BITS: Final = 10
+"""Grains per seat-nanosecond, as a power of two.
+
+With more of them, values would exceed 62 bits within minutes, which compiled code handles slowly.
+"""
 
 WEIGHT_BITS: Final = 16
 WEIGHT_ONE: Final = 1 << WEIGHT_BITS

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from apf_middleware.classification.text import printable
 
@@ -15,7 +15,7 @@ A ``passed`` request was waiting when the server stopped limiting requests. A re
 ``waiting`` when the recording ended.
 """
 
-OUTCOMES: Final = frozenset({"", "served", "failed", "rejected", "hung-up", "passed", "running", "waiting"})
+OUTCOMES: Final[frozenset[Outcome]] = frozenset(get_args(Outcome))
 
 
 @dataclass(slots=True)  # frozen, it would take three times as long to create

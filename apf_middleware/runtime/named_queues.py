@@ -19,7 +19,7 @@ from apf_middleware.fairqueuing import LevelShares, Reason
 from apf_middleware.runtime.log import log_event
 from apf_middleware.runtime.queues.fields import check_changes, check_name, with_changes
 from apf_middleware.runtime.queues.live import Drift, LiveChanges
-from apf_middleware.runtime.queues.states import ACTIONS, MODES, QueueAction, requested_state_of
+from apf_middleware.runtime.queues.states import ACTIONS, CLOSING_MODES, QueueAction, requested_state_of
 from apf_middleware.runtime.queues.status import look_at_queues
 from apf_middleware.snapshots import NamedQueueSnapshot, QueueState
 
@@ -129,8 +129,8 @@ class NamedQueues:
         level = self._level(name)
         if action not in ACTIONS:
             raise QueueInvalidError(name, (("action", action, f"it must be one of {', '.join(ACTIONS)}"),))
-        if mode not in MODES:
-            raise QueueInvalidError(name, (("mode", mode, f"it must be one of {', '.join(MODES)}"),))
+        if mode not in CLOSING_MODES:
+            raise QueueInvalidError(name, (("mode", mode, f"it must be one of {', '.join(CLOSING_MODES)}"),))
         if level.exempt:
             raise QueueConflictError(name, "an exempt level is always open")
         requested = QueueAction(action).requested

@@ -35,19 +35,19 @@ HALF_LIFE_NS: Final = 60 * 10**9
 
 _BATCH: Final = 4  # times ``kept`` flows are counted before the lightest are forgotten
 
-Flow = TypeVar("Flow", bound=Hashable)
+FlowT = TypeVar("FlowT", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class HeavyFlow(Generic[Flow]):
+class HeavyFlow(Generic[FlowT]):
     """A flow's total, which exceeds the true amount by at most ``error``."""
 
-    flow: Flow
+    flow: FlowT
     total: int
     error: int
 
 
-class TopFlows(Generic[Flow]):
+class TopFlows(Generic[FlowT]):
     """Totals of the heaviest flows: of too many, ``kept`` or fewer remain. Ageing starts at the time ``now``.
 
     Amounts are integers of any unit: seat-nanoseconds, or requests.
@@ -60,11 +60,11 @@ class TopFlows(Generic[Flow]):
         self.kept: int = require_integer("kept", kept, least=1)
         self._half_life_ns = require_integer("half_life_ns", half_life_ns, least=1)
         self._most = kept * _BATCH
-        self._totals: dict[Flow, int] = {}
-        self._errors: dict[Flow, int] = {}  # only of flows that began above 0
+        self._totals: dict[FlowT, int] = {}
+        self._errors: dict[FlowT, int] = {}  # only of flows that began above 0
         self.floor: int = 0
 
-    def add(self, flow: Flow, amount: int) -> None:
+    def add(self, flow: FlowT, amount: int) -> None:
         """Add ``amount`` to the total of ``flow``.
 
         This is called for each request, so the caller must ensure that ``amount`` is an integer and not negative.
@@ -96,8 +96,8 @@ class TopFlows(Generic[Flow]):
             return
         self._aged_at += ages * self._half_life_ns
         self.floor = floor = self.floor >> ages
-        totals: dict[Flow, int] = {}
-        errors: dict[Flow, int] = {}
+        totals: dict[FlowT, int] = {}
+        errors: dict[FlowT, int] = {}
         for flow, total in self._totals.items():
             own = (total - self._errors.get(flow, 0)) >> ages
             aged = total >> ages
@@ -107,14 +107,14 @@ class TopFlows(Generic[Flow]):
                     errors[flow] = aged - own
         self._totals, self._errors = totals, errors
 
-    def top(self, most: int) -> list[HeavyFlow[Flow]]:
+    def top(self, most: int) -> list[HeavyFlow[FlowT]]:
         """Return the ``most`` heaviest flows, the heaviest first; flows of equal totals stay in order of arrival."""
         if most < 0:
             raise InvalidValueError("most", most, "it must be at least 0")
         by_total = sorted(self._totals.items(), key=_total, reverse=True)[:most]
         return [HeavyFlow(flow, total, self._errors.get(flow, 0)) for flow, total in by_total]
 
-    def of(self, flow: Flow) -> HeavyFlow[Flow] | None:
+    def of(self, flow: FlowT) -> HeavyFlow[FlowT] | None:
         """Return the total of one flow; None if it isn't counted, which means that it had no more than the floor."""
         total = self._totals.get(flow)
         return None if total is None else HeavyFlow(flow, total, self._errors.get(flow, 0))

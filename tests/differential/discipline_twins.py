@@ -17,9 +17,9 @@ from functools import lru_cache
 from math import ceil, floor, inf
 
 from apf_middleware.fairqueuing import Discipline, Ticket
-from apf_middleware.fairqueuing.disciplines.max_min_model import GRAIN_BITS, GRAINS_PER_UNIT, TICK_BITS
+from apf_middleware.fairqueuing.disciplines.max_min_model import GRAINS_PER_UNIT, TICK_BITS
 from apf_middleware.fairqueuing.ticket import Queue
-from apf_middleware.fairqueuing.work import WEIGHT_ONE, seat_seconds
+from apf_middleware.fairqueuing.work import GRAIN_BITS, WEIGHT_ONE, seat_seconds
 
 GRAINS_PER_SEAT_NS = 1 << GRAIN_BITS
 TICKS_PER_NS = 1 << TICK_BITS

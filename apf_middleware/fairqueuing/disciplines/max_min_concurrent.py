@@ -50,14 +50,13 @@ from typing import Any, ClassVar, Final
 
 from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.disciplines.max_min_model import (
-    GRAIN_BITS,
     NEVER,
     FluidModel,
 )
 from apf_middleware.fairqueuing.disciplines.work_meter import IS_WIDE, MaxMinQueue, WorkMeter
 from apf_middleware.fairqueuing.heaps import heappop, heappush
 from apf_middleware.fairqueuing.ticket import Ticket, TicketState
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, WEIGHT_BITS
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, GRAIN_BITS, WEIGHT_BITS
 
 __all__ = ["ConcurrentMeter", "MaxMinConcurrent"]
 

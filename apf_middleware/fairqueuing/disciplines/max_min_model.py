@@ -68,19 +68,15 @@ from apf_middleware.fairqueuing.queue_heap import QueueHeap
 from apf_middleware.fairqueuing.queue_share import Share
 from apf_middleware.fairqueuing.ticket import Ticket
 from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
-from apf_middleware.fairqueuing.work import WEIGHT_BITS
+from apf_middleware.fairqueuing.work import GRAIN_BITS, WEIGHT_BITS
 
 __all__ = [
     "FAR",
     "GRAINS_PER_UNIT",
-    "GRAIN_BITS",
     "NEVER",
     "TICK_BITS",
     "FluidModel",
 ]
-
-GRAIN_BITS: Final = 10
-"""A shift by this many bits turns seat-nanoseconds into grains; with more, numbers would soon exceed 62 bits."""
 
 GRAINS_PER_UNIT: Final = 10 << GRAIN_BITS
 """Grains in the unit of work, 1e-8 seat-seconds."""

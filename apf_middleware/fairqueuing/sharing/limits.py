@@ -13,7 +13,7 @@ from apf_middleware.exceptions import MOST_AMOUNT, InvalidValueError, require_in
 
 __all__ = ["LevelLimits", "LevelShares", "limits_from_shares"]
 
-Level = TypeVar("Level", bound=Hashable)
+LevelT = TypeVar("LevelT", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class LevelLimits(Value):
 
 
 def limits_from_shares(
-    seats: int, levels: Mapping[Level, LevelShares], *, strict_upstream: bool = False
-) -> dict[Level, LevelLimits]:
+    seats: int, levels: Mapping[LevelT, LevelShares], *, strict_upstream: bool = False
+) -> dict[LevelT, LevelLimits]:
     """Return the limits of all ``levels`` of a server with this number of ``seats``.
 
     Nominal seats are rounded up, so every level with shares has at least one, and their sum may be more than ``seats``.

@@ -11,7 +11,7 @@ from apf_middleware.fairqueuing.sharing.hierarchy import MOST_PRIORITY
 
 __all__ = ["FIELDS", "check_changes", "check_name", "with_changes"]
 
-Problem = tuple[str, object, str]
+_Problem = tuple[str, object, str]
 _Rule = Callable[[object], str]
 
 
@@ -62,7 +62,7 @@ def check_name(name: object) -> None:
 
 def check_changes(name: str, changes: Mapping[str, Any]) -> None:
     """Raise QueueInvalidError with the problems of all these values, if there are any."""
-    problems: list[Problem] = []
+    problems: list[_Problem] = []
     for field, value in changes.items():
         known = FIELDS.get(field)
         rule = known[1](value) if known else f"there is no such field; the fields are {', '.join(FIELDS)}"

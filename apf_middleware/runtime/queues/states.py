@@ -22,7 +22,7 @@ from typing import Final, Literal
 from apf_middleware.config.objects import Level
 from apf_middleware.snapshots import QueueState
 
-__all__ = ["ACTIONS", "MODES", "QueueAction", "RequestedState", "requested_state_of", "state_of"]
+__all__ = ["ACTIONS", "CLOSING_MODES", "QueueAction", "RequestedState", "requested_state_of", "state_of"]
 
 RequestedState = Literal["open", "paused", "closed"]
 """The state that an operator requested for a queue; its level stores it as ``state``."""
@@ -45,7 +45,7 @@ class QueueAction(StrEnum):
 
 ACTIONS: Final = tuple(action.value for action in QueueAction)
 
-MODES: Final = ("drain", "shed")
+CLOSING_MODES: Final = ("drain", "shed")
 """Serve (drain) or reject (shed) the requests that wait in a queue that closes."""
 
 

@@ -12,6 +12,7 @@ from apf_middleware.classification import Classification
 from apf_middleware.copying import Value
 from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.runtime.top_flows import FlowKey
 
 __all__ = [
     "AT_ONCE",
@@ -38,9 +39,6 @@ _KINDS: Final = len(DECISIONS)
 _MOST_EXAMPLES: Final = 5
 _MOST_PAIRS: Final = 256
 _MOST_FLOWS: Final = 512  # that are certainly kept; up to twice as many are
-
-FlowKey = tuple[str, str, str]
-"""Level, schema and flow."""
 
 
 class SchemaTally:

@@ -1,4 +1,4 @@
-"""A test for schemas that are certainly shadowed: an earlier schema takes each request that they would take.
+"""A test for schemas that an earlier schema certainly covers: it takes each request that they would take.
 
 The answer yes is certain; the answer no may be wrong, because not all cases can be seen from the rules alone. Each part
 of the later schema's rules must lie within one part of the earlier one's.
