@@ -11,9 +11,8 @@ So the requests that a batch job causes are batch work in all services, and thos
 from collections.abc import Mapping
 
 from apf_middleware.criticality import CRITICALITY_FORMATS, CriticalityFormat, write_criticality
-from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.propagation.current import CURRENT_CRITICALITY
-from apf_middleware.propagation.outgoing import OutgoingRequest, value_of, write_headers
+from apf_middleware.propagation.outgoing import OutgoingRequest, checked_formats, value_of, write_headers
 
 __all__ = ["CriticalityHeaders"]
 
@@ -27,11 +26,7 @@ class CriticalityHeaders:
 
     def __init__(self, written: Mapping[str, CriticalityFormat] | None = None) -> None:
         given: Mapping[str, CriticalityFormat] = {"x-criticality": "name"} if written is None else written
-        self._written = {name.lower(): one for name, one in given.items()}
-        for name, one in self._written.items():
-            if one not in CRITICALITY_FORMATS:
-                rule = f"it must be one of {', '.join(CRITICALITY_FORMATS)}"
-                raise InvalidValueError(f"format of the header {name!r}", one, rule)
+        self._written = checked_formats(given, CRITICALITY_FORMATS)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from apf_middleware.exceptions import DeadlineError, InvalidValueError, require_amount
+from apf_middleware.exceptions import DeadlineError, require_amount
 from apf_middleware.propagation.current import CURRENT_DEADLINE
-from apf_middleware.propagation.outgoing import OutgoingRequest, value_of, write_headers
+from apf_middleware.propagation.outgoing import OutgoingRequest, checked_formats, value_of, write_headers
 from apf_middleware.propagation.time_limits import LIMIT_FORMATS, LimitFormat, read_limit, write_limit
 
 __all__ = ["DeadlineHeaders"]
@@ -38,12 +38,7 @@ class DeadlineHeaders:
         wall: Callable[[], int] = time.time_ns,
     ) -> None:
         given: Mapping[str, LimitFormat] = {"grpc-timeout": "grpc"} if written is None else written
-        self._written = {name.lower(): one for name, one in given.items()}
-        for name, one in self._written.items():
-            if one not in LIMIT_FORMATS:
-                raise InvalidValueError(
-                    f"format of the header {name!r}", one, f"it must be one of {', '.join(LIMIT_FORMATS)}"
-                )
+        self._written = checked_formats(given, LIMIT_FORMATS)
         self._least_ns = round(require_amount("least", least) * _SECOND)
         self._clock = clock
         self._wall = wall

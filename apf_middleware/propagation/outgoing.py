@@ -1,9 +1,14 @@
 """What is told to the services that a request calls, whatever client makes the calls."""
 
-from collections.abc import Mapping, MutableMapping
-from typing import Protocol
+from collections.abc import Collection, Mapping, MutableMapping
+from typing import Protocol, TypeVar
 
-__all__ = ["OutgoingHeaders", "OutgoingRequest", "value_of", "write_headers"]
+from apf_middleware.exceptions import InvalidValueError
+
+__all__ = ["OutgoingHeaders", "OutgoingRequest", "checked_formats", "value_of", "write_headers"]
+
+
+FormatT = TypeVar("FormatT", bound=str)
 
 
 class OutgoingRequest(Protocol):
@@ -30,6 +35,15 @@ class OutgoingHeaders(Protocol):
     def tell(self, request: OutgoingRequest) -> None:
         """Write the headers into a request."""
         ...
+
+
+def checked_formats(written: Mapping[str, FormatT], known: Collection[FormatT]) -> dict[str, FormatT]:
+    """Return the formats by the names of headers, in lower case; raise InvalidValueError unless all are ``known``."""
+    found = {name.lower(): one for name, one in written.items()}
+    for name, one in found.items():
+        if one not in known:
+            raise InvalidValueError(f"format of the header {name!r}", one, f"it must be one of {', '.join(known)}")
+    return found
 
 
 def value_of(headers: Mapping[str, str], name: str) -> str:

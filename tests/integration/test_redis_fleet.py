@@ -151,7 +151,7 @@ async def test_an_allocator_learns_from_a_refusal_that_a_seat_was_passed_on(
     answers: list[DivisionAnswer] = []
     exchange = RedisLink.exchange
 
-    async def exchange_and_note(link: RedisLink, division: Division, wait_s: float | None = None) -> DivisionAnswer:
+    async def exchange_and_note(link: RedisLink, division: Division, wait_s: float = 0) -> DivisionAnswer:
         answer = await exchange(link, division, wait_s)
         answers.append(answer)
         return answer

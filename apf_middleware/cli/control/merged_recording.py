@@ -25,6 +25,8 @@ _HOLD_NS: Final = 5 * 10**9
 class MergedRecording:
     """Merges recordings of ``workers`` into ``file``; the times of all count from the first start.
 
+    ``header`` is the one that has been written.
+
     A request that lasts longer than rows are held is written out of order, and readers sort it in.
     """
 
@@ -34,17 +36,12 @@ class MergedRecording:
         self._footers: dict[int, Footer] = {}
         self._early: list[tuple[int, RecordedRequest]] = []
         self._workers = workers
-        self._base: Header | None = None
+        self.header: Header | None = None
         self._held: list[tuple[int, int, RecordedRequest]] = []
         self._number = 0
         self._newest = 0
         self.rows: int = 0
         self.unreadable: int = 0
-
-    @property
-    def header(self) -> Header | None:
-        """The header that has been written."""
-        return self._base
 
     @property
     def lost(self) -> int:
@@ -73,7 +70,7 @@ class MergedRecording:
             self._headers[event.stream] = found
         elif isinstance(found, Footer):
             self._footers[event.stream] = found
-        elif self._base is None:
+        elif self.header is None:
             self._early.append((event.stream, found))
         else:
             self._hold(event.stream, found)
@@ -84,18 +81,18 @@ class MergedRecording:
         standing = sum(one.standing for one in self._headers.values())
         is_same = len({one.configuration for one in self._headers.values()}) == 1
         configuration = base.configuration if is_same else ""
-        self._base = replace(base, workers=self._workers, standing=standing, configuration=configuration)
-        self._file.write(f"{self._base.line()}\n")
+        self.header = replace(base, workers=self._workers, standing=standing, configuration=configuration)
+        self._file.write(f"{self.header.line()}\n")
         early, self._early = self._early, []
         for stream, row in early:
             self._hold(stream, row)
 
     def _hold(self, stream: int, row: RecordedRequest) -> None:
         header = self._headers.get(stream)
-        if header is None or self._base is None:
+        if header is None or self.header is None:
             self.unreadable += 1
             return
-        time = row.time_ns + header.start_ns - self._base.start_ns
+        time = row.time_ns + header.start_ns - self.header.start_ns
         self._newest = max(self._newest, time)
         self._number += 1
         heappush(self._held, (time, self._number, replace(row, time_ns=time, worker=stream)))

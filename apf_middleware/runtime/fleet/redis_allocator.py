@@ -86,7 +86,7 @@ class RedisAllocator:
         self._known |= live
         division = Division(allocator.epoch, grants, standing, forgotten, is_sure)
         rest_s = self._pace.rest_s
-        answer = await link.exchange(division, None if rest_s else self._interval_s)
+        answer = await link.exchange(division, 0 if rest_s else self._interval_s)
         self._is_refused = answer.is_refused
         if answer.is_outdated:
             return None

@@ -243,14 +243,14 @@ class RedisLink:
         # both commands are sent together, because seats may be idle until the reports have arrived
         return packed("BLPOP", self._reports, wait_s), packed("LPOP", self._reports, AT_ONCE)
 
-    async def exchange(self, division: Division, wait_s: float | None = None) -> DivisionAnswer:
+    async def exchange(self, division: Division, wait_s: float = 0) -> DivisionAnswer:
         """Store the grants of a division, renew the allocator's time, and take reports as `take_reports` does.
 
         All commands are sent together: reports that have arrived meanwhile need not wait for an answer. If a later
         epoch has begun, the connection is closed at once: it must not take the reports for another allocator. Without
         ``wait_s`` no reports are taken.
         """
-        commands, wait_s = [*self._granting(division)], wait_s or 0
+        commands = [*self._granting(division)]
         number = len(commands)
         if wait_s:
             commands += self._taking(wait_s)
