@@ -643,7 +643,6 @@ class QueueSet:
         return QueueSetSnapshot(
             now=self._now,
             concurrency=self.concurrency,
-            desired_queues=self.deck.desired,
             discipline=self.discipline.name,
             meters=self.discipline.meters(),
             is_quiescing=self.is_quiescing,

@@ -128,7 +128,6 @@ class QueueSetSnapshot:
 
     now: int
     concurrency: int
-    desired_queues: int
     discipline: str
     meters: Mapping[str, int]
     is_quiescing: bool
