@@ -57,7 +57,7 @@ class AdaptiveSeats(Settings):
 
 
 def _kind(value: object) -> str:
-    return "adaptive" if isinstance(value, Mapping | AdaptiveSeats) else "number"
+    return "adaptive" if isinstance(value, Mapping | AdaptiveSeats) or value == "adaptive" else "number"
 
 
 _Number = Annotated[int, Field(ge=1, le=MOST_SEATS)]

@@ -52,6 +52,7 @@ def test_what_is_written_is_read_again(seats: str) -> None:
         ("many", "spec.seats is 'many', but it must be a whole number"),
         ("true", "spec.seats is true, but it must be a whole number"),
         ("0", "spec.seats is 0, but it must be at least 1"),
+        ("adaptive", "spec.seats is 'adaptive', but it must be a mapping. Known keys: adaptive"),
         ("{}", "spec.seats.adaptive is absent, but it is required"),
         ("{adaptive: 5}", "spec.seats.adaptive is 5, but it must be a mapping"),
         ("{min: 5}", "there is no such key here. It belongs below adaptive, as in {adaptive: {"),
