@@ -42,6 +42,7 @@ __all__ = [
     "TraceFormatError",
     "UnknownArgumentError",
     "UnknownGateError",
+    "reason_of",
     "require_amount",
     "require_integer",
 ]
@@ -190,6 +191,11 @@ class MissingExtraError(APFError, ImportError):
     def __str__(self) -> str:
         extra = f"the extra {self.extra!r} isn't installed (there is no package {self.package!r})"
         return f"{extra}: pip install 'apf-middleware[{self.extra}]'"
+
+
+def reason_of(error: OSError) -> str:
+    """Return what the operating system says about an error, as a part of a sentence."""
+    return (error.strerror or str(error)).lower()
 
 
 def require_integer(name: str, value: object, *, least: int | None = None, most: int | None = None) -> int:

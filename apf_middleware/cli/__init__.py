@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NoReturn
 
-from apf_middleware.exceptions import MissingExtraError
+from apf_middleware.exceptions import MissingExtraError, reason_of
 
 __all__ = ["main"]
 
@@ -50,7 +50,7 @@ def _replace_closed_streams() -> None:
 def _end_unwritten(error: OSError) -> NoReturn:
     """End with status 1, because the output can't be written."""
     with suppress(OSError):  # it may be standard error that can't be written
-        sys.stderr.write(f"apf: the output can't be written: {(error.strerror or str(error)).lower()}\n")
+        sys.stderr.write(f"apf: the output can't be written: {reason_of(error)}\n")
     sink = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):  # what they still hold would be a second error when Python ends
         with suppress(OSError, ValueError):

@@ -16,7 +16,7 @@ from apf_middleware.cli.control.local_console import LocalConsole
 from apf_middleware.cli.control.outcomes import Exit, fail, require_success
 from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.workers import page
-from apf_middleware.cli.output import reason_of
+from apf_middleware.exceptions import reason_of
 
 __all__ = ["console"]
 

@@ -26,7 +26,6 @@ __all__ = [
     "parse_headers",
     "parse_path",
     "plural",
-    "reason_of",
     "require_folder",
     "require_paths",
     "require_sendable",
@@ -96,11 +95,6 @@ def is_there(path: Path, hint: str) -> bool:
         reason = (error.strerror if isinstance(error, OSError) else str(error)) or "it can't be a file's name"
         shown = shorten(str(path), _MOST_SHOWN + 1)
         raise typer.BadParameter(f"{shown} can't be read: {reason.lower()}", param_hint=hint) from None
-
-
-def reason_of(error: OSError) -> str:
-    """Return what the operating system says about an error, as a part of a sentence."""
-    return (error.strerror or str(error)).lower()
 
 
 def require_folder(option: str, path: Path) -> None:

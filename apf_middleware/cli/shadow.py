@@ -11,9 +11,10 @@ from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.shadow_rendering import shadow_lines
 from apf_middleware.cli.control.shadows import merge_shadows
 from apf_middleware.cli.control.workers import Reply, page
-from apf_middleware.cli.output import Output, OutputOption, is_there, reason_of, show_json
+from apf_middleware.cli.output import Output, OutputOption, is_there, show_json
 from apf_middleware.config import ConfigurationError, read_source
 from apf_middleware.config.files import MAX_BYTES
+from apf_middleware.exceptions import reason_of
 
 __all__ = ["promote_shadow", "report_shadow", "shadows", "start_shadow", "stop_shadow"]
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.exceptions import InvalidValueError, reason_of
 
 __all__ = [
     "DEFAULT_APP",
@@ -106,7 +106,7 @@ def require_safe(directory: Path) -> None:
         real = directory.resolve(strict=True)
         _require_kept(directory, real, {0, os.geteuid(), real.stat().st_uid})
     except OSError as error:
-        raise _unsafe(directory, f"it must be a directory: {_reason(error)}") from error
+        raise _unsafe(directory, f"it must be a directory: {reason_of(error)}") from error
 
 
 def prepare_directory(directory: Path) -> None:
@@ -116,7 +116,7 @@ def prepare_directory(directory: Path) -> None:
             directory.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         hint = "Create it, with access for this user only"
-        raise _unsafe(directory, f"it is missing and can't be created: {_reason(error)}", hint) from error
+        raise _unsafe(directory, f"it is missing and can't be created: {reason_of(error)}", hint) from error
     require_safe(directory)
     if directory.stat().st_uid not in {0, os.geteuid()}:
         raise _unsafe(directory, "it must belong to root or to the server's user", "Its owner could replace sockets")
@@ -133,10 +133,6 @@ def _require_kept(directory: Path, real: Path, trusted: set[int]) -> None:
         if found.st_mode & _OTHERS_WRITE and (one == real or not is_sticky):
             hint = f"Take a directory in it, like {one / 'apf'}" if is_sticky else f"chmod go-w {one}"
             raise _unsafe(directory, f"other users must not have write access to {one}", hint)
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
 
 
 def _unsafe(directory: Path, rule: str, hint: str = "") -> InvalidValueError:

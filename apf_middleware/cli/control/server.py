@@ -12,10 +12,10 @@ import typer
 from apf_middleware.cli.control.options import require_seconds, with_options
 from apf_middleware.cli.control.outcomes import Exit, fail
 from apf_middleware.cli.control.workers import Reply, SocketWorker, UrlWorker, Worker, ask_all
-from apf_middleware.cli.output import parse_headers, parse_path, reason_of, require_sendable
+from apf_middleware.cli.output import parse_headers, parse_path, require_sendable
 from apf_middleware.config.admin import DEFAULT_PATH
 from apf_middleware.config.sockets import DIRECTORY_VARIABLE, SocketFile, find_sockets, is_refused, require_safe
-from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.exceptions import InvalidValueError, reason_of
 
 __all__ = ["TOKEN_VARIABLE", "Server", "admin_address", "find_server", "for_server"]
 

@@ -21,8 +21,8 @@ from urllib.parse import quote, urlsplit
 from apf_middleware.asgi.admin.documents import ProblemDocument, from_json
 from apf_middleware.asgi.admin.protocol import MARK
 from apf_middleware.cli.control.threads import in_background
-from apf_middleware.cli.output import reason_of
 from apf_middleware.config.sockets import SocketFile
+from apf_middleware.exceptions import reason_of
 
 __all__ = [
     "OpenAnswer",
