@@ -9,6 +9,7 @@ of the keys for GET.
 """
 
 from collections.abc import Iterable, Sequence
+from sys import getsizeof
 from typing import Any, Final, TypeVar
 
 from starlette.types import Scope
@@ -24,7 +25,7 @@ __all__ = ["LONGEST_KEY", "REMEMBERED", "CacheKeys", "Key", "RequestCache", "len
 
 Key = tuple[object, ...]
 
-LONGEST_KEY: Final = 2048
+LONGEST_KEY: Final = 2560
 """The longest key in bytes. Longer keys aren't cached: clients choose the parts, so the cache must bound their size."""
 
 REMEMBERED: Final = 4096
@@ -158,13 +159,13 @@ def _values_of(given: Iterable[Sequence[bytes]], wanted: bytes | frozenset[bytes
 
 
 def length_of(key: Key) -> int:
-    """Return the approximate size of a key in bytes."""
-    total = 0
+    """Return the memory that a key takes, in bytes.
+
+    A header that is repeated a thousand times has few characters but a thousand objects, each of 33 bytes and more.
+    """
+    total = getsizeof(key)
     for part in key:
-        if type(part) is str or type(part) is bytes:
-            total += len(part)
-        elif isinstance(part, tuple):
-            total += length_of(part)
+        total += length_of(part) if isinstance(part, tuple) else getsizeof(part)
     return total
 
 

@@ -37,6 +37,7 @@ from apf_middleware.classification.rules import (
     UserSubject,
 )
 from apf_middleware.classification.schema import Classification, FlowSchema
+from apf_middleware.classification.text import LONGEST_FLOW, abridge
 from apf_middleware.classification.weight_lookup import compile_flow_weight, compile_request_weight
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError, require_integer
@@ -44,7 +45,7 @@ from apf_middleware.exceptions import InvalidValueError, require_integer
 if TYPE_CHECKING:
     from apf_middleware.classification.predicates import Alternative
 
-__all__ = ["LONGEST_FLOW", "LONGEST_IDENTITY", "LONGEST_KEY", "MASTERS", "Classifier", "Explanation"]
+__all__ = ["LONGEST_IDENTITY", "LONGEST_KEY", "MASTERS", "Classifier", "Explanation"]
 
 MASTERS: Final = "system:masters"
 """The group that may have a fallback of its own."""
@@ -54,9 +55,6 @@ LONGEST_KEY: Final = 1024
 
 LONGEST_IDENTITY: Final = 2048
 """The maximum length of the name, UID and groups of a cached identity, in characters."""
-
-LONGEST_FLOW: Final = 256
-"""The maximum length of the distinguisher of a cached flow, in characters."""
 
 _EVERYBODY = "everybody"
 _PLANS_SHARED = 1024  # distinct sets of alternatives; identities with the same set share its `_Steps`
@@ -362,8 +360,10 @@ class Classifier:
         if found is None:
             entropy = 0 if outcome.flowless else self._hash_flow(schema.name, flow)
             weight = 1.0 if outcome.weigh_flow is None else outcome.weigh_flow(flow)
-            found = Classification(schema.name, schema.level, flow, entropy, weight)
-            if len(flow) <= LONGEST_FLOW:
+            is_short = len(flow) <= LONGEST_FLOW
+            name = flow if is_short else abridge(flow)
+            found = Classification(schema.name, schema.level, name, entropy, weight)
+            if is_short:
                 self._flows.put((outcome, flow), found)
         if outcome.weigh_request is not None:
             own = outcome.weigh_request(digest)

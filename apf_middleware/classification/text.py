@@ -2,11 +2,15 @@
 
 import re
 import warnings
+from hashlib import blake2b
 from typing import Final
 
 from apf_middleware.exceptions import InvalidValueError
 
-__all__ = ["compile_regex", "printable", "require_text"]
+__all__ = ["LONGEST_FLOW", "abridge", "compile_regex", "printable", "require_text"]
+
+LONGEST_FLOW: Final = 256
+"""The maximum length of a flow's name, in characters."""
 
 _LONGEST_NAME: Final = 256
 
@@ -37,3 +41,14 @@ def printable(text: str, *, most: int = _LONGEST_NAME) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def abridge(flow: str) -> str:
+    """Return the name of a flow; of a long one the beginning and a hash.
+
+    Clients choose names in headers, queries and paths, and what remembers flows mostly bounds their number only.
+    """
+    if len(flow) <= LONGEST_FLOW:
+        return flow
+    digits = blake2b(flow.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"{flow[: LONGEST_FLOW - len(digits) - 1]}~{digits}"

@@ -5,6 +5,7 @@ from typing import Final
 
 from apf_middleware.classification import FlowSchema
 from apf_middleware.classification.distinguisher import compile_distinguisher
+from apf_middleware.classification.text import abridge
 from apf_middleware.config import Configuration
 from apf_middleware.config.gates import GateSettings
 from apf_middleware.exceptions import InvalidValueError, UnknownGateError
@@ -120,4 +121,4 @@ def _key(settings: GateSettings) -> _Key:
         return _PER[settings.per or "server"]
     schema = FlowSchema(settings.name, _ANY_LEVEL, 1, (), settings.key)  # a key is read like a schema's distinguisher
     read = compile_distinguisher(schema)
-    return lambda request: "" if request.digest is None else read(request.digest)
+    return lambda request: "" if request.digest is None else abridge(read(request.digest))

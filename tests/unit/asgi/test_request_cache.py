@@ -9,7 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware import APFMiddleware
 from apf_middleware.asgi.identity import Authenticated, FunctionAuthenticator, build_chain
-from apf_middleware.asgi.request_cache import CacheKeys, RequestCache, length_of
+from apf_middleware.asgi.request_cache import LONGEST_KEY, CacheKeys, RequestCache, length_of
 from apf_middleware.classification import FlowSchema, HttpRule, Identity, Rule, UserSubject, ValueMatch
 from apf_middleware.config import load, load_text
 from tests.support.asgi_exchange import http_scope
@@ -163,8 +163,17 @@ def test_clients_that_invent_methods_do_not_fill_the_memory() -> None:
     assert len(made._by_method) <= 32
 
 
-def test_the_length_of_a_key_is_that_of_all_its_texts() -> None:
-    assert length_of(("GET", "/a", None, ((b"ab", b"cd"),), 7)) == 9
+def test_the_length_of_a_key_is_the_memory_that_it_takes() -> None:
+    assert 1000 < length_of(("GET", "/" + 1000 * "a", None, (b"ab", b"cd"))) < 1500
+    assert length_of(("GET", 500 * "\U0001f600")) > 2000
+
+
+def test_a_header_that_is_repeated_makes_a_key_long() -> None:
+    made = keys("{headers: [{name: X-Plan}]}")
+    once, often = ([(b"x-plan", b"%d" % number) for number in range(most)] for most in (1, 1000))
+
+    assert length_of(made.of_request({**WHITE, "headers": once})) < LONGEST_KEY
+    assert length_of(made.of_request({**WHITE, "headers": often})) > 40_000
 
 
 class Badges:

@@ -190,6 +190,25 @@ def test_long_keys_are_not_cached() -> None:
     assert len(ours._plans) == 1
 
 
+def test_a_flow_with_a_long_name_is_known_by_its_beginning_and_a_hash() -> None:
+    hashed: list[str] = []
+
+    def hash_flow(_schema: str, flow: str) -> int:
+        hashed.append(flow)
+        return 7
+
+    by_header = schema("a", distinguisher=Distinguisher(Source.HEADER, "k"))
+    ours = classifier(by_header, hash_flow=hash_flow)
+    names = ["x" * 256, "x" * 257, "x" * 256 + "y", "\ud800" * 60_000]
+    flows = [ours.classify(replace(DIGEST, headers={"k": name})).flow for name in names]
+
+    assert flows[0] == names[0]
+    assert len(set(flows)) == 4
+    assert {len(flow) for flow in flows} == {256}
+    assert flows[1].startswith("xxxxxxxx")
+    assert hashed == names  # the same queues as in Kubernetes
+
+
 def test_an_explanation_says_why_earlier_schemas_did_not_match() -> None:
     ours = classifier(schema("a", 1, paths=("/x",)), schema("b", 2), schema("c", 3))
     explanation = ours.explain(DIGEST)
