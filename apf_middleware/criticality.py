@@ -29,6 +29,7 @@ CRITICALITY_FORMATS: Final[tuple[CriticalityFormat, ...]] = get_args(Criticality
 
 _URGENCY: Final = re.compile(rb"(?:^|,)[ \t]*u=([0-7])[ \t]*(?:;[^,]*)?(?=,|$)")
 _MOST_BYTES: Final = 8192
+_MOST_CLAIMS: Final = 64  # in one header
 
 
 class Criticality(IntEnum):
@@ -82,9 +83,10 @@ def read_criticality(written: CriticalityFormat, value: bytes) -> Criticality | 
         return _least_of(find_members(value, BAGGAGE_KEY))
     if len(value) > _MOST_BYTES:
         raise ValueError("too long")
+    claims = value.rsplit(b",", _MOST_CLAIMS)[-_MOST_CLAIMS:]  # the last, because proxies add theirs at the end
     if written == "name":
-        return _least_of(value.split(b","))
-    return min((_BY_URGENCY[int(one)] for one in _URGENCY.findall(value)), default=None)
+        return _least_of(claims)
+    return min((_BY_URGENCY[int(one)] for one in _URGENCY.findall(b",".join(claims))), default=None)
 
 
 def _least_of(names: list[bytes]) -> Criticality | None:

@@ -19,6 +19,8 @@ _OF_NAMESPACES = frozenset({"status", "finalize"})  # subresources of a namespac
 _LONG_SUBRESOURCES = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 _PROFILES = "/debug/pprof/"
 
+_LONGEST_SELECTOR = 4096
+
 _TERM = re.compile(r"((?:(?!!=)[^=])*)(!=|==|=)((?:[^\\=]|\\[\\,=])*)")
 _COMMA = re.compile(r"(?:[^\\,]|\\.)+")
 
@@ -79,6 +81,8 @@ def _collective(verb: str, query: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _selected_name(selector: str) -> str:
+    if len(selector) > _LONGEST_SELECTOR or "metadata.name" not in selector:  # thousands of terms take milliseconds
+        return ""
     terms = [_TERM.fullmatch(term) for term in _COMMA.findall(selector)]
     if None in terms:  # as upstream, which then ignores the selector
         return ""

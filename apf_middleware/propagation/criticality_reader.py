@@ -2,10 +2,13 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from apf_middleware.criticality import Criticality, CriticalityFormat, read_criticality
 
 __all__ = ["CriticalityReader"]
+
+_MOST_HEADERS: Final = 32
 
 
 class CriticalityReader:
@@ -31,14 +34,15 @@ class CriticalityReader:
         self.lowered: Counter[str] = Counter() if lowered is None else lowered
 
     def read(self, headers: Iterable[Sequence[bytes]], *, is_trusted: bool) -> Criticality:
-        """Return the criticality: the least that is claimed, and more than usual only if the caller ``is_trusted``."""
+        """Return the criticality: the least that is claimed, and more than usual only if the caller ``is_trusted``.
+
+        Of many headers the last 32 are read, because proxies add theirs at the end.
+        """
         claimed: Criticality | None = None
-        for name, value in headers:
-            written = self._headers.get(name)
-            if written is None:
-                continue
+        claims = [(name, value) for name, value in headers if name in self._headers]
+        for name, value in claims[-_MOST_HEADERS:]:
             try:
-                found = read_criticality(written, value)
+                found = read_criticality(self._headers[name], value)
             except ValueError:
                 self.invalid[name.decode("latin-1")] += 1
                 continue

@@ -3,13 +3,15 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
-from urllib.parse import parse_qs
+from urllib.parse import unquote_to_bytes
 
 from apf_middleware.propagation.time_limits import NO_LIMIT, LimitFormat, elapsed_ns, read_limit
 
 __all__ = ["DeadlineReader"]
 
+_MOST_HEADERS: Final = 32
 _MOST_PARAMETERS: Final = 100
+_LONGEST_VALUE: Final = 256  # of the parameter, with its characters encoded; any longer text isn't a limit
 _LONGEST_NS: Final = 10**6 * 10**9  # eleven days; some clients write the greatest number that fits for "no limit"
 
 
@@ -41,16 +43,18 @@ class DeadlineReader:
     ) -> tuple[int | None, int]:
         """Return the limit of a request, None if it has none, and how much of it had passed when the request arrived.
 
-        The request arrived ``age_ns`` ago. The shortest of several limits counts; one that is a time stamp may be
-        negative. What front ends tell counts if the request comes ``from_proxy``.
+        The request arrived ``age_ns`` ago. The shortest of several limits counts, of many headers that of the last 32;
+        one that is a time stamp may be negative. What front ends tell counts if the request comes ``from_proxy``.
         """
         arrived, elapsed = self._wall() - age_ns, 0
-        for name, value in headers if from_proxy else ():
+        known = [(name, value) for name, value in headers if name in self._limits or name in self._starts]
+        known = known[-_MOST_HEADERS:]
+        for name, value in known if from_proxy else ():
             if name in self._starts:
                 elapsed = max(elapsed, self._read(name, value, None, arrived) or 0)
         began = arrived - elapsed
         limit = self._in_query(query, began) if self._query and query else None
-        for name, value in headers:
+        for name, value in known:
             if (written := self._limits.get(name)) is not None:
                 found = self._read(name, value, written, began)
                 if found is not None and (limit is None or found < limit):
@@ -70,14 +74,14 @@ class DeadlineReader:
         return None if limit == NO_LIMIT else min(limit, _LONGEST_NS)
 
     def _in_query(self, query: bytes, wall_ns: int) -> int | None:
-        if self._query.encode() not in query:
+        asked = self._query.encode()
+        if asked not in query or query.count(b"&") >= _MOST_PARAMETERS:
             return None
-        if query.count(b"&") >= _MOST_PARAMETERS:
+        pairs = [pair.partition(b"=") for pair in query.split(b"&")]
+        value = next((value for name, _, value in pairs if name == asked), b"")
+        if not value:
             return None
-        values = parse_qs(query.decode("latin-1"), keep_blank_values=True).get(self._query)
-        if not values or not values[0]:
-            return None
-        limit = self._read(self._query.encode(), values[0].encode("latin-1", "replace"), "duration", wall_ns)
+        limit = self._read(asked, unquote_to_bytes(value[:_LONGEST_VALUE]), "duration", wall_ns)
         return limit or None  # 0s means the server's own limit, as in Kubernetes
 
     def __repr__(self) -> str:

@@ -31,6 +31,16 @@ def test_a_header_that_is_too_long_is_refused() -> None:
         find_members(b"k=1," + b"z" * 8192, "k")
 
 
+def test_of_many_members_the_last_count_because_proxies_add_theirs_at_the_end() -> None:
+    assert find_members(b",".join(b"k=%d" % number for number in range(500)), "k") == [
+        b"%d" % one for one in range(484, 500)
+    ]
+    assert find_members(b"k=1," + b"z," * 178 + b"z", "k") == [b"1"]
+    assert find_members(b"k=1," + b"z," * 179 + b"z", "k") == []
+    assert find_members(b"k=" + b"%41" * 2000, "k")[0].startswith(b"AAA")
+    assert len(find_members(b"k=" + b"%41" * 2000, "k")[0]) < 50
+
+
 def test_other_members_stay_as_they_are() -> None:
     assert add_member("", "k", "1") == "k=1"
     assert add_member("a=1;p=q, k=0;x=y ,,b=%20", "k", "1") == "a=1;p=q,b=%20,k=1"

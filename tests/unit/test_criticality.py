@@ -69,6 +69,13 @@ def test_what_can_t_be_read(written: CriticalityFormat, value: bytes) -> None:
         read_criticality(written, value)
 
 
+@pytest.mark.parametrize(("written", "least", "more"), [("name", b"sheddable", b"a"), ("urgency", b"u=7", b"u=0")])
+def test_of_many_claims_in_one_header_the_last_count(written: CriticalityFormat, least: bytes, more: bytes) -> None:
+    assert read_criticality(written, b",".join([*[more] * 200, least])) is LEAST
+    assert read_criticality(written, b",".join([least, *[more] * 63])) is LEAST
+    assert read_criticality(written, b",".join([least, *[b"u=0, criticalPlus"] * 64])) is MOST
+
+
 @pytest.mark.parametrize("written", CRITICALITY_FORMATS)
 @pytest.mark.parametrize("criticality", Criticality)
 def test_what_is_written_is_read_again(written: CriticalityFormat, criticality: Criticality) -> None:

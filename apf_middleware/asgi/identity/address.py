@@ -26,6 +26,7 @@ MAX_HOPS: Final = 64
 
 _MOST_REMEMBERED: Final = 4096
 _MAX_ADDRESS: Final = 64
+_LONGEST_NODE: Final = 512  # with a backslash before each character; a longer one has no address
 _HOST_PORT: Final = re.compile(
     r"\[([0-9A-Fa-f:.]+)\](?::(?:[0-9]{1,5}|_[\w.-]+))?|([0-9.]+)(?::(?:[0-9]{1,5}|_[\w.-]+))?"
 )
@@ -142,33 +143,39 @@ def _node(text: str) -> str | None:
     return _address((found[1] or found[2]) if found else text)
 
 
-def _forwarded(line: str) -> list[str | None]:
-    """Return the addresses of one ``Forwarded`` header, the last first; one None if the header doesn't parse.
+def _forwarded(line: str) -> Iterator[str | None]:
+    """Yield the addresses of one ``Forwarded`` header, the last first; one None if the header doesn't parse.
 
     Each header line is parsed separately: a quote that a client doesn't close must not hide what a proxy adds in
     another line.
     """
-    found: list[str | None] = []
-    node: str | None = None
+    return map(_strict_node, reversed(_nodes(line) or [""]))
+
+
+def _nodes(line: str) -> list[str] | None:
+    """Return the ``for`` of each element, empty if it has none; None if the header doesn't parse."""
+    found: list[str] = []
+    node = ""
     has_node = False
     place = 0
     while True:
         pair = _PAIR.match(line, place)
         if pair is None:
-            return [None]
+            return None
         if pair[1].lower() == "for":
             if has_node:
-                return [None]
-            has_node, node = True, _strict_node(pair[2] if pair[3] is None else _ESCAPED.sub(r"\1", pair[3]))
+                return None
+            quoted = pair[3]
+            has_node, node = True, pair[2] if quoted is None else _ESCAPED.sub(r"\1", quoted[:_LONGEST_NODE])
         place = pair.end()
         delimiter = line[place : place + 1]
         if delimiter not in ("", ",", ";"):
-            return [None]
+            return None
         if delimiter != ";":
             found.append(node)
-            node, has_node = None, False
+            node, has_node = "", False
         if not delimiter:
-            return found[::-1]
+            return found
         place += 1
 
 

@@ -178,6 +178,8 @@ def test_a_get_of_a_named_object_is_no_watch() -> None:
         ("metadata.name=..", ""),
         ("metadata.namespace=x", ""),
         ("", ""),
+        ("a=b," * 1000 + "metadata.name=x", "x"),
+        ("a=b," * 1100 + "metadata.name=x", ""),  # to read selectors of any length would take too long
     ],
 )
 @pytest.mark.parametrize("watch", ["true", "false"])

@@ -32,6 +32,15 @@ def test_the_least_claim_counts(headers: list[tuple[bytes, bytes]], is_trusted: 
     assert reader().read(headers, is_trusted=is_trusted) is found
 
 
+def test_of_many_headers_the_last_count_because_proxies_add_theirs_at_the_end() -> None:
+    one = reader()
+    headers = [(b"x-criticality", b"urgent")] * 4000
+
+    assert one.read([*headers, (b"x-criticality", b"sheddable")], is_trusted=False) is LEAST
+    assert one.read([(b"x-criticality", b"sheddable"), *headers], is_trusted=False) is USUAL
+    assert one.invalid == {"x-criticality": 31 + 32}
+
+
 def test_what_is_ignored_is_counted() -> None:
     one = reader()
     for value in (b"urgent", b"criticalPlus", b"criticalPlus", b"sheddable"):

@@ -85,6 +85,22 @@ def test_a_limit_in_the_query(query: bytes, expected: int | None) -> None:
     assert left(query=query) == expected
 
 
+def test_of_many_headers_the_last_count() -> None:
+    one = reader()
+    headers = [(b"grpc-timeout", b"soon"), (b"x-other", b"")] * 2000
+
+    assert one.read([*headers, (b"x-limit", b"100")], b"", from_proxy=True) == (100 * MS, 0)
+    assert one.invalid == {"grpc-timeout": 31}
+
+
+def test_a_long_value_in_the_query_is_decoded_in_part() -> None:
+    one = reader("timeout")
+
+    assert one.read([], b"timeout=" + b"%31" * 20_000 + b"s", from_proxy=False) == (None, 0)
+    assert one.read([], b"timeout=1%6D30%73", from_proxy=False) == (90 * SECOND, 0)
+    assert one.invalid == {"timeout": 1}
+
+
 def test_the_query_is_only_read_if_a_parameter_has_been_named() -> None:
     assert reader().read([], b"timeout=1s&=2s", from_proxy=False) == (None, 0)
 

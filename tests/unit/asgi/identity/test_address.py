@@ -174,6 +174,17 @@ def test_endless_trusted_hops_are_not_walked() -> None:
     assert seen(value) == "10.0.0.2"
 
 
+def test_only_the_addresses_that_are_walked_are_parsed() -> None:
+    forwarded("for=192.0.2.77")
+    before = module._parsed.cache_info().misses
+
+    assert (
+        forwarded(", ".join([*(f"for=198.51.100.{number}" for number in range(200)), "for=192.0.2.77"])) == "192.0.2.77"
+    )
+    assert forwarded('for="' + "\\1" * 5000 + '"') == "10.0.0.1"
+    assert module._parsed.cache_info().misses == before
+
+
 HEADERS: list[Literal["x-forwarded-for", "forwarded"]] = ["x-forwarded-for", "forwarded"]
 
 
