@@ -12,7 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 from apf_middleware import Gates
 from apf_middleware.asgi import APFMiddleware, telemetry
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.gates import GateRequest, Park
+from apf_middleware.gates import GateRequest, Park, Tokens
 from apf_middleware.propagation.current import CURRENT_DEADLINE
 from apf_middleware.runtime import Admission
 from apf_middleware.runtime.waiting import wait_in_scope
@@ -723,3 +723,17 @@ async def test_a_gate_that_is_removed_while_a_body_arrives_rejects_the_request()
         assert (exchange.status, exchange.error) == (503, None)
         assert protected.controller.levels["crowd"].shared.queueset.is_idle
         assert protected.controller.bodies.number == 0
+
+
+@pytest.mark.parametrize("scope", ["per: flow", "key: {source: header, name: X-User}"])
+async def test_a_bucket_keeps_little_of_a_long_name(scope: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        server = f", gates: [{{name: db, tokens: {{rate: 1, burst: 1}}, {scope}}}]"
+        protected = GatedApp(tasks, configuration(server=server))
+        for end in "ab":  # each has a bucket of its own
+            await protected.request("/db/x", user="u" * 60_000 + end).end()
+
+        gate = protected.gates.scheduler.gates["db"]
+        assert isinstance(gate, Tokens)
+        assert len(gate._full_at) == 2
+        assert all(len(str(key)) < 300 for key in gate._full_at)
