@@ -27,6 +27,7 @@ from apf_middleware.asgi.admin.observation import (
     observe_requests,
 )
 from apf_middleware.classification import Classification
+from apf_middleware.classification.text import abridge
 from apf_middleware.fairqueuing import Reason, format_seat_seconds, seat_seconds
 from apf_middleware.snapshots import LevelSnapshot, QueueSnapshot
 from apf_middleware.snapshots.fleet import FleetMemberSnapshot
@@ -184,7 +185,7 @@ def _matches(place: Classification, wanted: Mapping[str, str]) -> bool:
     level, schema, flow = (wanted.get(name) for name in ("level", "schema", "flow"))
     if level not in {None, place.level} or schema not in {None, place.schema}:
         return False
-    return flow in {None, place.flow} or flow == short_name(place.flow)
+    return flow is None or abridge(flow) == place.flow or flow == short_name(place.flow)
 
 
 def _held_cells(request: RequestSnapshot, formatter: Formatter) -> Cells:

@@ -11,6 +11,7 @@ import pytest
 from apf_middleware.asgi.admin.dumps import _LEVELS, _QUEUES, _REQUESTS, PORTION, Cells, write_json, write_text
 from apf_middleware.asgi.admin.formatting import short_name
 from apf_middleware.classification import Classification, Identity
+from apf_middleware.classification.text import abridge
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission, Destination
 from tests.support.admin_world import SECOND, AdminWorld, busy
@@ -363,6 +364,14 @@ async def test_requests_of_one_flow_may_be_asked_for(query: str, flows: list[str
     found = (await world.get_json(f"dump_requests?{query}"))["requests"]
 
     assert [one["flow"] for one in found] == flows
+
+
+async def test_requests_of_a_flow_that_is_known_by_a_hash_are_found_by_its_whole_name() -> None:
+    world = AdminWorld()
+    world.request(abridge("x" * 300))
+    found = (await world.get_json(f"dump_requests?flow={'x' * 300}"))["requests"]
+
+    assert [request["flow"] for request in found] == [abridge("x" * 300)]
 
 
 async def test_requests_of_a_long_flow_are_found_by_its_short_name() -> None:
