@@ -5,7 +5,8 @@ wakes them. All methods are synchronous, so no other task runs between a decisio
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from apf_middleware.classification import Classification
@@ -494,9 +495,10 @@ class Controller:
         gates, old_gates = self._require_gates(configuration), self.configuration.server.gates
         now = self.now()
         self.look(now)  # before the levels change, so that everything up to now counts for the old levels
-        self._share(now, configuration, self._next_total(configuration.server))
-        self.backlog.adopt(configuration.server)
-        self._apply_states()
+        with self._claims_later():
+            self._share(now, configuration, self._next_total(configuration.server))
+            self.backlog.adopt(configuration.server)
+            self._apply_states()
         self.look(self.now())  # lingers may have ended during this call
         self._set_alarm()
         if gates is not None:
@@ -508,14 +510,19 @@ class Controller:
         """Share ``seats`` among the levels of ``configuration``, and wake the requests that get some."""
         limits = derive_limits(configuration, seats)  # may raise, so it must come before any change
         hierarchy = derive_hierarchy(configuration, seats)
-        reclaimer, self.reclaimer = self.reclaimer, None  # it looks at the levels in the registry, which change later
-        try:
-            seated = self._gated.reconfigure(now, seats, wanted_levels(configuration, limits), hierarchy)
-        finally:
-            self.reclaimer = reclaimer
+        seated = self._gated.reconfigure(now, seats, wanted_levels(configuration, limits), hierarchy)
         self.registry.adopt(now, configuration, limits)
         self._adopt_settings()
         self._wake(now, seated)
+
+    @contextmanager
+    def _claims_later(self) -> Iterator[None]:
+        """Let no queue claim seats until this change is complete, because a claim looks at all queues."""
+        reclaimer, self.reclaimer = self.reclaimer, None
+        try:
+            yield
+        finally:
+            self.reclaimer = reclaimer
         if reclaimer is not None:
             reclaimer.claim_all()
 
@@ -523,7 +530,8 @@ class Controller:
         """Share another total of seats; the levels keep their parts of it."""
         now = self.now()
         self.look(now)
-        self._share(now, self.configuration, seats)
+        with self._claims_later():
+            self._share(now, self.configuration, seats)
         self.look(self.now())
         self._set_alarm()
 

@@ -266,6 +266,25 @@ def test_an_owner_that_deserves_more_after_a_reload_asks_for_it() -> None:
     assert len(asked(running)) == 1
 
 
+def test_an_owner_that_is_opened_asks_for_what_its_waiting_requests_deserve() -> None:
+    house = market(owner="", borrower="")
+    running = fill(house, "borrower")
+    house.queues.operate("owner", "pause")
+    house.arrive("owner", 2)
+    assert asked(running) == []
+    house.queues.operate("owner", "open")
+    assert len(asked(running)) == 2
+
+
+def test_an_owner_that_deserves_more_after_a_reload_that_pauses_it_asks_for_nothing() -> None:
+    house = market(owner="maxSeats: 1", borrower="")
+    fill(house, "owner", 1, opted_in=False)
+    running = fill(house, "borrower", 9)
+    house.arrive("owner")
+    house.controller.reconfigure(market(owner="state: Paused", borrower="").configuration)
+    assert asked(running) == []
+
+
 def test_an_owner_that_its_gate_admits_reclaims_as_a_new_arrival() -> None:
     house = market(owner="", borrower="")
     gates = gated(house)
