@@ -567,7 +567,8 @@ class GateScheduler:
     def retire(self, now: int, name: str) -> None:
         """Remove a gate. Waiting requests no longer need it; leases that are held are given back to it later."""
         gate = self.gates.pop(name)
-        for acquisition in self._acquisitions.values():
+        # A list, because a gate that gets a lease back may emit an event that ends the wait of other requests.
+        for acquisition in list(self._acquisitions.values()):
             slot, queue = acquisition.slot, acquisition.candidate_of
             if slot is not None and slot.gate is gate:
                 self.kick(now, acquisition)

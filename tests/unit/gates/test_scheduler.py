@@ -513,6 +513,28 @@ def test_a_removed_gate_gets_the_leases_back_of_requests_that_wait(waits_for: st
     assert not list(world.scheduler)
 
 
+def test_an_event_that_a_removed_gate_emits_as_it_gets_a_lease_back_may_end_a_wait() -> None:
+    class Telling(FarPlaces):
+        def release(self, lease: object) -> None:
+            super().release(lease)
+            switch.answer = Reject()
+            world.scheduler.emit(world.now, "well")
+            world.sharing.settle(world.now)
+
+    far, switch = Telling(), Switch()
+    world = GateWorld(CustomGate(far, WIDE), switch.gate(), levels={"held": level(1), "open": level(1)})
+    checks = asked(world)
+    world.arrive("a", "far", to="held")
+    parked = world.arrive("parked", "switch", to="open")
+    world.operate("held", held=True)
+    answer(world, checks[0], "lease")
+    world.scheduler.retire(world.now, "far")
+    world.note(world.sharing.settle(world.now))
+    assert far.given_back == ["lease"]
+    assert parked.is_rejected
+    assert world.operate("held") == ["a"]
+
+
 @pytest.mark.parametrize("given", [ParkDecision(), Reject(), "lease"])
 def test_a_request_passes_if_its_gate_is_removed_during_its_evaluation(given: object) -> None:
     world = RemoteWorld()
