@@ -106,6 +106,8 @@ class ShadowRequest:
 
     def note_rejected(self, admission: Admission) -> None:
         """Note that the real request has been rejected."""
+        if self.real >= 0:
+            return  # it has had its seats, and asked for them again (see `asgi.upload`)
         reason, hung_up_at = admission.reason, None
         if reason in BEFORE_SEATS:
             self.refused = reason
@@ -121,7 +123,7 @@ class ShadowRequest:
         self._note_unserved(PASSED)
 
     def _note_unserved(self, decision: int, hung_up_at: int | None = None) -> None:
-        if self._follower.is_over or self.lasted_ns is not None:
+        if self._follower.is_over or self.real >= 0:
             return
         try:
             self._follower.note_unserved(self, decision, hung_up_at)

@@ -127,8 +127,8 @@ class ShadowServer:
         """Note that the duration of a request will stay unknown."""
         self._expect_newest()
         self._note_real(request, decision)
-        request.is_assumed = True
-        self._settle(request, self.durations.guess(request.place.durations))
+        if request.lasted_ns is None:  # otherwise it has been assumed already
+            self._assume(request)
         if hung_up_at is not None and request.own < 0:
             self._events.at(hung_up_at, self._hang_up, request)
 
@@ -224,7 +224,9 @@ class ShadowServer:
 
     def _assume_one(self) -> None:
         """Assume the duration of the request that holds the clock back, because too many others wait for it."""
-        request = next(iter(self._ahead), None) or self._earlier[0][2]
+        self._assume(next(iter(self._ahead), None) or self._earlier[0][2])
+
+    def _assume(self, request: ShadowRequest) -> None:
         request.is_assumed = True
         self._settle(request, self.durations.guess(request.place.durations))
 

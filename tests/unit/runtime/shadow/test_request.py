@@ -112,6 +112,22 @@ def test_a_request_that_was_refused_before_it_asked_for_seats_asks_for_none(reas
     assert one.refused is reason
 
 
+@pytest.mark.parametrize("end", ["note_rejected", "note_passed"])
+def test_what_becomes_of_an_upload_that_asks_for_seats_again_changes_nothing(end: str) -> None:
+    follower, real = Follower(), admission(arrived=3, seated=3)
+    one = request(follower)
+    one.note_seated(real)
+    one.real = AT_ONCE  # as the server notes
+    real.released_at = 9
+    one.note_released(real)
+    real.renew()
+    WORLD.controller.refuse(20, real, Reason.SLOW_BODY)
+    getattr(one, end)(real)
+
+    assert follower.told == [("seated", AT_ONCE, 3), ("ended", 6)]
+    assert one.refused is None
+
+
 def test_errors_of_the_follower_stay_there() -> None:
     for call in ("note_seated", "note_released", "note_rejected"):
         follower = Follower()

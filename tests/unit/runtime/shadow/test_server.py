@@ -102,6 +102,16 @@ def test_durations_are_assumed_when_too_many_requests_wait_for_one() -> None:
     assert tally.assumed > 0
 
 
+def test_rejections_count_after_a_duration_was_assumed() -> None:
+    two = world(1, 9)
+    two.shadow.most_delayed = 2
+    two.run(clients(40, leaves_after=30 * MS))
+
+    [tally] = two.shadow.tallies.schemas.values()
+    assert sum(tally.numbers) == 40
+    assert tally.assumed == 39
+
+
 def test_a_request_is_delayed_by_few_events_only() -> None:
     two = world(5, 1)
     two.shadow.most_steps = 1
