@@ -76,8 +76,8 @@ class AdmissionRecord(Value):
 class VirtualSeats(Protocol):
     """The seats that a request would have, which has passed because its server only observes."""
 
-    def release(self, stream: Stream) -> None:
-        """Give the seats back before the response has ended, if there is a place for the ``stream``."""
+    def release(self, long_term: Callable[[], Stream]) -> None:
+        """Give the seats back before the response has ended, if there is a place for the stream (see `long_term`)."""
         ...
 
     def charge(self, seats: float) -> bool:
@@ -388,7 +388,7 @@ class Admission(Ticket):
         if self.state is _SEATED and self.long_term().enter():
             self.destination.controller.release(self, long_lived=True)
         elif self.state is _NEW and (virtual := self._virtual_seats()) is not None:
-            virtual.release(self.long_term())
+            virtual.release(self.long_term)
         return self.state is not _SEATED
 
     def charge(self, seats: int | float) -> bool:  # noqa: PYI041 - a float would hide a bool in the compiled build

@@ -75,9 +75,10 @@ class VirtualRequest:
         if self.lasted_ns is None:
             self._requests.note_finished(self)
 
-    def release(self, stream: "Stream") -> None:
-        """Give the seats back before the response has ended, if there is a place for the ``stream``."""
-        if self.lasted_ns is None and self.admission.reason is None and stream.enter():
+    def release(self, long_term: "Callable[[], Stream]") -> None:
+        """Give the seats back before the response has ended, if there is a place for the stream."""
+        # Afterwards the request can't become one, but a task that its app has left behind may still try.
+        if self.lasted_ns is None and self.admission.reason is None and (stream := long_term()).enter():
             self._stream, self.is_long_lived = stream, True
             self.finish()
 

@@ -313,3 +313,18 @@ def test_one_that_would_have_been_rejected_has_no_place_among_the_streams() -> N
     assert passing.release()
     assert streams.open == 0
     first.finish()
+
+
+def test_a_task_that_the_app_has_left_behind_gives_back_nothing_and_gets_no_error() -> None:
+    world = World(configuration("equal-serial", seats=1))
+    request = world.begin()
+    streams = request.admission.destination.runtime.streams
+    passing = world.ask()
+    passing.pass_with(request)
+    passing.long_term()
+    request.finish()
+    assert passing.stream is not None
+    passing.stream.close()
+    assert passing.release()
+    assert not passing.charge(2)
+    assert streams.open == 0
