@@ -151,9 +151,10 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         self.fluid: FluidModel[SerialMeter] = FluidModel(concurrency, guess_ns)
         self._asked: dict[Ticket, int] = {}  # width on arrival, of tickets that may be cut at dispatch
         # The times at which the guesses of seated tickets are exceeded: ``_guessed`` has first guesses as long as these
-        # come in ascending order, and the heap ``_later_guesses`` has all others, with serial numbers.
-        self._guessed: deque[tuple[int, Ticket]] = deque()
-        self._later_guesses: list[tuple[int, int, Ticket]] = []
+        # come in ascending order, and the heap ``_later_guesses`` has all others, with serial numbers. Both have the
+        # times at which the tickets were seated, because a ticket may have been released and seated again since.
+        self._guessed: deque[tuple[int, int, Ticket]] = deque()
+        self._later_guesses: list[tuple[int, int, int, Ticket]] = []
         self._due = FAR  # no guess is exceeded before or at that time
         self._serial: Iterator[int] = count()
 
@@ -177,17 +178,17 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         """Raise the guesses that have been exceeded."""
         now, guessed, later = self.fluid.now, self._guessed, self._later_guesses
         while guessed:
-            exceeded_at, ticket = guessed[0]
-            is_seated = ticket.state is _SEATED
-            if is_seated and exceeded_at >= now:
+            exceeded_at, seated_at, ticket = guessed[0]
+            is_running = _runs_since(ticket, seated_at)
+            if is_running and exceeded_at >= now:
                 break
             guessed.popleft()
-            if is_seated:
-                self._raise_guess(ticket, exceeded_at - ticket.seated_at)
-        while later and (later[0][0] < now or later[0][2].state is not _SEATED):
-            exceeded_at, _, ticket = heappop(later)
-            if ticket.state is _SEATED:
-                self._raise_guess(ticket, exceeded_at - ticket.seated_at)
+            if is_running:
+                self._raise_guess(ticket, exceeded_at - seated_at)
+        while later and (later[0][0] < now or not _runs_since(later[0][3], later[0][2])):
+            exceeded_at, _, seated_at, ticket = heappop(later)
+            if _runs_since(ticket, seated_at):
+                self._raise_guess(ticket, exceeded_at - seated_at)
         self._due = guessed[0][0] if guessed else now + FAR
         if later and later[0][0] < self._due:
             self._due = later[0][0]
@@ -204,7 +205,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         more = (seats * guess + 5) // 10 - (seats * guess_ns + 5) // 10
         ticket.charged += more
         meter.charge(more * GRAINS_PER_UNIT)
-        heappush(self._later_guesses, (ticket.seated_at + guess, next(self._serial), ticket))
+        heappush(self._later_guesses, (ticket.seated_at + guess, next(self._serial), ticket.seated_at, ticket))
         if meter.first is not None:
             fluid.schedule_finish(meter)
 
@@ -275,9 +276,9 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
         exceeded_at, guessed = now + guess, self._guessed
         self._due = min(self._due, exceeded_at)
         if not guessed or guessed[-1][0] <= exceeded_at:
-            guessed.append((exceeded_at, ticket))
+            guessed.append((exceeded_at, now, ticket))
         else:
-            heappush(self._later_guesses, (exceeded_at, next(self._serial), ticket))
+            heappush(self._later_guesses, (exceeded_at, next(self._serial), now, ticket))
 
     def _admit_lone(self) -> None:
         """Admit the lone request, which still runs, to the model."""
@@ -321,7 +322,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
             self._raise_start(meter, meter.base)  # it has not been charged for its expected work
         else:
             charged = ticket.charged * GRAINS_PER_UNIT
-            if guessed and guessed[0][1] is ticket:  # usually; other entries are dropped when the guess is exceeded
+            if guessed and guessed[0][2] is ticket:  # usually; other entries are dropped when the guess is exceeded
                 guessed.popleft()
         known = work_of(work.seats, duration_ns) + work.final_work
         meter.running_work = running = meter.running_work - charged
@@ -426,3 +427,8 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
 
     def __repr__(self) -> str:
         return f"<MaxMinSerial {self.fluid!r}>"
+
+
+def _runs_since(ticket: Ticket, seated_at: int) -> bool:
+    """Return whether ``ticket`` still has the seats that it got at that time, from a queue."""
+    return ticket.state is _SEATED and ticket.seated_at == seated_at and ticket.queue is not None

@@ -7,6 +7,8 @@ from apf_middleware.gates import Gates, Reject
 from apf_middleware.runtime import Admission, Controller
 from tests.support.level_world import LevelWorld, configuration
 
+MS = 10**6
+
 
 class Alarm:
     """Records the times that are asked for; the test rings."""
@@ -76,3 +78,25 @@ def test_a_request_that_its_gate_rejects_at_the_end_of_its_wait_is_counted_once(
     counters = waits.destination.counters
     assert (counters.waiting, sum(counters.rejected.values())) == (0, 1)
     assert world.controller.backlog.waiting == 0
+
+
+def test_the_guess_for_an_upload_ends_when_it_gives_its_seats_back() -> None:
+    world = LevelWorld(configuration(", minSeats: 1", ", discipline: max-min-serial"))
+    beside, upload = world.arrive(), world.arrive()
+    world.time = MS
+    world.controller.release(upload)
+    world.controller.release(beside)
+    world.time = 2 * MS
+    world.controller.release(world.arrive())
+    alone = world.arrive()
+    assert world.crowd.shared.alone is alone, "the model is at rest"
+    world.time = 9 * MS
+    world.controller.release(alone)
+    upload.renew()
+    world.controller.arrive(world.time, upload)
+    assert world.crowd.shared.alone is upload
+    others = [world.arrive() for _ in range(2)]
+    assert all(one.is_seated for one in (upload, *others))
+    for one in (upload, *others):
+        world.controller.release(one)
+    world.controller.sharing.check()
