@@ -102,6 +102,7 @@ def _participant(
             configured=configured,
             on_notices=on_notices,
             labels=labels,
+            fleet=settings.name,
         )
         return member
 

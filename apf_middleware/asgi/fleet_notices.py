@@ -74,7 +74,7 @@ class FleetNotices:
         try:
             member.tell(key, json.dumps(value))
         except InvalidValueError as error:
-            log_event(logging.WARNING, "apf.fleet-notice-refused", key=key, error=str(error))
+            _log_refusal(self._controller, key, error)
 
 
 class NoticeReceiver:
@@ -112,7 +112,7 @@ class NoticeReceiver:
                 elif kind == _SHADOW:
                     self._follow_shadow(found, is_first=is_first)
             except (APFError, ValueError, LookupError, TypeError) as error:
-                log_event(logging.WARNING, "apf.fleet-notice-refused", key=key, error=str(error))
+                _log_refusal(self._controller, key, error)
 
     def _change_queue(self, name: str, found: Mapping[str, Any]) -> None:
         level = None if found["level"] is None else read_level(found["level"])
@@ -140,6 +140,12 @@ class NoticeReceiver:
             gates.open(name)
         elif seconds is None or not is_first:
             gates.close(name, None if seconds is None else float(seconds))
+
+
+def _log_refusal(controller: Controller, key: str, error: Exception) -> None:
+    settings = controller.configuration.server.fleet
+    fleet = "" if settings is None else settings.name
+    log_event(logging.WARNING, "apf.fleet-notice-refused", fleet=fleet, key=key, error=str(error))
 
 
 def _pack(text: str) -> str:

@@ -220,7 +220,8 @@ async def test_a_change_that_is_not_possible_elsewhere_is_logged_there(
         one.queues.operate("web", "pause")
         await until(lambda: state(two, "web") == "paused")
     refused = [record for record in caplog.records if getattr(record, "event", "") == "apf.fleet-notice-refused"]
-    assert {record.apf["key"] for record in refused} == {"queue:batch", "gate:none"}  # type: ignore[attr-defined]
+    about = {(record.apf["fleet"], record.apf["key"]) for record in refused}  # type: ignore[attr-defined]
+    assert about == {("shop", "queue:batch"), ("shop", "gate:none")}
 
 
 async def test_the_dump_shows_all_members_whichever_is_asked(directory: Path) -> None:

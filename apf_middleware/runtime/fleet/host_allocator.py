@@ -5,7 +5,6 @@ member that doesn't read holds nothing up. When a connection ends, the member's 
 ended, in which case its seats are free at once; otherwise they are free when its lease ends.
 """
 
-import logging
 from collections.abc import Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -22,7 +21,6 @@ from apf_middleware.runtime.fleet.frames import FrameReader, framed
 from apf_middleware.runtime.fleet.host_directory import FileLock, HostDirectory
 from apf_middleware.runtime.fleet.pace import Pace
 from apf_middleware.runtime.fleet.participant import Participant
-from apf_middleware.runtime.log import log_event
 from apf_middleware.runtime.unix_streams import LoopStream, accept_stream
 
 if TYPE_CHECKING:
@@ -118,7 +116,7 @@ class HostAllocator:
                 try:
                     stream = await accept_stream(listener)
                 except OSError as error:  # no file descriptor is free
-                    log_event(logging.WARNING, "apf.fleet-refuses", error=str(error))
+                    self._participant.refuse_connections(error)
                     await anyio.sleep(self._interval_s)
                     continue
                 tasks.start_soon(self._serve_member, stream)

@@ -63,7 +63,8 @@ class FleetMember:
     ``wake`` and ``send_now`` are set by the store: the one makes the store exchange messages soon, the other makes it
     send a report at once, and returns False if it can't. ``configured`` returns the configuration in
     force, and ``on_notices`` is called with what other members tell, and whether this was told before this member
-    joined. Reports name flows by ``labels``, if there are any. ``exchanges`` are the times from a report to its answer.
+    joined. Reports name flows by ``labels``, if there are any, and logs name the ``fleet``. ``exchanges`` are the times
+    from a report to its answer.
     """
 
     def __init__(
@@ -77,11 +78,12 @@ class FleetMember:
         configured: Callable[[], MemberConfiguration] = lambda: UNKNOWN_CONFIGURATION,
         on_notices: Callable[[Mapping[str, str], bool], None] = _ignore,
         labels: FlowLabels | None = None,
+        fleet: str = "",
     ) -> None:
         self.membership: Membership = membership
         self._configured = configured
         self._on_notices = on_notices
-        self._labels = labels
+        self._labels, self._fleet = labels, fleet
         self.wake: Callable[[], None] = _nothing
         self.send_now: Callable[[], bool] = _nothing_now
         self._sharing = sharing
@@ -101,8 +103,7 @@ class FleetMember:
         self._keep = 0
         self._demand = 0  # at the last report
         self._outdated_until: int | None = None  # if it is so for longer, that is no reload on its way to all members
-        self._has_warned = False
-        self._asks = False
+        self._has_warned = self._asks = False
         self._rows: Grant | None = None
         self._factors: Mapping[str, Mapping[int, int]] = {}
         target.restrict(membership.limit, self._factors)
@@ -255,7 +256,8 @@ class FleetMember:
             self._outdated_until = self.membership.limit.lease_until
         elif now >= self._outdated_until and not self._has_warned:
             self._has_warned = True
-            log_event(logging.WARNING, "apf.fleet-configuration-differs", member=self.membership.member)
+            member = self.membership.member
+            log_event(logging.WARNING, "apf.fleet-configuration-differs", fleet=self._fleet, member=member)
 
     def _take_notices(self, grant: Grant, *, is_first: bool) -> None:
         """Take what the allocator knows and this member doesn't, and let the next report tell what it lacks."""

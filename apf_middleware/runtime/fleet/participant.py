@@ -1,7 +1,7 @@
 """This process in its fleet, whatever store carries the messages: as a member, and at times as the allocator."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from apf_middleware.exceptions import InvalidValueError
@@ -14,7 +14,7 @@ from apf_middleware.runtime.log import log_event
 
 __all__ = ["Participant"]
 
-_QUIET_NS: Final = 10 * 10**9  # after a refused message: members of another version send many
+_QUIET_NS: Final = 10 * 10**9  # between two records of what may happen many times a second
 
 
 class Participant:
@@ -49,7 +49,7 @@ class Participant:
         self._announced: Allocator | None = None  # the one whose epoch has been logged
         self._absence = "the server sends no lifespan messages"
         self._epochs = self._past_overshoot = 0
-        self._quiet_until = now()
+        self._quiet_until: dict[str, int] = {}  # by event
 
     # As a member
 
@@ -89,14 +89,19 @@ class Participant:
         log_event(logging.ERROR, "apf.fleet-failed", fleet=self.name, error=str(error))
 
     def refuse(self, error: InvalidValueError, member: str = "") -> None:
-        """Log that a message can't be read, and the ``member`` that has sent it if that is known.
+        """Log that a message can't be read, and the ``member`` that has sent it if that is known."""
+        self._warn("apf.fleet-message-refused", error, {"member": member} if member else {})
 
-        There is at most one record in ten seconds.
-        """
-        if self.now() >= self._quiet_until:
-            self._quiet_until = self.now() + _QUIET_NS
-            sender = {"member": member} if member else {}
-            log_event(logging.WARNING, "apf.fleet-message-refused", fleet=self.name, **sender, error=str(error))
+    def refuse_connections(self, error: OSError) -> None:
+        """Log that no connection of a member can be accepted."""
+        self._warn("apf.fleet-refuses", error, {})
+
+    def _warn(self, event: str, error: Exception, about: Mapping[str, str]) -> None:
+        """Log an ``event`` at most once in ten seconds."""
+        now = self.now()
+        if now >= self._quiet_until.get(event, now):
+            self._quiet_until[event] = now + _QUIET_NS
+            log_event(logging.WARNING, event, fleet=self.name, **about, error=str(error))
 
     # As the allocator
 

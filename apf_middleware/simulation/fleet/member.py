@@ -47,6 +47,7 @@ class SimulatedMember:
             now=events.read,
             interval_ns=settings.interval_ns,
             configured=configured,
+            fleet=settings.name,
         )
         self._events = events
         self._send = send

@@ -43,6 +43,7 @@ class World:
             interval_ns=100 * MS,
             configured=lambda: self.configuration,
             labels=labels,
+            fleet="shop",
         )
         self.member.wake = self.wake
         self.sequence = 0
@@ -390,6 +391,7 @@ def test_another_configuration_is_logged_once_if_it_outlasts_a_lease(caplog: pyt
         world.time += 500 * MS
         world.grant(3, configuration="newest")
     assert warnings() == 1
+    assert caplog.messages == ["apf.fleet-configuration-differs fleet=shop member=m"]
 
 
 def test_outdated_grants_change_nothing() -> None:

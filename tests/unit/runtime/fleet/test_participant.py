@@ -159,6 +159,16 @@ def test_messages_that_are_refused_again_and_again_don_t_flood_the_log(caplog: p
     assert caplog.messages[2] == f"apf.fleet-message-refused fleet=shop member=m error={error}"
 
 
+def test_connections_that_are_refused_again_and_again_don_t_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.participant.refuse(InvalidValueError("version", 3, "it must be 2"))
+    for _ in range(101):
+        world.participant.refuse_connections(OSError("Too many open files"))
+        world.time += 100 * MS
+    assert events(caplog) == ["apf.fleet-message-refused"] + ["apf.fleet-refuses"] * 2
+    assert caplog.messages[1] == "apf.fleet-refuses fleet=shop error=Too many open files"
+
+
 def test_the_reading_has_the_numbers_of_this_process() -> None:
     world = World()
     member = world.participant.join("m", lambda: None)
