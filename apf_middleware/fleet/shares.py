@@ -18,8 +18,9 @@ is held back, and that has requests at several members, has a *factor*: at each 
 part of the demand, demand(f, m) / demand(f).
 
 **Seats that no flow wants.** The seats that a level is promised and doesn't demand go to the members where its requests
-have arrived recently. Of the seats that remain, a quarter is kept at the allocator for members that ask for more; each
-member without a whole seat is raised to one; the rest is divided in proportion to recent arrivals.
+have arrived recently. Of the seats that remain, a quarter is kept at the allocator for members that ask for more, if
+there are several; each member without a whole seat is raised to one; the rest is divided in proportion to recent
+arrivals.
 
 Amounts are integers, in units of 2**-20 seats (`SEAT`), and rounded down.
 """
@@ -275,7 +276,7 @@ def _by_arrivals(amount: int, usages: Mapping[str, LevelUsage | None]) -> dict[s
 
 def _spread(amount: int, shares: Mapping[str, MemberShare], usages: Usages) -> None:
     """Divide the seats that no level has."""
-    rest = amount - amount // KEPT
+    rest = amount - amount // KEPT if len(shares) > 1 else amount
     if rest <= 0 or not shares:
         return
     missing = {member: SEAT - share.amount for member, share in shares.items() if share.amount < SEAT}

@@ -133,8 +133,8 @@ def _divide_level(found: TwinShares, level: str, demand: int, usages: Usages) ->
 
 
 def _spread(found: TwinShares, spare: Fraction, usages: Usages) -> None:
-    """Divide three quarters of the spare seats: first up to one seat for each member, then by arrivals."""
-    left = spare * Fraction(3, 4)
+    """Divide three quarters of the spare seats, or all if there is one member: up to a seat each, then by arrivals."""
+    left = spare * Fraction(3, 4) if len(usages) > 1 else spare
     missing = {member: max(Fraction(0), 1 - found.amount(member)) for member in usages}
     needed = sum(missing.values(), Fraction(0))
     raised = min(left, needed)

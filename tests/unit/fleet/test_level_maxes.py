@@ -232,6 +232,7 @@ def test_mins_within_a_parent_leave_its_part_to_a_request_of_the_whole_max() -> 
     fleet = Fleet(claims, seats=14)
     fleet.exchange(1, a={"paid": 1})
     assert fleet.grants["a"].levels["free"].least == 1, "both have room"
+    fleet.now += 50
     assert fleet.exchange(5, a={"paid": 20})["a"]["p"] == 5
     assert fleet.grants["a"].levels["free"].least == 0
 

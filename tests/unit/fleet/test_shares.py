@@ -137,6 +137,11 @@ def test_a_min_is_promised_in_whole_seats() -> None:
 # What no flow wants
 
 
+def test_a_lone_member_has_all_seats() -> None:
+    for levels in ({}, {"web": usage({1: 3})}):
+        assert divide_budget(budget(40), {"one": levels}).members["one"].amount == 40 * SEAT
+
+
 def test_spare_seats_follow_the_arrivals_and_a_quarter_stays() -> None:
     usages: Usages = {"one": {"web": usage({}, arrivals=29)}, "two": {"web": usage({}, arrivals=9)}, "new": {}}
     shares = divide_budget(budget(40), usages)
