@@ -42,18 +42,14 @@ class RedisAllocator:
         self._known: set[str] = set(claim.expected or ())
 
     async def serve(self) -> None:
-        """Take reports and answer them, until a later epoch has begun or the store fails."""
+        """Take reports and answer them, until a later epoch has begun or the store fails; `end` must follow."""
         link = self._link
-        try:
-            reports: list[bytes] | None = await link.take_reports(self._interval_s)
-            while reports is not None:
-                for data in reports:
-                    self._receive(data)
-                is_all = len(reports) < AT_ONCE
-                reports = await (self._divide() if is_all else link.take_reports(_AT_LEAST_S))
-        finally:
-            with anyio.CancelScope(shield=True):
-                await self._end()
+        reports: list[bytes] | None = await link.take_reports(self._interval_s)
+        while reports is not None:
+            for data in reports:
+                self._receive(data)
+            is_all = len(reports) < AT_ONCE
+            reports = await (self._divide() if is_all else link.take_reports(_AT_LEAST_S))
 
     def _receive(self, data: bytes) -> None:
         """Take the message of a member."""
@@ -102,7 +98,7 @@ class RedisAllocator:
         await anyio.sleep(rest_s)
         return await link.take_reports(self._interval_s)
 
-    async def _end(self) -> None:
+    async def end(self) -> None:
         """Let another member begin the next epoch at once."""
         self._participant.stop_allocating(self.allocator)
         with suppress(*STORE_ERRORS):

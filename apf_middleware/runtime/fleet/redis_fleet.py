@@ -32,6 +32,7 @@ from apf_middleware.runtime.fleet.store_failures import StoreFailures
 __all__ = ["RedisFleet"]
 
 _SECOND: Final = 10**9
+_FORBIDDEN: Final = "NOPERM"  # the first word of the error if Redis doesn't allow a command to this user
 
 
 class RedisFleet:
@@ -153,7 +154,14 @@ class RedisFleet:
             await allocator.serve()
         except STORE_ERRORS as error:
             self._failures.note(error)
-            self._claims_at = self.participant.now() + int(self._failures.pause_s * _SECOND)
+            pause_ns = int(self._failures.pause_s * _SECOND)
+            if str(error).startswith(_FORBIDDEN):
+                # each try is an epoch, and permissions seldom change; after a lease, the outage would seem to be over
+                pause_ns = self.participant.timing.lease_ns // 2
+            self._claims_at = self.participant.now() + pause_ns
+        finally:
+            with anyio.CancelScope(shield=True):
+                await allocator.end()
 
     async def _receive(self, link: RedisLink, member: FleetMember) -> None:
         def take(data: bytes) -> None:

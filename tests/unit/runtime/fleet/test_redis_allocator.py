@@ -59,6 +59,7 @@ async def served(store: Any) -> RedisAllocator:  # noqa: ANN401 - any link
     )
     allocator = RedisAllocator(Claim(1, is_mine=True, expected=()), store, participant)
     await allocator.serve()
+    await allocator.end()
     return allocator
 
 
