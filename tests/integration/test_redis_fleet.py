@@ -246,6 +246,21 @@ async def test_no_grant_of_an_allocator_is_stored_after_another_epoch_has_begun(
         assert one.fleet.participant.member.membership.epoch >= 8
 
 
+async def test_a_redis_to_which_all_connections_are_new_is_not_trusted_for_a_lease(
+    server: Redis, client: Client
+) -> None:
+    """It may be a replica that lacks a member, which may have seats."""
+    one = Member(server)
+    async with running(one):
+        admission = one.arrive("a")
+        await until(lambda: admission.is_seated, one)
+        epoch, participant = one.epoch, one.fleet.participant
+        await client.execute_command("CLIENT", "KILL", "TYPE", "normal")  # type: ignore[no-untyped-call]
+        await until(lambda: one.epoch > epoch, one)
+        await until(lambda: participant.allocator is not None and len(participant.allocator.accounts) == 1, one)
+        assert one.distrusts
+
+
 async def test_a_redis_without_its_data_is_not_trusted_for_a_lease(server: Redis, client: Client) -> None:
     """An unknown member may have seats, so only those that members report to have can move."""
     one, two = Member(server), Member(server)

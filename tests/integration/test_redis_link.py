@@ -157,6 +157,30 @@ async def test_a_redis_that_has_gone_back_in_time_is_not_trusted(
     assert (claim.epoch, claim.is_mine, claim.expected) == (epoch + 1, True, None)
 
 
+@pytest.mark.parametrize(
+    ("is_new", "is_leased", "expected"), [(False, True, {"two"}), (True, False, {"two"}), (True, True, None)]
+)
+async def test_a_redis_may_lack_members_if_a_connection_is_newer_than_its_last_grants(
+    one: RedisLink, two: RedisLink, server: Redis, client: Client, *, is_new: bool, is_leased: bool, expected: object
+) -> None:
+    """A replica has taken over that lacks a member's first report, and other reports have raised its count since."""
+    await one.claim(0, 0)
+    count = (await two.send(1, REPORT)).count
+    await store(one, 1)
+    await one.resign(1)
+    state = await client.dump(PREFIX + "state")
+    assert state is not None
+    await one.send(1, REPORT)
+    await client.restore(PREFIX + "state", 0, state, replace=True)
+    if is_new:
+        await two.aclose()
+        two = RedisLink(RedisAddress(server.url), PREFIX, "two", TIMING)
+        assert (await two.send(1, REPORT)).count > count
+    claim = await two.claim(1, count, is_leased=is_leased)
+    await two.aclose()
+    assert (claim.epoch, claim.is_mine, claim.expected) == (2, True, expected)
+
+
 async def test_a_member_that_knows_a_later_epoch_replaces_a_living_allocator(one: RedisLink, two: RedisLink) -> None:
     await one.claim(0, 0)
     claim = await two.claim(4, 0)

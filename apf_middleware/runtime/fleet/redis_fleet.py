@@ -113,9 +113,12 @@ class RedisFleet:
         The allocator's connection is opened before that: the others don't wait long for its first grants.
         """
         own, is_mine = self._new_link(membership.member), False
+        timing, answered_at = self.participant.timing, membership.answered_at
+        leased_ns = timing.lease_ns + timing.interval_ns  # others may have had an answer an interval later
+        is_leased = answered_at is not None and self.participant.now() - answered_at < leased_ns
         try:
             await own.open_for_reports()
-            claim = await link.claim(membership.epoch, self._count)
+            claim = await link.claim(membership.epoch, self._count, is_leased=is_leased)
             membership.join(claim.epoch)
             is_mine = claim.is_mine
         finally:

@@ -224,13 +224,15 @@ class RedisLink:
         """Open the connection of an allocator, which then needs less time for its first grants."""
         await self._pipe(_REPORTS)
 
-    async def claim(self, epoch: int, count: int) -> Claim:
+    async def claim(self, epoch: int, count: int, *, is_leased: bool = False) -> Claim:
         """Begin a new epoch, unless there is a living allocator.
 
-        ``epoch`` is the latest one that the member knows, and ``count`` the latest number of reports.
+        ``epoch`` is the latest one that the member knows, and ``count`` the latest number of reports. The fleet
+        ``is_leased`` if leases of earlier epochs may hold.
         """
-        keys = self._state, self._reports
-        (found,) = await self._run(_call(self._claim, keys, self._member, epoch, count, self._patience_ms))
+        await self._pipe(_STEPS)  # what a former connection was told isn't true of a new one
+        keys, first = (self._state, self._reports), self._first_count if is_leased else 0
+        (found,) = await self._run(_call(self._claim, keys, self._member, epoch, count, self._patience_ms, first))
         with _own_answer(found):
             latest, is_mine, is_intact, members = found
             return Claim(int(latest), bool(is_mine), {one.decode() for one in members} if is_intact else None)

@@ -87,15 +87,19 @@ return {{epoch, alive and 1 or 0, kept[3] or '', count}}
 )
 
 # Begin an epoch, unless the allocator of the latest one is alive and isn't the caller. KEYS: state, reports. ARGV:
-# member, the latest epoch and count that it knows, patience. Returns the latest epoch, whether the caller has begun it,
-# whether Redis has lost nothing, and the members.
+# member, the latest epoch and count that it knows, patience, the first count that Redis has answered to this
+# connection, or 0 if earlier leases have ended. Returns the latest epoch, whether the caller has begun it, whether
+# Redis has lost nothing, and the members. After a failover Redis may lack members that have grants, and others' reports
+# may have raised the count again. But then all connections are newer than the last grants that Redis has.
 CLAIM: Final = (
     _STATE
     + """
 local known = tonumber(ARGV[2])
 if epoch >= known and is_alive(tonumber(ARGV[4])) and kept[3] ~= ARGV[1] then return {epoch, 0, 0, {}} end
 local is_sure = redis.call('HEXISTS', KEYS[1], 'unsure') == 0
-local intact = is_sure and epoch > 0 and epoch >= known and count >= tonumber(ARGV[3])
+local stood = number(redis.call('HMGET', KEYS[1], 'stood')[1])
+local is_complete = count >= tonumber(ARGV[3]) and stood >= tonumber(ARGV[5])
+local intact = is_sure and epoch > 0 and epoch >= known and is_complete
 if not intact then redis.call('HSET', KEYS[1], 'unsure', 1) end
 epoch = math.max(epoch, known) + 1
 redis.call('HSET', KEYS[1], 'epoch', epoch, 'owner', ARGV[1], 'until', now + ARGV[4], 'count', count + 1)
