@@ -35,7 +35,7 @@ V = TypeVar("V")
 _MOST_METHODS: Final = 32  # with remembered header names; bounded, because clients may invent methods
 _HOST: Final = b"host"
 _OBJECT_BYTES: Final = 56  # of a part besides its characters, with its place in the key
-_LARGEST_CHARACTER: Final = 4  # bytes; a text needs as many for each character as for the one with the greatest number
+_WIDEST_CHARACTER: Final = 4  # bytes; Python stores all characters of a text in the width of the widest one
 
 
 class CacheKeys:
@@ -172,7 +172,7 @@ def length_of(key: Key) -> int:
             continue
         total += _OBJECT_BYTES
         if isinstance(part, str):
-            total += len(part) if part.isascii() else _LARGEST_CHARACTER * len(part)
+            total += len(part) if part.isascii() else _WIDEST_CHARACTER * len(part)
         elif isinstance(part, bytes):
             total += len(part)
     return total

@@ -332,8 +332,8 @@ class _Rule(Settings):
 class _SchemaSpec(Settings):
     renamed: ClassVar[Mapping[str, str]] = {
         "matchingPrecedence": "precedence",
-        "priorityLevel": "level",
         "matchingPriority": "precedence",
+        "priorityLevel": "level",
         "priorityLevelConfiguration": "level",
         "requestPriority": "level",
         "distinguisherMethod": "distinguisher",
