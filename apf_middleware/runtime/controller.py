@@ -471,6 +471,8 @@ class Controller:
         self.look(now)
         self._wake(now, self._gated.restrict(now, grant))
         self._set_alarm()
+        if self.reclaimer is not None:
+            self.reclaimer.claim_all()
 
     def cap(self, caps: Mapping[str, int], pause_ns: int) -> None:
         """Let each level in ``caps`` use at most that many seats from now on (see `Sharing.cap`)."""

@@ -7,7 +7,8 @@ which a handler can check or wait for. No request is ever cancelled; a request t
 Only requests of other queues are asked. Their queue must be reclaimable and have more seats than it deserves, and must
 still have what it deserves after the request has ended. Requests of the queue with the lowest priority are asked first,
 then those of the queue with the highest share, then the youngest. Seats that are free or have already been asked back
-are counted first, and no request is asked if all seats together aren't enough.
+are counted first, except those that were asked back for another queue that still waits for them. No request is asked if
+all seats together aren't enough.
 """
 
 from collections import Counter
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from apf_middleware.fairqueuing import TicketState
+from apf_middleware.fairqueuing import Lending, TicketState
 from apf_middleware.runtime.queues.status import find_deserved
 
 if TYPE_CHECKING:
@@ -44,13 +45,14 @@ class Reclaimer:
 
     def __init__(self, levels: "LevelRegistry") -> None:
         self._levels = levels
-        self._known: dict[Admission, None] = {}  # in the order of their opting in; a handler may opt in again
+        # In the order of their opting in, each with the queue for which it was asked; a handler may opt in again.
+        self._known: dict[Admission, str] = {}
         self._limit = 64
         self.asked: dict[str, int] = {}
 
     def enter(self, admission: "Admission") -> None:
         """Add a request that may be asked, and claim seats for the queues that wait already."""
-        self._known[admission] = None
+        self._known.setdefault(admission, "")
         # The limit is in proportion to the requests that are left, so forgetting costs amortised O(1) for each request.
         if len(self._known) > self._limit:
             self._forget()
@@ -64,7 +66,7 @@ class Reclaimer:
                 self.claim(runtime)
 
     def _forget(self) -> None:
-        self._known = {one: None for one in self._known if one.state is TicketState.SEATED}
+        self._known = {one: queue for one, queue in self._known.items() if one.state is TicketState.SEATED}
         self.asked = {name: number for name, number in self.asked.items() if name in self._levels.levels}
 
     def claim(self, runtime: "LevelRuntime") -> None:
@@ -72,22 +74,25 @@ class Reclaimer:
         shared = runtime.shared
         if not self._known or shared.exempt or shared.is_held or shared.is_closing or not shared.waits:
             return
-        if self._levels.configuration.server.borrowing != "immediate":
+        sharing = self._levels.sharing
+        if not isinstance(sharing, Lending):
             return  # until the next adjustment its limit is what it is
         if self._levels.levels.get(runtime.name) is not runtime:
             return  # a draining level keeps its own seats, and deserves no others
-        deserves = find_deserved(self._levels)
+        deserves = find_deserved(self._levels, sharing.grant)
         queueset = shared.queueset
         # a wider request runs on as many seats as its level can have
         width = min(queueset.head().width, shared.ceiling)
-        most = min(int(deserves[runtime.name]), shared.most)
-        wanted = min(queueset.seats_waiting, most - queueset.seats_in_use)
+        wanted = _wanted(runtime, deserves)
         if not 0 < width <= wanted:  # a level that has just lost all its seats has no use for any
             return
         self._forget()
         revoked = self._revoked_seats()
-        coming = max(0, shared.current - queueset.seats_in_use) + revoked.total() - revoked[runtime.name]
+        # While more seats are in use than there are, as after a reduction, these have to come free first.
+        free = max(0, shared.current - queueset.seats_in_use) + min(0, sharing.ledger.free)
+        coming = free + self._coming(runtime, deserves)
         for victim in self._choose(runtime, deserves, revoked, width=width, wanted=wanted, coming=coming):
+            self._known[victim] = runtime.name
             victim.revoked.set()
             self.asked[victim.level] = self.asked.get(victim.level, 0) + 1
 
@@ -98,6 +103,16 @@ class Reclaimer:
             if admission.revoked.is_set():
                 revoked[admission.level] += admission.width
         return revoked
+
+    def _coming(self, claimant: "LevelRuntime", deserves: dict[str, Fraction]) -> int:
+        """Return the seats that other queues have been asked for, unless they are for a queue that waits for them."""
+        asked = Counter[str]()
+        for admission, queue in self._known.items():
+            if admission.revoked.is_set() and admission.level != claimant.name:
+                asked[queue] += admission.width
+        levels = self._levels.levels
+        others = [levels[name] for name in asked if name in levels and name != claimant.name]
+        return asked.total() - sum(min(asked[one.name], _wanted(one, deserves)) for one in others)
 
     def _choose(
         self,
@@ -114,7 +129,7 @@ class Reclaimer:
         ``claimant`` has a use for ``wanted`` seats. ``coming`` seats become free anyway.
         """
         # Only multiples of the width help: with fewer seats, a request would end without another being seated.
-        target = (coming // width + 1) * width
+        target = max(coming // width + 1, 1) * width
         if target > wanted:
             return []
         chosen: list[Admission] = []
@@ -159,3 +174,12 @@ class Reclaimer:
 
     def __repr__(self) -> str:
         return f"<Reclaimer: {len(self._known)} may be asked>"
+
+
+def _wanted(runtime: "LevelRuntime", deserves: dict[str, Fraction]) -> int:
+    """Return for how many seats a queue waits that it deserves."""
+    shared = runtime.shared
+    if not shared.waits:
+        return 0
+    missing = min(int(deserves[runtime.name]), shared.most) - shared.queueset.seats_in_use
+    return max(0, min(shared.queueset.seats_waiting, missing))

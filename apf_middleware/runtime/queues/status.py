@@ -22,6 +22,9 @@ from apf_middleware.snapshots import NamedQueueSnapshot
 
 if TYPE_CHECKING:
     from apf_middleware.config.objects import Level
+    from apf_middleware.fairqueuing import SharedLevel
+    from apf_middleware.fairqueuing.sharing.grant import SeatGrant
+    from apf_middleware.fairqueuing.sharing.hierarchy import Parent
     from apf_middleware.runtime.level import LevelRuntime
     from apf_middleware.runtime.registry import LevelRegistry
 
@@ -61,31 +64,36 @@ class _Counts:
                     rejected[reason.value] = rejected.get(reason.value, 0) + number
 
 
-def find_deserved(registry: "LevelRegistry") -> dict[str, Fraction]:
+def find_deserved(registry: "LevelRegistry", grant: "SeatGrant | None" = None) -> dict[str, Fraction]:
     """Return the seats that each queue deserves now, including its part of the seats that no queue asks for.
 
-    An exempt level deserves the seats that it uses, and the other levels divide the rest.
+    An exempt level deserves the seats that it uses, and the other levels divide the rest. At a member of a fleet, the
+    queues divide the seats of the whole fleet; with the member's ``grant``, they divide those that it has itself.
     """
-    configuration, runtimes = registry.configuration, registry.levels
-    limits, found, demands = registry.limits, {}, {}
-    seats = registry.sharing.seats
-    for name, level in configuration.levels.items():
-        shared = runtimes[name].shared if name in runtimes else None
-        if shared is None:
-            is_closed = is_parent_closed(registry.sharing.parents[name], [runtime.shared for runtime in registry])
-            least, most = (0, 0) if is_closed else (limits[name].min, limits[name].max)
-            demands[name] = SeatDemand(level.shares.shares, 0, least, most)
-            continue
-        used = shared.queueset.seats_in_use + (1 if shared.alone else 0)
+    runtimes, parents, found, demands = registry.levels, registry.sharing.parents, {}, {}
+    seats = registry.sharing.seats if grant is None else grant.seats
+    for name, level in registry.configuration.levels.items():
+        runtime = runtimes.get(name)
+        part: SharedLevel | Parent
+        if runtime is None:
+            part, used, demand = parents[name], 0, 0
+            is_closed = is_parent_closed(part, [one.shared for one in registry])
+        else:
+            part = shared = runtime.shared
+            used = shared.queueset.seats_in_use + (1 if shared.alone else 0)
+            demand = used if shared.is_held else used + shared.queueset.seats_waiting
+            is_closed = shared.is_closing and shared.is_idle
         if level.exempt:
             found[name] = Fraction(used)
             seats -= used
             continue
-        is_closed = shared.is_closing and shared.is_idle
-        demand = used if shared.is_held else used + shared.queueset.seats_waiting
-        least = 0 if is_closed else limits[name].min
-        most = 0 if is_closed else max(least, limits[name].max)
-        demands[name] = SeatDemand(level.shares.shares, demand, least, most, level.parent)
+        limits = registry.limits[name]
+        weight, least, most = level.shares.shares, limits.min, limits.max
+        if grant is not None:
+            weight, least, most = part.weight, part.least, part.most
+        if is_closed:
+            least = most = 0
+        demands[name] = SeatDemand(weight, demand, least, max(least, most), level.parent)
     return found | with_surplus(max(seats, 0), demands)
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from apf_middleware.classification import Classification
-from apf_middleware.fairqueuing import Work
+from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.fairqueuing.sharing.grant import LevelGrant, SeatGrant
 from apf_middleware.gates import Gates
 from apf_middleware.runtime import Admission, Controller, Revocation
 from apf_middleware.runtime.alarm import Alarm
@@ -126,6 +127,105 @@ def test_no_request_is_revoked_if_that_would_not_suffice() -> None:
     house.arrive("owner", 1, width=5)
 
     assert asked(running) == []
+
+
+def test_a_seat_that_comes_free_for_another_owner_is_not_counted() -> None:
+    house = market(one="", other="", borrower="")
+    running = fill(house, "borrower")
+
+    [first] = house.arrive("one")
+    [second] = house.arrive("other")
+
+    assert len(asked(running)) == 2
+    for place in asked(running):
+        house.end(running[place])
+    assert first.is_seated
+    assert second.is_seated
+
+
+def test_a_seat_for_an_owner_that_has_ceased_to_wait_serves_another_one() -> None:
+    house = market(one="", other="", borrower="")
+    running = fill(house, "borrower")
+    [gone] = house.arrive("one")
+    house.controller.abandon(gone, Reason.CANCELLED)
+
+    [waits] = house.arrive("other")
+
+    assert len(asked(running)) == 1
+    house.end(running[asked(running)[0]])
+    assert waits.is_seated
+
+
+def test_a_request_that_opts_in_again_still_gives_way_to_the_same_owner() -> None:
+    house = market(one="", other="", borrower="")
+    running = fill(house, "borrower")
+    house.arrive("one")
+    for one in running:
+        one.revocable()
+
+    house.arrive("other")
+
+    assert len(asked(running)) == 2
+
+
+def test_after_a_reduction_enough_seats_are_asked_back_for_a_request_to_begin() -> None:
+    house = market(owner="", borrower="")
+    running = fill(house, "borrower")
+    house.controller.resize(7)
+
+    [waits] = house.arrive("owner")
+
+    assert len(asked(running)) == 5, "ten are in use, one is promised to the catch-all, so five are left"
+    for place in asked(running):
+        assert waits.is_waiting
+        house.end(running[place])
+    assert waits.is_seated
+
+
+def test_no_request_is_revoked_after_a_reduction_if_that_would_not_suffice() -> None:
+    house = market(owner="", borrower="")
+    running = fill(house, "borrower", opted_in=False)
+    for one in running[:4]:
+        one.revocable()
+    house.controller.resize(7)
+
+    house.arrive("owner")
+
+    assert asked(running) == []
+
+
+def member(house: NamedQueueServer, seats: int) -> None:
+    """Let the server be a member of a fleet that has this part of its seats."""
+    house.controller.restrict(SeatGrant(seats, levels={"owner": LevelGrant(1), "borrower": LevelGrant(1)}), {})
+
+
+def test_a_queue_asks_for_what_it_deserves_of_the_seats_of_its_member() -> None:
+    house = market(41, owner="", borrower="")
+    member(house, 10)
+    running = fill(house, "borrower")
+
+    waiting = house.arrive("owner", 6)
+
+    assert len(asked(running)) == 5
+    for place in asked(running):
+        house.end(running[place])
+    assert [one.is_seated for one in waiting] == [True] * 5 + [False]
+
+
+def test_an_owner_asks_for_seats_when_its_member_has_fewer() -> None:
+    house = market(41, owner="", borrower="")
+    member(house, 12)
+    fill(house, "owner", 4)
+    running = fill(house, "borrower", 8, opted_in=False)
+    house.arrive("owner", 2)
+    for one in running[:3]:
+        one.revocable()
+    before = asked(running)
+
+    member(house, 10)
+
+    assert before == [0, 1]
+    assert asked(running) == [0, 1, 2]
 
 
 def test_a_request_that_opts_in_twice_counts_once() -> None:
