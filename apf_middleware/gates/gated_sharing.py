@@ -182,6 +182,11 @@ class GatedSharing:
 
     # Steps
 
+    @property
+    def is_in_step(self) -> bool:
+        """Whether a step is under way, so that the caller is code of a gate."""
+        return self._depth > 0
+
     def settle(self, now: int) -> Sequence[Ticket]:
         """Let requests try their gates, and call the hooks; during a step, do nothing, because its end does this."""
         # Gates may refuse requests before any joins its queue again, and what was due by then must have happened.

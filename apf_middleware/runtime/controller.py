@@ -164,6 +164,11 @@ class Controller:
         """The levels of the configuration by name."""
         return self.registry.levels
 
+    @property
+    def is_in_step(self) -> bool:
+        """Whether the caller is code of a gate, which is asked in the middle of a step."""
+        return self.gate_runner is not None and self.gate_runner.sharing.is_in_step
+
     def destination(self, classification: Classification, work: Work) -> Destination:
         """Return the destination of requests of this classification."""
         return Destination(self, classification, work)
@@ -441,7 +446,12 @@ class Controller:
         self._set_alarm()
 
     def look(self, now: int) -> None:
-        """Free the seats of lingers that have ended, and bring all counters up to ``now``."""
+        """Free the seats of lingers that have ended, and bring all counters up to ``now``.
+
+        Do nothing in the middle of a step, so that a gate that looks at queues doesn't change what is being decided.
+        """
+        if self.is_in_step:
+            return
         self._wake(now, self._gated.tick(now))
         self.registry.look(now)
 

@@ -238,6 +238,9 @@ class NamedQueues:
             self._controller.shed(runtime, Reason.QUEUE_CLOSED)
 
     def _require_sound(self, name: str, changes: LiveChanges) -> None:
+        if self._controller.is_in_step:
+            hint = "Change it after the gate has answered, for example by `loop.call_soon`"
+            raise QueueConflictError(name, "a gate can't change queues while it is asked", hint)
         conflicts = list(find_conflicts(changes.over(self.files)))
         if conflicts:
             problems = [

@@ -1,14 +1,18 @@
 """Named queues while the server works: their states, changes and deletion."""
 
 import logging
+from collections.abc import Callable
 
 import pytest
 
-from apf_middleware.config import Configuration
+from apf_middleware.classification import Classification
+from apf_middleware.config import Configuration, load_text
 from apf_middleware.exceptions import InvalidValueError, QueueConflictError, QueueError, QueueInvalidError
-from apf_middleware.fairqueuing import Reason
-from apf_middleware.runtime import NamedQueues
+from apf_middleware.fairqueuing import DISCIPLINES, Reason, TicketState, Work
+from apf_middleware.gates import GateRequest, Gates
+from apf_middleware.runtime import Admission, Controller, NamedQueues
 from tests.support.named_queues import FAMILY, MS, NamedQueueServer, level, server
+from tests.support.virtual_alarm import NullAlarm
 
 WEB = level("web", "minSeats: 0, maxSeats: 4")
 ONE = server(10) + level("web", "minSeats: 0, maxSeats: 1")
@@ -369,3 +373,52 @@ def test_every_change_is_logged_with_actor_and_fields(caplog: pytest.LogCaptureF
         "apf.queue-updated queue=batch by=- weight=2",
         "apf.queue-deleted queue=batch by=carol cascade=False",
     ]
+
+
+def gated(discipline: str, condition: Callable[[NamedQueues], None]) -> tuple[Controller, list[Admission]]:
+    """Return a server with requests of three flows, each of which passes a gate that calls ``condition``."""
+    gates = Gates()
+    text = server(3).replace("spec: {", f"spec: {{discipline: {discipline}, ", 1) + level("web") + level("batch")
+    controller = Controller(load_text(text), gates, now=lambda: 0, alarm=lambda *_: NullAlarm())
+    queues = NamedQueues(controller)
+
+    @gates.condition("quiet")
+    def quiet(_: GateRequest) -> None:
+        condition(queues)
+
+    admissions = []
+    for number in range(9):
+        destination = controller.destination(Classification("all", "web", f"flow {number % 3}", number % 3), Work())
+        destination.gates = ("quiet",)
+        admissions.append(Admission(destination))
+        controller.arrive(0, admissions[-1])
+    return controller, admissions
+
+
+@pytest.mark.parametrize("discipline", sorted(DISCIPLINES))
+def test_a_gate_may_look_at_queues(discipline: str) -> None:
+    seen: list[int] = []
+    controller, admissions = gated(discipline, lambda queues: seen.append(queues.status("web").running))
+
+    while running := [one for one in admissions if one.is_seated]:
+        controller.release(running[0])
+        controller.sharing.check()
+
+    assert len(seen) == len(admissions)
+    assert {one.state for one in admissions} == {TicketState.RELEASED}
+
+
+def test_a_gate_can_not_change_queues_while_it_is_asked() -> None:
+    refused: list[QueueConflictError] = []
+
+    def change(queues: NamedQueues) -> None:
+        with pytest.raises(QueueConflictError, match=r"loop\.call_soon") as raised:
+            queues.operate("batch", "pause")
+        refused.append(raised.value)
+
+    controller, admissions = gated("equal-serial", change)
+
+    assert admissions[0].is_seated
+    assert [one.queue for one in refused] == ["batch"] * len(refused)
+    assert controller.configuration.levels["batch"].state == "open"
+    NamedQueues(controller).operate("batch", "pause")
