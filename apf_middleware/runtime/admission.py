@@ -478,6 +478,7 @@ class Admission(Ticket):
         ticket: Ticket = self
         ticket.state, ticket.reason, ticket.queue = _NEW, None, None
         ticket.width = self.work.width  # the level may have cut it
+        ticket.weight = self.destination.weight  # a fleet may have reduced it
 
     def pass_over(self) -> None:
         """Count that the request was next but too few seats were free."""

@@ -4,6 +4,8 @@ import pytest
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.fairqueuing.sharing.grant import SeatGrant
+from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from apf_middleware.runtime import Admission, NamedQueues
 from tests.support.builds import raises_for_wrong_type
 from tests.support.level_world import PLACE, LevelWorld
@@ -27,6 +29,20 @@ def test_the_weight_of_the_flow_is_a_number() -> None:
 
     assert (gold.flow_weight, gold.weight) == (2.5, 5 * 2**15)
     assert Admission(world.controller.destination(PLACE, Work())).flow_weight == 1
+
+
+def test_a_request_that_asks_for_seats_again_has_its_own_weight() -> None:
+    world = LevelWorld()
+    world.controller.restrict(SeatGrant(4), {PLACE.level: {PLACE.entropy: WEIGHT_ONE // 2}})
+    world.arrive()
+    admission = world.arrive()
+    assert admission.weight == WEIGHT_ONE // 2, "other members of the fleet have requests of its flow, too"
+    world.controller.restrict(SeatGrant(4), {})
+    world.release(admission)
+
+    admission.renew()
+
+    assert admission.weight == WEIGHT_ONE
 
 
 @pytest.mark.parametrize("ending", ["seated", "rejected", "refused"])
