@@ -4,7 +4,7 @@ The procedure:
 
 1. Simulate without any limit. The seats that levels use then are their demand, and the latencies are the best that any
    number of seats can give.
-2. Divide shares in proportion to the levels' largest demand.
+2. Divide shares in proportion to the levels' largest demand; that of a parent is the sum of its children's.
 3. Find by bisection the fewest seats with which every level meets the objective and almost no request is rejected.
 4. Size queues so that a full queue can still be served in time. Exact queues stay exact; where queues are shared, size
    decks so that heavy flows don't cover a light one.
@@ -232,7 +232,11 @@ class _Search:
         limited = {name: level for name, level in configuration.levels.items() if not level.exempt}
         if len(busiest) < 2:
             self.reasons.append("One level has all the traffic, so each of the others gets only one share.")
-        wanted = {name: max(1, math.ceil(_SHARES * busiest.get(name, 0.0) / sum(busiest.values()))) for name in limited}
+        demand = dict(busiest)
+        for name, level in limited.items():
+            if level.parent is not None:
+                demand[level.parent] = demand.get(level.parent, 0.0) + busiest.get(name, 0.0)
+        wanted = {name: max(1, math.ceil(_SHARES * demand.get(name, 0.0) / sum(busiest.values()))) for name in limited}
         listed = ", ".join(f"{name} {share}" for name, share in wanted.items())
         self.reasons.append(f"Shares in proportion to what levels use at their busiest: {listed}.")
         return _with_shares(configuration, wanted)
@@ -304,8 +308,11 @@ class _Search:
 
 
 def _part(name: str, configuration: Configuration) -> float:
-    shares = {one: level.shares.shares for one, level in configuration.levels.items() if not level.exempt}
-    return shares[name] / sum(shares.values())
+    """Return the part of all seats that belongs to a level: a child has a part of its parent's."""
+    level = configuration.levels[name]
+    siblings = (one for one in configuration.levels.values() if one.parent == level.parent and not one.exempt)
+    part = level.shares.shares / sum(one.shares.shares for one in siblings)
+    return part if level.parent is None else part * _part(level.parent, configuration)
 
 
 def _with_shares(configuration: Configuration, wanted: Mapping[str, int]) -> Configuration:

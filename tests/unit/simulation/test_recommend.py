@@ -269,6 +269,50 @@ def test_guaranteed_seats_are_included(run: Run) -> None:
     assert read_source(emit(found.configuration, "apf")).problems == ()
 
 
+PARENT = """
+apiVersion: apf/v1
+kind: Server
+spec: {seats: 40, defaults: none}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: tenants}
+spec: {weight: 20}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: paid}
+spec: {weight: 1, parent: tenants}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: web}
+spec: {weight: 10}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: paid}
+spec: {level: paid, precedence: 10, rules: [{subjects: [{group: "system:authenticated"}], httpRules: [{paths: [/*]}]}]}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: web}
+spec: {level: web, precedence: 20, rules: [{httpRules: [{paths: [/*]}]}]}
+"""
+
+
+def test_a_parent_has_the_shares_of_its_children(run: Run) -> None:
+    found = recommend(load_text(PARENT), Objective("p99", 150.0), run)
+
+    assert found.meets
+    shares = {name: level.shares.shares for name, level in found.configuration.levels.items()}
+    assert shares["tenants"] == shares["paid"] > shares["web"]
+    lengths = {
+        name: level.queuing.queue_length_limit for name, level in found.configuration.levels.items() if level.queuing
+    }
+    assert lengths["paid"] > lengths["web"]
+
+
 @pytest.mark.parametrize(("quantile", "limit"), [("p98", 1.0), ("p99", 0.0), ("p99", float("nan"))])
 def test_an_invalid_objective_is_refused(quantile: str, limit: float) -> None:
     with pytest.raises(InvalidValueError, match="objective is"):
