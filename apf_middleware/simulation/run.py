@@ -286,8 +286,7 @@ class Simulation:
         if self._counts(request):
             meter.timeouts += 1
             # For the level, a waiting request that times out counts as rejected; one that already runs continues.
-            admission = request.admission
-            self.measurements.levels[admission.level].rejected += admission.state is _WAITING
+            self._count_rejection(request, request.admission.state is _WAITING)
         meter.turned_away += 1
         request.is_settled = True
         self.servers[request.server_index].disconnect(request)
@@ -335,17 +334,13 @@ class Simulation:
         self._submit(callee, tenant.service.draw(callee.dice), draw_seats(tenant, callee.dice), parent=request)
 
     def answered(self, request: SimulatedRequest) -> None:
-        now = self._events.now
-        level = self.measurements.levels[request.admission.level]
-        level.change(now, -request.admission.width)
-        if self.fleet_meters is not None:
-            self._change_seats(request, -request.admission.width)
         if self._counts(request):
-            level.latencies.add(now - request.asked_at)
+            level = self.measurements.levels[request.admission.level]
+            level.latencies.add(self._events.now - request.asked_at)
         if not request.is_settled:
             self._conclude(request, "failed" if request.has_failed else "served")
 
-    def interrupted(self, request: SimulatedRequest) -> None:
+    def vacated(self, request: SimulatedRequest) -> None:
         admission = request.admission
         self.measurements.levels[admission.level].change(self._events.now, -admission.width)
         if self.fleet_meters is not None:
@@ -357,9 +352,7 @@ class Simulation:
 
     def rejected(self, request: SimulatedRequest) -> None:
         is_counted, admission = self._counts(request), request.admission
-        self.measurements.levels[admission.level].rejected += is_counted
-        if self.fleet_meters is not None:
-            self.fleet_meters.members[request.server_index].rejected += is_counted
+        self._count_rejection(request, is_counted)
         if request.is_settled:
             return
         meter = request.client.meter
@@ -367,6 +360,11 @@ class Simulation:
         if is_counted and admission.reason is not None:
             meter.rejected[admission.reason] += 1
         self._conclude(request, "rejected")
+
+    def _count_rejection(self, request: SimulatedRequest, by: int) -> None:
+        self.measurements.levels[request.admission.level].rejected += by
+        if self.fleet_meters is not None:
+            self.fleet_meters.members[request.server_index].rejected += by
 
     def _conclude(self, request: SimulatedRequest, outcome: _Outcome) -> None:
         """Report the outcome of this try to the client, which may then retry."""

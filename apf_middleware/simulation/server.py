@@ -34,7 +34,7 @@ class ServerObserver(Protocol):
 
     def rejected(self, request: SimulatedRequest) -> None: ...
 
-    def interrupted(self, request: SimulatedRequest) -> None: ...
+    def vacated(self, request: SimulatedRequest) -> None: ...
 
     def broken(self, request: SimulatedRequest) -> None: ...
 
@@ -75,6 +75,7 @@ class SimulatedServer:
         self.has_crashed: bool = False
         # In the order of their arrivals; the values say whether they have begun at the backend.
         self._requests: dict[SimulatedRequest, bool] | None = {} if may_crash else None
+        self._lingering: set[SimulatedRequest] = set()  # answered ones that still have their seats
         self.ended_ns: int = 0  # seat-nanoseconds of work, and the part for responses that came too late
         self.wasted_ns: int = 0
 
@@ -183,14 +184,26 @@ class SimulatedServer:
             self._observer.served(request)
 
     def finish(self, request: SimulatedRequest) -> None:
-        """Complete the response, whether or not the client still waits for it, and free the seats."""
+        """Complete the response, whether or not the client still waits for it; seats are free after their linger."""
         work = request.service_ns * request.weight
         self.ended_ns += work
         if request.is_settled or request.has_failed:
             self.wasted_ns += work
         self._forget(request)
+        linger_ns = request.admission.work.linger_ns
+        if linger_ns:
+            self._lingering.add(request)
+            # Before the controller's own event at that time, which gives the seats to others.
+            self._events.at(self._events.now + linger_ns, self._vacate, request, rank=-1)
+        else:
+            self._observer.vacated(request)
         self._observer.answered(request)
         self.controller.release(request.admission)
+
+    def _vacate(self, request: SimulatedRequest) -> None:
+        if request in self._lingering:
+            self._lingering.remove(request)
+            self._observer.vacated(request)
 
     def _forget(self, request: SimulatedRequest) -> None:
         """Note that a request has ended."""
@@ -203,11 +216,13 @@ class SimulatedServer:
         requests, self._requests = self._requests, {}
         assert requests is not None, "only a server that may crash does"
         self.has_crashed, self.open = True, 0
+        for request in list(self._lingering):
+            self._vacate(request)
         for request, has_begun in requests.items():
             request.is_cut_off = True
             if has_begun:
                 self.backend.end(request.weight)
-                self._observer.interrupted(request)
+                self._observer.vacated(request)
             if not request.is_settled:
                 self._observer.broken(request)
 

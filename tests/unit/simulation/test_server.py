@@ -95,6 +95,53 @@ def test_requests_to_a_crashed_server_fail() -> None:
     assert not tenant.rejections
 
 
+LINGERING = "level: all, estimate: {source: constant, seats: 1, finalSeats: 2, linger: 300ms},"
+TEN_A_SECOND = "name: t, arrivals: {type: constant, rate: 10}, service: 100ms"
+
+
+def test_seats_that_linger_are_in_use() -> None:
+    """Each second ten requests take two seats for 400 ms."""
+    result = play(
+        "  duration: 10s\n  warmUp: 2s\n", TEN_A_SECOND, server=one_level(20).replace("level: all,", LINGERING)
+    )
+
+    [level] = [level for level in result.levels if level.dispatched]
+    assert level.seats == pytest.approx(8, rel=0.01)
+    assert level.wait_p99_ms == 0
+    assert result.tenants[0].seats == pytest.approx(2, rel=0.01), "useful work is that of the backend"
+
+
+def test_seats_that_linger_are_never_counted_with_those_of_the_next_request() -> None:
+    result = play(
+        "  duration: 10s\n  members: 1\n",
+        "name: t, arrivals: {type: closed, connections: 8}, service: 100ms",
+        server=one_level(4)
+        .replace("level: all,", LINGERING)
+        .replace("defaults: none", "defaults: none, fleet: {name: f}"),
+    )
+
+    assert result.fleet is not None
+    assert result.fleet.most_in_use == 4
+    assert result.fleet.excess_seat_s == 0
+
+
+def test_a_crash_frees_seats_that_linger() -> None:
+    event = "{type: crash, at: 900ms, members: [0]}"
+    result = play(
+        f"  duration: 2s\n  members: {{count: 1, events: [{event}]}}\n",
+        TEN_A_SECOND,
+        server=one_level(20)
+        .replace("level: all,", LINGERING)
+        .replace("defaults: none", "defaults: none, fleet: {name: f}"),
+    )
+
+    [level] = [level for level in result.levels if level.dispatched]
+    place = [one.name for one in result.levels].index(level.name)
+    in_use = {window.begin_s: window.seats[place] for window in result.windows}
+    assert max(in_use.values()) > 4
+    assert not any(seats for begin, seats in in_use.items() if begin > 0.9)
+
+
 SHORT = "name: short, count: 20, arrivals: {type: poisson, rate: 10}, service: 5ms, request: {path: /short}"
 LONG = "name: long, count: 30, arrivals: {type: closed, connections: 1}, service: 500ms, request: {path: /long}"
 

@@ -8,6 +8,7 @@ from apf_middleware.runtime import Admission, Controller
 from apf_middleware.simulation.fleet.meters import FleetMeters
 from apf_middleware.simulation.run import Simulation
 from tests.support.fleet_scenarios import fleet_scenario
+from tests.support.simulated_worlds import one_level, play
 
 SECOND = 10**9
 
@@ -70,3 +71,14 @@ def test_each_member_has_its_tries() -> None:
     assert result.fleet.excess_seat_s == 0
     assert 0.01 < result.fleet.lost / result.fleet.messages < 0.03
     assert result.level("all").nominal == 20, "each member knows the nominal seats of the whole fleet"
+
+
+def test_requests_whose_clients_give_up_are_rejected_at_a_member() -> None:
+    result = play(
+        "  duration: 10s\n  members: 3\n",
+        "name: t, count: 6, arrivals: {type: poisson, rate: 40}, service: 50ms, timeout: 100ms",
+        server=one_level(6).replace("defaults: none", "defaults: none, fleet: {name: f}"),
+    )
+
+    assert result.fleet is not None
+    assert sum(member.rejected for member in result.fleet.members) == result.level("all").rejected > 100
