@@ -165,4 +165,4 @@ def shorten(text: str, most: int) -> str:
 
 def plural(count: int, noun: str) -> str:
     """Return a number with its noun."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from apf_middleware.cli.output import Output, OutputOption, parse_path, require_folder, show_json, tell
+from apf_middleware.cli.output import Output, OutputOption, parse_path, plural, require_folder, show_json, tell
 from apf_middleware.cli.simulations import fail, read_recording, warn_of_omissions, with_progress, with_workers
 from apf_middleware.cli.tables import in_ms, in_percent, print_table
 from apf_middleware.config import Configuration, ConfigurationError, emit, load
@@ -23,7 +23,7 @@ __all__ = ["recommend"]
 
 _MISSED: Final = 1
 _UNLIMITED: Final = 10_000_000
-_OBJECTIVE: Final = re.compile(r"(p\d+)=(\d+(?:\.\d+)?)(ms|s)")
+_OBJECTIVE: Final = re.compile(r"(p\d+)=(\d+(?:\.\d+)?)(ms|s)", re.ASCII)
 _HEAVY: Final = 0.1
 _MOST_HEAVY: Final = 16
 _HEADER: Final = ("worst level", "latency", "rejected", "in use", "objective")
@@ -101,13 +101,13 @@ def _heavy(survey: TraceSurvey) -> int:
 
 def _print(found: Recommendation, survey: TraceSurvey, objective: Objective, write: Path | None) -> None:
     span = survey.span_ns / 1e9
-    tell(f"{survey.rows:,} requests in {span:,.0f} s, {survey.busy:.3g} at once on average", "bold")
+    tell(f"{plural(survey.rows, 'request')} in {span:,.0f} s, {survey.busy:.3g} at once on average", "bold")
     tell(f"Objective: {objective}")
     for reason in found.reasons:
         tell(f"- {reason}")
-    unit = "seats" if found.servers == 1 else "seats per process"
+    per = "" if found.servers == 1 else " per process"
     print_table(
-        ("tried", unit, *_HEADER),
+        ("tried", f"seats{per}", *_HEADER),
         [
             (
                 trial.tried,
@@ -125,7 +125,10 @@ def _print(found: Recommendation, survey: TraceSurvey, objective: Objective, wri
         tell(line)
     near = ", but only because requests themselves take too long" if found.comes_close else ""
     verdict = "the objective is met." if found.meets else f"the objective is missed{near}."
-    tell(f"{found.configuration.server.total} {unit}: {verdict}", "bold green" if found.meets else "bold red")
+    tell(
+        f"{plural(found.configuration.server.total, 'seat')}{per}: {verdict}",
+        "bold green" if found.meets else "bold red",
+    )
     if write is None:
         tell("--write FILE writes the configuration.")
 

@@ -22,7 +22,7 @@ from apf_middleware.cli.control.options import parse_duration
 from apf_middleware.cli.control.outcomes import Exit, fail, note, require_success
 from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.workers import ask_all, page
-from apf_middleware.cli.output import require_folder
+from apf_middleware.cli.output import plural, require_folder
 from apf_middleware.exceptions import MissingExtraError, reason_of
 from apf_middleware.recordings import open_recording, require_compression
 
@@ -135,10 +135,11 @@ class _Recording:
             note("no worker has sent anything")
             return Exit.PARTIAL
         footer = self._merged.finish(self._seconds, "interrupted" if self._interrupts else "time")
-        lost = f"; {footer.lost:,} more were lost, because they came faster than they could be written"
-        note(f"{footer.rows:,} requests in {footer.seconds:.1f} s{lost if footer.lost else ''}")
+        lost = f"; lost, because they came faster than they could be written: {footer.lost:,}"
+        note(f"{plural(footer.rows, 'request')} in {footer.seconds:.1f} s{lost if footer.lost else ''}")
         if self._merged.unreadable:
-            note(f"{self._merged.unreadable:,} lines could not be read: do the workers run another version?")
+            lines = plural(self._merged.unreadable, "line")
+            note(f"{lines} could not be read: do the workers run another version?")
         return self._status
 
     def _read(self) -> None:

@@ -13,6 +13,7 @@ from apf_middleware.cli.output import (
     OutputOption,
     is_there,
     parse_path,
+    plural,
     require_folder,
     require_paths,
     show_json,
@@ -118,8 +119,9 @@ def _tell_backend(scenario: Scenario, own: Configuration, compared: Iterable[Con
     """Say which backend all of them have, if one would have another in a simulation of its own."""
     if scenario.backend.places is None and any(one.server.seats != own.server.seats for one in compared):
         typer.secho(
-            f"the numbers of seats differ: all sides have the backend of own, which serves {own.server.total} requests"
-            " at once at full speed (backend.places in the scenario sets another number)",
+            "the numbers of seats differ: all sides have the backend of own, which serves"
+            f" {plural(own.server.total, 'request')} at once at full speed (backend.places in the scenario sets another"
+            " number)",
             err=True,
             fg="yellow",
         )

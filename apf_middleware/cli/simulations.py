@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from apf_middleware.cli.output import plural
 from apf_middleware.config import Configuration
 from apf_middleware.config.scenario import Scenario, ScenarioMembers
 from apf_middleware.simulation import Result, simulate
@@ -56,13 +57,13 @@ def _limits_of(survey: TraceSurvey) -> Iterator[str]:
         )
     if survey.unmeasured and not survey.durations.is_empty:
         yield (
-            f"{survey.unmeasured:,} requests have no duration, so each takes as long as another one; remove lines that"
-            " aren't requests"
+            f"{plural(survey.unmeasured, 'request')} without a duration: each takes as long as another one; remove"
+            " lines that aren't requests"
         )
     if survey.is_cut_off:
         yield "the recording has no end, because it was cut off; what is there is used"
     if footer is not None and footer.lost:
-        yield f"{footer.lost:,} requests were lost during the recording, so there was more load than is simulated"
+        yield f"lost during the recording: {plural(footer.lost, 'request')}, so there was more load than is simulated"
     if footer is not None and footer.reason == "incomplete":
         yield "a worker went away during the recording, so its later requests are missing"
     if footer is not None and not footer.is_settled:

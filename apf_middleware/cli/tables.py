@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from apf_middleware.cli.output import align, tell
+from apf_middleware.cli.output import align, plural, tell
 from apf_middleware.simulation import Result, TenantResult
 from apf_middleware.simulation.fleet.comparison import LayoutRow
 
@@ -17,7 +17,8 @@ _MOST_MEMBERS = 40  # in the table
 
 def print_tenants(result: Result) -> None:
     """Print the results of each tenant, and of the server as a whole."""
-    tell(f"{result.scenario}, {result.configuration}: {result.requests:,} requests in {result.seconds:g} s", "bold")
+    requests = plural(result.requests, "request")
+    tell(f"{result.scenario}, {result.configuration}: {requests} in {result.seconds:g} s", "bold")
     print_table(_TENANT, map(_tenant, result.tenants))
     fairness = "-" if result.fairness is None else f"{result.fairness:.3f}"
     tell(f"goodput {in_percent(result.goodput)}, wasted {in_percent(result.wasted)}, fairness {fairness}")
@@ -66,7 +67,7 @@ def print_members(result: Result) -> None:
     if len(shown) < len(fleet.members):
         tell(f"and {len(fleet.members) - len(shown):,} more; --output json has all of them", "dim")
     excess = f", {fleet.excess_seat_s:.3g} seat-seconds beyond them" if fleet.excess_seat_s else ""
-    tell(f"at most {fleet.most_in_use:,} of {fleet.budget:,} seats in use at one moment{excess}")
+    tell(f"at most {fleet.most_in_use:,} of {plural(fleet.budget, 'seat')} in use at one moment{excess}")
 
 
 def print_layouts(rows: Sequence[LayoutRow]) -> None:

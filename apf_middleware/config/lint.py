@@ -234,7 +234,8 @@ def _lint_promises(merged: MergedObjects, problems: Problems) -> None:
     most = max(promised, key=lambda known: known.thing.min_seats or 0)
     if most.definition is not None:
         among = f" ({', '.join(known.thing.name for known in promised)})" if len(promised) > 1 else ""
-        rule = f"the minSeats of all levels{among} add up to {total}, and the server has {seats} seats"
+        has = f"the server has {seats} seat{'' if seats == 1 else 's'}"
+        rule = f"the minSeats of all levels{among} add up to {total}, and {has}"
         nobody = "No level can be sure of its min" if total > seats else "Levels without a min get no seats"
         _warn(
             problems,

@@ -37,6 +37,7 @@ _MOST_SEATS: Final = 100_000
 _DECKS: Final = ((16, 4), (32, 4), (64, 6), (128, 6), (256, 6), (512, 6), (1024, 6))
 _COVERED: Final = 0.01
 _MS: Final = 10**6
+_LONGEST_MS: Final = 86_400_000  # a day
 _SHARES: Final = 100
 """The shares that are divided among the levels, before each level's part is rounded up."""
 
@@ -56,8 +57,8 @@ class Objective(Value):
     def __post_init__(self) -> None:
         if self.quantile not in QUANTILES:
             raise InvalidValueError("objective", self.quantile, f"it must be one of {', '.join(QUANTILES)}")
-        if not self.limit_ms > 0:
-            raise InvalidValueError("objective", self.limit_ms, "it must be more than 0 ms")
+        if not 0 < self.limit_ms <= _LONGEST_MS:
+            raise InvalidValueError("objective", self.limit_ms, f"it must be more than 0 ms, and at most {_LONGEST_MS}")
 
     def __str__(self) -> str:
         return f"{self.quantile} within {self.limit_ms:g} ms, at most {100 * self.rejected:g} % rejected"
@@ -141,13 +142,15 @@ class _Search:
         """The number of times that there are the seats of a configuration: results are sums over all processes."""
         return 1 if self.given.server.fleet is not None else self.processes
 
-    @property
-    def unit(self) -> str:
-        return "seats" if self.servers == 1 else "seats per process"
+    def seats(self, number: str) -> str:
+        """Return a number of seats with its noun."""
+        return f"{number} seat{'' if number == '1' else 's'}{'' if self.servers == 1 else ' per process'}"
 
     def found(self) -> Recommendation:
         before = self.run(self.given, "as it is")
         self._note("as it is", self.given.server.total, before)
+        if self.given.server.seat_bounds is not None:
+            self.reasons.append("The seats were adaptive; the number that is proposed is fixed.")
         free = self.run_free(_open(self.given), "without a limit")
         self._note("without a limit", 0, free)
         self._look_at_demand(free)
@@ -215,8 +218,8 @@ class _Search:
         total = sum(level.seats for level in _busy(free)) / self.servers
         busiest = sum(level.most_seats for level in _busy(free)) / self.servers
         self.reasons.append(
-            f"When no request waits, {total:.3g} {self.unit} are in use on average, and {busiest:.3g} if all levels are"
-            " at their busiest at once."
+            f"When no request waits, requests use {self.seats(f'{total:.3g}')} on average, and {busiest:.3g} if all"
+            " levels are at their busiest at once."
         )
         if self.most_seats is not None and total > self.most_seats:
             backend = "The backend" if self.servers == 1 else "The backend of each process"
@@ -250,7 +253,7 @@ class _Search:
         high = min(self.most_seats or _MOST_SEATS, max(low, math.ceil(2 * busiest) + len(configuration.levels)))
         low = min(low, high)
         if not self._try_seats(configuration, high):
-            self.reasons.append(f"Even {high} {self.unit} don't meet the objective.")
+            self.reasons.append(f"Even with {self.seats(str(high))} the objective is missed.")
             return high
         # Invariant: ``high`` seats meet the objective, and fewer than ``low`` seats don't.
         while low < high:
@@ -259,7 +262,7 @@ class _Search:
                 high = middle
             else:
                 low = middle + 1
-        self.reasons.append(f"{high} {self.unit} are the fewest with which each level meets the objective.")
+        self.reasons.append(f"Each level meets the objective with {self.seats(str(high))}, but not with fewer.")
         return high
 
     def _try_seats(self, configuration: Configuration, seats: int) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from apf_middleware.classification.text import printable
-from apf_middleware.cli.output import align
+from apf_middleware.cli.output import align, plural
 from apf_middleware.snapshots.shadow import ShadowSnapshot, ShadowWaits
 
 __all__ = ["shadow_lines"]
@@ -23,7 +23,7 @@ def shadow_lines(found: ShadowSnapshot) -> Iterator[str]:
     yield from _summary(found)
     for one in found.differences[:_MOST_PAIRS]:
         yield ""
-        yield f"{one.requests:,} requests: {one.real_schema} ({one.real_level}) → {one.schema} ({one.level})"
+        yield f"{plural(one.requests, 'request')}: {one.real_schema} ({one.real_level}) → {one.schema} ({one.level})"
         for example in one.examples:
             yield f"  {printable(example.method, most=20)} {printable(example.path)} by {printable(example.user)}"
     if found.levels:
@@ -41,7 +41,7 @@ def shadow_lines(found: ShadowSnapshot) -> Iterator[str]:
 
 
 def _summary(found: ShadowSnapshot) -> Iterator[str]:
-    yield f"{printable(found.source)}: {found.requests:,} requests in {found.seconds:.0f} s"
+    yield f"{printable(found.source)}: {plural(found.requests, 'request')} in {found.seconds:.0f} s"
     if found.error is not None:
         yield f"failed, and sees no requests any more: {printable(found.error)}"
     yield f"classified otherwise: {_part(found.otherwise, found.requests)}"

@@ -33,7 +33,12 @@ def test_an_objective_that_cannot_be_met_is_reported_and_fails(trace: Path) -> N
 
 
 def test_an_invalid_objective_is_refused(trace: Path) -> None:
-    for objective, rule in (("fast", "isn't like p99=200ms"), ("p98=1s", "it must be one of p50, p90, p95, p99")):
+    for objective, rule in (
+        ("fast", "isn't like p99=200ms"),
+        ("p99=\u0662\u0660\u0660ms", "isn't like p99=200ms"),
+        ("p98=1s", "it must be one of p50, p90, p95, p99"),
+        (f"p99={'9' * 400}ms", "at most 86400000"),
+    ):
         result = apf("recommend", trace, "--objective", objective)
         assert result.exit_code == 2
         assert rule in result.stderr

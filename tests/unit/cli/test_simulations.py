@@ -44,7 +44,7 @@ def test_a_trace_without_durations_is_reported(trace: Path) -> None:
     some = apf("simulate", "--trace", trace, "--no-curves")
 
     assert some.exit_code == 0
-    assert some.stderr.startswith(f"{trace}: 3 requests have no duration, so each takes as long as another one")
+    assert some.stderr.startswith(f"{trace}: 3 requests without a duration: each takes as long as another one")
     trace.write_text("\n".join([message] * 400))
     for command in (("simulate", "--trace", trace), ("recommend", trace, "--objective", "p99=1s")):
         none = apf(*command)
@@ -69,7 +69,7 @@ def test_what_a_recording_lacks_is_told(tmp_path: Path) -> None:
     whole = apf("simulate", "--trace", path, "--no-curves").stderr
 
     for said in (
-        "1,200 requests were lost during the recording",
+        "lost during the recording: 1,200 requests",
         "a worker went away",
         "the configuration or the mode has changed",
         "only 10 % of the flows were recorded",

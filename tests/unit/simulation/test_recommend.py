@@ -74,7 +74,7 @@ def test_the_fewest_seats_are_found_that_meet_the_objective(p99_within_150_ms: R
     assert found.trials[-1].worst_ms <= 150
     shares = {name: level.shares.shares for name, level in found.configuration.levels.items()}
     assert shares["users"] > 1.5 * shares["anonymous"] > 10 * shares["catch-all"]
-    assert sum("fewest with which each level meets" in reason for reason in found.reasons) == 1
+    assert sum("but not with fewer" in reason for reason in found.reasons) == 1
 
 
 def test_a_recommended_configuration_can_be_written_and_read(p90_within_200_ms: Recommendation) -> None:
@@ -131,7 +131,7 @@ def test_a_server_that_is_too_small_is_reported(run: Run) -> None:
     found = recommend(WEB, Objective("p99", 100.0), run, most_seats=3)
 
     assert (found.meets, found.comes_close) == (False, False)
-    assert "Even 3 seats don't meet the objective." in found.reasons
+    assert "Even with 3 seats the objective is missed." in found.reasons
     assert found.configuration.server.total == 3
 
 
@@ -174,8 +174,8 @@ def test_the_seats_of_one_of_several_processes_are_found(tmp_path: Path, workers
     assert found.configuration.server.total == 2
     assert [trial.meets for trial in found.trials if (trial.tried, trial.seats) == ("bisection", 2)] == [True]
     assert all(trial.used <= 1 for trial in found.trials)
-    assert "2 seats per process are the fewest with which each level meets the objective." in found.reasons
-    assert f"seats per process are in use on average, and {len(workers) / 2:g} if all" in found.reasons[0]
+    assert "Each level meets the objective with 2 seats per process, but not with fewer." in found.reasons
+    assert f"seats per process on average, and {len(workers) / 2:g} if all" in found.reasons[0]
 
 
 def test_places_of_each_process_are_compared_with_its_demand(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_places_of_each_process_are_compared_with_its_demand(tmp_path: Path) -> 
     assert not any("too few" in reason for reason in found.reasons)
 
     crowd = recommend(WEB, Objective("p99", 150.0), run, processes=4, most_seats=1)
-    assert "Even 1 seats per process don't meet the objective." in crowd.reasons
+    assert "Even with 1 seat per process the objective is missed." in crowd.reasons
     assert any(reason.startswith("The backend of each process serves 1 at once") for reason in crowd.reasons)
 
 
@@ -199,7 +199,7 @@ def test_the_seats_of_a_whole_fleet_are_found_with_queues_for_each_member(tmp_pa
 
     assert (found.meets, found.servers) == (True, 1)
     seats = found.configuration.server.total
-    assert f"{seats} seats are the fewest with which each level meets the objective." in found.reasons
+    assert f"Each level meets the objective with {seats} seats, but not with fewer." in found.reasons
     assert seats >= 8, "two in each member"
     queuing = found.configuration.levels["users"].queuing
     assert queuing is not None
@@ -313,7 +313,24 @@ def test_a_parent_has_the_shares_of_its_children(run: Run) -> None:
     assert lengths["paid"] > lengths["web"]
 
 
-@pytest.mark.parametrize(("quantile", "limit"), [("p98", 1.0), ("p99", 0.0), ("p99", float("nan"))])
+def test_a_recommendation_replaces_adaptive_seats_by_a_number(run: Run) -> None:
+    adaptive = "apiVersion: apf/v1\nkind: Server\nspec: {seats: {adaptive: {min: 5, max: 50}}}\n"
+    found = recommend(load_text(adaptive), Objective("p99", 150.0), run)
+
+    assert found.reasons[0] == "The seats were adaptive; the number that is proposed is fixed."
+    assert found.configuration.server.seat_bounds is None
+
+
+def test_the_longest_objective_gives_a_configuration_that_can_be_read(run: Run) -> None:
+    found = recommend(WEB, Objective("p99", 86_400_000), run)
+
+    assert found.meets
+    assert read_source(emit(found.configuration, "apf")).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("quantile", "limit"), [("p98", 1.0), ("p99", 0.0), ("p99", float("nan")), ("p99", 86_400_001)]
+)
 def test_an_invalid_objective_is_refused(quantile: str, limit: float) -> None:
     with pytest.raises(InvalidValueError, match="objective is"):
         Objective(quantile, limit)
