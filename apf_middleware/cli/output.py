@@ -14,6 +14,7 @@ from typing import Annotated, Final
 import typer
 
 from apf_middleware.config import Configuration, ConfigurationError, load
+from apf_middleware.config.values import is_token
 
 __all__ = [
     "GAP",
@@ -111,9 +112,12 @@ def parse_headers(given: Sequence[str]) -> list[tuple[str, str]]:
     headers = []
     for header in given:
         name, colon, value = header.partition(":")
-        if not colon or not name.strip():
+        name = name.strip()
+        if not colon or not name:
             raise typer.BadParameter(f"{header!r} is not NAME:VALUE", param_hint="--header")
-        headers.append((name.strip(), value.strip()))
+        if not is_token(name):
+            raise typer.BadParameter(f"no header can have the name {name!r}", param_hint="--header")
+        headers.append((name, value.strip()))
     return headers
 
 

@@ -3,6 +3,7 @@
 Every command asks all workers, or the one that answers at a URL, and merges their answers.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
@@ -19,7 +20,7 @@ from apf_middleware.cli.control.rendering import Form, show_queue, show_queues
 from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.top import watch
 from apf_middleware.cli.control.workers import page
-from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths, show_json, tell
+from apf_middleware.cli.output import Output, OutputOption, Paths, plural, require_paths, show_json, tell
 from apf_middleware.config import read
 from apf_middleware.config.emit import emit_documents
 from apf_middleware.config.problems import Problems
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 _NONE: Final = "none"
+_SEATS: Final = re.compile("[0-9]{1,10}")
 
 queues: typer.Typer = typer.Typer(
     help="Operate the named queues of a running server. Exit status 0: done; 1: refused, or drift; 2: no such "
@@ -106,7 +108,7 @@ def _changes(
     if strategy is not None:
         changes["dequeue_strategy"] = strategy.value
     if max is not None:
-        if max != _NONE and not max.isdecimal():
+        if max != _NONE and not _SEATS.fullmatch(max):
             raise typer.BadParameter(f"{max!r} must be a number of seats or none", param_hint="--max")
         changes["max"] = None if max == _NONE else int(max)
     if wait_limit is not None:
@@ -257,4 +259,8 @@ def _show_change(replies: Sequence[QueueReply], output: Form) -> None:
     require_success(replies)
     found = merge_queues(replies)
     show_queues(found, replies, output)
+    for one in (queue.total for queue in found):
+        if one.min > one.max:  # a max that is set can't be less, so this is what the server has
+            why = f"its min is {one.min}, and the server has {plural(one.max, 'seat')}"
+            note(f"{one.name}: {why}, so no queue can be sure of its min")
     end(replies, found)

@@ -49,6 +49,8 @@ def require_success(replies: Sequence[Reply[Any]]) -> None:
 
 
 def _fail(replies: Sequence[Reply[Any]]) -> None:
+    if not replies:
+        fail("no worker has a socket in the directory any more", Exit.UNREACHED)
     answered = [reply for reply in replies if not reply.is_silent]
     is_unauthorized = all(reply.status in {401, 403} for reply in answered)
     status = Exit.UNREACHED if is_unauthorized else Exit.REFUSED

@@ -27,6 +27,14 @@ def test_a_command_that_no_worker_obeyed_fails(replies: Sequence[Reply[Any]], st
     assert ended.value.exit_code == status
 
 
+def test_a_server_that_has_ended_meanwhile_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        require_success([])
+
+    assert ended.value.exit_code == Exit.UNREACHED
+    assert capsys.readouterr().err == "apf: no worker has a socket in the directory any more\n"
+
+
 def test_a_command_that_some_workers_obeyed_is_a_partial_failure(capsys: pytest.CaptureFixture[str]) -> None:
     replies = [says("1"), silent("2", "no answer")]
     require_success(replies)

@@ -120,5 +120,8 @@ def test_credentials_may_be_in_any_header(monkeypatch: pytest.MonkeyPatch) -> No
     assert server.workers == (UrlWorker(address, {"X-API-Key": "secret"}),)
     with pytest.raises(typer.BadParameter, match="'X-API-Key' is not NAME:VALUE"):
         find_server(None, None, url, None, 5.0, header=["X-API-Key"])
+    for name in ("X API Key", "\u00fc"):
+        with pytest.raises(typer.BadParameter, match=f"no header can have the name '{name}'"):
+            find_server(None, None, url, None, 5.0, header=[f"{name}: secret"])
     with pytest.raises(typer.BadParameter, match="printable ASCII"):
         find_server(None, None, url, None, 5.0, header=["X-API-Key: two\nlines"])
