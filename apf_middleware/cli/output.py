@@ -17,13 +17,13 @@ from apf_middleware.config import Configuration, ConfigurationError, load
 from apf_middleware.config.values import is_token
 
 __all__ = [
-    "GAP",
     "Output",
     "OutputOption",
     "Paths",
     "align",
     "is_there",
     "load_files",
+    "narrow",
     "parse_headers",
     "parse_path",
     "plural",
@@ -36,9 +36,8 @@ __all__ = [
     "terminal_width",
 ]
 
-GAP: Final = 2
-"""The spaces between two columns of a table."""
-
+_GAP: Final = 2  # the spaces between two columns of a table
+_SHORTEST_NAME: Final = 8
 _MOST_SHOWN: Final = 80  # characters of a name
 _WILDCARDS: Final = frozenset("*?[")  # a glob that matches nothing is reported with the other problems
 
@@ -152,7 +151,7 @@ def align(rows: Sequence[Sequence[str]], left: Container[str]) -> list[str]:
     """Return rows as lines; the first row names the columns, of which those in ``left`` are left-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
-        (" " * GAP)
+        (" " * _GAP)
         .join(
             cell.ljust(width) if name in left else cell.rjust(width)
             for name, cell, width in zip(rows[0], row, widths, strict=True)
@@ -160,6 +159,24 @@ def align(rows: Sequence[Sequence[str]], left: Container[str]) -> list[str]:
         .rstrip()
         for row in rows
     ]
+
+
+def narrow(columns: dict[str, list[str]], most: int | None, dispensable: Sequence[str]) -> None:
+    """Remove ``dispensable`` columns until the others fit into ``most`` characters, then shorten the first column."""
+    if most is None:
+        return
+    for name in dispensable:
+        if _width(columns) <= most:
+            return
+        del columns[name]
+    first = next(iter(columns))
+    surplus = max(0, _width(columns) - most)
+    room = max(_SHORTEST_NAME, max(map(len, columns[first])) - surplus)
+    columns[first] = [shorten(cell, room) for cell in columns[first]]
+
+
+def _width(columns: Mapping[str, Sequence[str]]) -> int:
+    return sum(max(map(len, column)) for column in columns.values()) + _GAP * (len(columns) - 1)
 
 
 def shorten(text: str, most: int) -> str:

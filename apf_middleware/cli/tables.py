@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 
-from apf_middleware.cli.output import align, plural, tell
+from apf_middleware.cli.output import align, narrow, plural, tell, terminal_width
 from apf_middleware.simulation import Result, TenantResult
 from apf_middleware.simulation.fleet.comparison import LayoutRow
 
 __all__ = ["in_ms", "in_percent", "print_layouts", "print_levels", "print_members", "print_table", "print_tenants"]
 
 _TENANT = ("tenant", "requests", "served", "p50", "p90", "p99", "per s", "seats", "rejected", "timed out", "fair part")
+_DISPENSABLE = ("seats", "p90", "per s", "timed out", "fair part")  # in this order
 _LEVEL = ("level", "nominal", "seats", "dispatched", "rejected", "wait p50", "wait p99")
 _MEMBER = ("member", "seats", "dispatched", "rejected", "wait p50", "wait p99")
 _LAYOUT = ("layout", "goodput", "served", "wait p50", "wait p99", "most in use", "largest deviation")
@@ -19,7 +20,7 @@ def print_tenants(result: Result) -> None:
     """Print the results of each tenant, and of the server as a whole."""
     requests = plural(result.requests, "request")
     tell(f"{result.scenario}, {result.configuration}: {requests} in {result.seconds:g} s", "bold")
-    print_table(_TENANT, map(_tenant, result.tenants))
+    print_table(_TENANT, map(_tenant, result.tenants), _DISPENSABLE)
     fairness = "-" if result.fairness is None else f"{result.fairness:.3f}"
     tell(f"goodput {in_percent(result.goodput)}, wasted {in_percent(result.wasted)}, fairness {fairness}")
 
@@ -105,9 +106,14 @@ def _tenant(tenant: TenantResult) -> Sequence[str]:
     )
 
 
-def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print names left-aligned and numbers right-aligned, in lines that never wrap, so that grep finds them."""
-    for number, line in enumerate(align([header, *rows], header[:1])):
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str]], dispensable: Sequence[str] = ()) -> None:
+    """Print names left-aligned and numbers right-aligned, in lines that never wrap, so that grep finds them.
+
+    On a narrow terminal, the ``dispensable`` columns are left out first, and then names are cut.
+    """
+    columns = {column[0]: list(column) for column in zip(header, *rows, strict=True)}
+    narrow(columns, terminal_width(), dispensable)
+    for number, line in enumerate(align(list(zip(*columns.values(), strict=True)), header[:1])):
         tell(line, "" if number else "dim")
 
 

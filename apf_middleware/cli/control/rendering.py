@@ -3,7 +3,7 @@
 A table has the columns that fit on the terminal; without a terminal, it has all columns.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, Final
@@ -14,7 +14,7 @@ from apf_middleware.asgi.admin.documents import HoldingGate, WaitingDocument, Wa
 from apf_middleware.classification.text import printable
 from apf_middleware.cli.control.merging import MergedGate, MergedQueue, QueueReply, merge_flows, merge_holding
 from apf_middleware.cli.control.workers import Reply
-from apf_middleware.cli.output import GAP, align, shorten, show_json, terminal_width
+from apf_middleware.cli.output import align, narrow, show_json, terminal_width
 from apf_middleware.config.emit import to_yaml
 
 __all__ = ["Form", "format_number", "gate_table", "queue_table", "show_queue", "show_queues"]
@@ -53,31 +53,13 @@ _TEXTS: Final = frozenset({"NAME", "PARENT", "STATE", "STRATEGY", "SOURCE", "REC
 _DISPENSABLE: Final = ("ABORTED", "PENDING", "PARENT", "FAILED", "COMPLETED", "RUNNING", "WEIGHT", "SHARE", "MIN")
 """Columns that a narrow terminal leaves out, in this order."""
 
-_SHORTEST_NAME: Final = 8
-
 
 def queue_table(queues: Sequence[MergedQueue], *, width: int | None = None, wide: bool = False) -> list[str]:
     """Return the lines; to fit into ``width``, the least important columns are omitted, and then names are cut."""
     columns = _COLUMNS | _WIDE if wide else _COLUMNS
     cells = {name: [name, *map(cell, queues)] for name, cell in columns.items()}
-    if width is not None and not wide:
-        _narrow(cells, width)
+    narrow(cells, None if wide else width, _DISPENSABLE)
     return align(list(zip(*cells.values(), strict=True)), _TEXTS)
-
-
-def _narrow(cells: dict[str, list[str]], most: int) -> None:
-    """Remove columns until the others fit, then shorten the names."""
-    for name in _DISPENSABLE:
-        if _width(cells) <= most:
-            return
-        del cells[name]
-    surplus = max(0, _width(cells) - most)
-    room = max(_SHORTEST_NAME, max(map(len, cells["NAME"])) - surplus)
-    cells["NAME"] = [shorten(cell, room) for cell in cells["NAME"]]
-
-
-def _width(cells: Mapping[str, Sequence[str]]) -> int:
-    return sum(max(map(len, column)) for column in cells.values()) + GAP * (len(cells) - 1)
 
 
 # Gates

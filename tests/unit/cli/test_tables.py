@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from apf_middleware.cli import tables
 from tests.support.command_line import invoke as apf
 from tests.support.simulated_worlds import SCENARIO
 
@@ -18,6 +21,18 @@ def test_a_scenario_comes_out_as_tables_and_curves(scenario: Path) -> None:
     assert any(line.startswith("goodput ") for line in lines)
     assert any(line.startswith("users") and "⣿" in line for line in lines)
     assert "⣿" not in apf("simulate", scenario, "--no-curves").stdout
+
+
+def test_the_table_of_tenants_fits_into_the_terminal(scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "terminal_width", lambda: 80)
+    lines = apf("simulate", scenario, "--no-curves").stdout.splitlines()
+
+    assert " ".join(lines[2].split()) == "tenant requests served p50 p99 rejected timed out fair part"
+    assert max(map(len, lines)) <= 80
+
+    monkeypatch.setattr(tables, "terminal_width", lambda: 44)
+    lines = apf("simulate", scenario, "--no-curves").stdout.splitlines()
+    assert " ".join(lines[2].split()) == "tenant requests served p50 p99 rejected"
 
 
 def test_members_come_out_as_a_table(tmp_path: Path) -> None:
