@@ -57,7 +57,7 @@ def recommend(
             require_folder("write", write)
         given = load(*config or ())
         warn_of_omissions((given,))
-        recording = read_recording(RequestTrace(trace, rows))
+        recording = read_recording(RequestTrace(trace, rows), given)
         survey = recording.survey
         found = _search(recording, given, wanted, places)
         if write is not None:

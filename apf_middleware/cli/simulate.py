@@ -81,7 +81,7 @@ def simulate(
         if plot is not None:
             require_folder("plot", plot)
             require_plots(plot)
-        recording = None if trace is None else read_recording(RequestTrace(trace), by)
+        recording = None if trace is None else read_recording(RequestTrace(trace), configuration, by)
         scenario = scenario if recording is None else with_workers(scenario, configuration, recording)
         wanted = list(_wanted(scenario, configuration, compare, fleet=compare_fleet))
         warn_of_omissions(one for _, _, one in wanted)

@@ -31,12 +31,15 @@ class Listing(StrEnum):
     FLOW = "flow"
 
 
-def read_recording(trace: RequestTrace, by: Listing = Listing.USER) -> Recording:
-    """Return recorded requests, and say what is wrong with them and what their sample means."""
+def read_recording(trace: RequestTrace, configuration: Configuration, by: Listing = Listing.USER) -> Recording:
+    """Return recorded requests, and say what is wrong with them and what their sample means.
+
+    They may have been recorded under the ``configuration``.
+    """
     survey = trace.survey()
     for one in _limits_of(survey):
         typer.secho(f"{trace.path}: {one}", err=True, fg="yellow")
-    return Recording(trace, survey, by.value)
+    return Recording(trace, survey, by.value, configuration)
 
 
 def _limits_of(survey: TraceSurvey) -> Iterator[str]:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, Literal
 
+from apf_middleware.config import Configuration
+from apf_middleware.config.fingerprint import fingerprint
 from apf_middleware.config.scenario import Tenant
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import TraceFormatError
@@ -35,11 +37,15 @@ _LISTED: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Recording(Value):
-    """A trace, its survey, and the property by which its requests are listed."""
+    """A trace, its survey, and the property by which its requests are listed.
+
+    It may have been recorded under the configuration ``known``.
+    """
 
     trace: RequestTrace
     survey: TraceSurvey
     by: By = "user"
+    known: Configuration | None = None
 
     @property
     def span_ns(self) -> int:
@@ -51,6 +57,17 @@ class Recording(Value):
         counted = self.survey.counts[self.by]
         names = [name for name, _ in counted.most_common(_LISTED)]
         return (*names, OTHERS) if len(counted) > _LISTED else tuple(names)
+
+    def is_placed_by(self, configuration: Configuration) -> bool:
+        """Return whether requests keep their schemas, levels and flows: with the schemas under which it was recorded.
+
+        Names may be hashed, so the rules of these schemas might not accept the same requests again.
+        """
+        header, known = self.survey.header, self.known
+        if header is None:
+            return False
+        recorded = known if known is not None and known.schemas == configuration.schemas else configuration
+        return header.configuration == fingerprint(recorded)
 
     def rows(self, seed: int) -> Iterator[RecordedRequest]:
         """Yield the rows in order of time."""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from apf_middleware.compilation import mypyc_attr
 from apf_middleware.config import Configuration
-from apf_middleware.config.fingerprint import fingerprint
 from apf_middleware.config.scenario import ReplayedArrivals, Scenario, Tenant
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import TicketState
@@ -99,7 +98,7 @@ class Simulation:
         self._is_over = False
         self._dice = Random(f"{scenario.seed}/simulation")  # noqa: S311 - a simulation
         header = None if recording is None else recording.survey.header
-        self._is_as_recorded = header is not None and header.configuration == fingerprint(configuration)
+        self._is_as_recorded = recording is not None and recording.is_placed_by(configuration)
         self._configuration = configuration = of_members(scenario, configuration)
         self.servers: list[SimulatedServer] = list(self._new_servers())
         self._resolvers = [DestinationResolver(configuration, server.controller) for server in self.servers]

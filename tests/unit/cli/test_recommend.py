@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from apf_middleware.config import load
+from apf_middleware.config.fingerprint import fingerprint
 from tests.support.command_line import invoke as apf
 
 
@@ -72,3 +75,48 @@ def test_rows_without_durations_are_refused(tmp_path: Path) -> None:
 
     assert result.exit_code == 2
     assert f"apf recommend: {path}: there is no request with a duration in it" in result.stderr
+
+
+PATTERN = """
+apiVersion: apf/v1
+kind: Server
+spec: {seats: 20, defaults: none}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: batch}
+spec: {shares: 50}
+---
+apiVersion: apf/v1
+kind: PriorityLevel
+metadata: {name: web}
+spec: {shares: 50}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: batch}
+spec: {level: batch, precedence: 2, rules: [{subjects: [{user: "batch-*"}], httpRules: [{paths: [/*]}]}]}
+---
+apiVersion: apf/v1
+kind: FlowSchema
+metadata: {name: web}
+spec: {level: web, precedence: 3, rules: [{httpRules: [{paths: [/*]}]}]}
+"""
+
+
+def test_trials_place_requests_as_they_were_recorded(tmp_path: Path) -> None:
+    """The pattern of the first schema doesn't match the hashed names of its users."""
+    config = tmp_path / "apf.yaml"
+    config.write_text(PATTERN)
+    header = {"recording": "begin", "start": "2026-11-24T06:53:41+00:00", "version": 1}
+    rows = [
+        {"time": n / 20, "duration": 0.1, "user": f"~{level}", "schema": level, "level": level, "outcome": "served"}
+        for n in range(99)
+        for level in ("batch", "web", "batch")
+    ]
+    path = tmp_path / "recording.jsonl"
+    path.write_text("\n".join(map(json.dumps, [header | {"configuration": fingerprint(load(config))}, *rows])))
+
+    result = apf("recommend", path, "--objective", "p99=150ms", "--config", config, "-o", "json")
+    shares = json.loads(result.stdout)["shares"]
+    assert shares["batch"] == pytest.approx(2 * shares["web"], abs=2)

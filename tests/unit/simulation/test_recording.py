@@ -159,6 +159,21 @@ def test_requests_are_placed_as_in_the_recording_under_the_same_configuration(tm
     assert other.level("all").dispatched == 0
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "dispatched"), [("waitLimit: 10s", "waitLimit: 9s", 2), ("never", "no", 0)]
+)
+def test_requests_are_placed_as_in_the_recording_under_the_same_schemas(
+    tmp_path: Path, before: str, after: str, dispatched: int
+) -> None:
+    rows = [{"time": 1.0, "duration": 0.5}, {"time": 1.1, "duration": 0.5}]
+    found = replace(recorded(tmp_path, rows), known=load_text(ONE_SEAT))
+
+    other = simulate(Scenario(), load_text(ONE_SEAT.replace(before, after)), recording=found)
+    assert other.level("all").dispatched == dispatched
+    unknown = replace(found, known=load_text(ONE_SEAT.replace("seats: 1", "seats: 2")))
+    assert not unknown.is_placed_by(load_text(ONE_SEAT.replace(before, after)))
+
+
 def test_rejected_requests_take_as_long_as_others_if_they_are_served(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"time": 0, "duration": 0.25, "outcome": "served"}]
     rows += [{"time": 5, "outcome": "rejected", "reason": "queue-full", "wait": 0}]
