@@ -94,8 +94,12 @@ def _search(
 
 
 def _heavy(survey: TraceSurvey) -> int:
-    """Return how many users have a tenth of the requests or more; at least 1, because a heavy user may come."""
-    heavy = sum(count >= _HEAVY * survey.rows for count in survey.counts["user"].values())
+    """Return how many flows have a tenth of the requests or more; at least 1, because a heavy one may come.
+
+    Only recordings know flows; otherwise they may be users or addresses, and the larger number is taken.
+    """
+    listings = [survey.counts[by].values() for by in ("user", "address", "flow")]
+    heavy = max(sum(count >= _HEAVY * survey.rows for count in counts) for counts in listings)
     return max(1, min(_MOST_HEAVY, heavy))
 
 

@@ -124,7 +124,11 @@ def recommend(
 
 @dataclass(slots=True, eq=False)
 class _Search:
-    """One search; ``floors`` are the limits, in ms, for levels whose best latency is above the objective."""
+    """One search; ``floors`` are the limits, in ms, for levels whose best latency is above the objective.
+
+    ``refused`` are the requests of each level that no number of seats serves: those that never asked for any, because
+    their clients left, or because of their bodies or streams.
+    """
 
     given: Configuration
     objective: Objective
@@ -136,6 +140,7 @@ class _Search:
     trials: list[Trial] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     floors: dict[str, float] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
 
     @property
     def servers(self) -> int:
@@ -148,10 +153,11 @@ class _Search:
 
     def found(self) -> Recommendation:
         before = self.run(self.given, "as it is")
+        free = self.run_free(_open(self.given), "without a limit")
+        self.refused = {level.name: level.rejected for level in free.levels if level.rejected}
         self._note("as it is", self.given.server.total, before)
         if self.given.server.seat_bounds is not None:
             self.reasons.append("The seats were adaptive; the number that is proposed is fixed.")
-        free = self.run_free(_open(self.given), "without a limit")
         self._note("without a limit", 0, free)
         self._look_at_demand(free)
         shared = self._with_shares(self.given, free)
@@ -178,17 +184,17 @@ class _Search:
     # Trials
 
     def _note(self, tried: str, seats: int, result: Result) -> bool:
-        levels = _busy(result)
+        levels = self._busy(result)
         if not levels:
             raise InvalidValueError("trace", "no request", "it must have requests for levels that aren't exempt")
-        worst = max(levels, key=lambda level: (self._excess(level), _rejected(level)))
+        worst = max(levels, key=lambda level: (self._excess(level), self._rejected(level)))
         comes_close = all(self._meets(level) for level in levels)
         slowest = max(level.quantiles_ms[self.objective.quantile] or 0.0 for level in levels)
         meets = comes_close and slowest <= self.objective.limit_ms
         value = worst.quantiles_ms[self.objective.quantile]
         used = sum(level.seats for level in levels)
         part = round(used / (seats * self.servers), 4) if seats else 1.0
-        self.trials.append(Trial(tried, seats, worst.name, value, _rejected(worst), part, meets, comes_close))
+        self.trials.append(Trial(tried, seats, worst.name, value, self._rejected(worst), part, meets, comes_close))
         return comes_close
 
     def _excess(self, level: LevelResult) -> float:
@@ -199,15 +205,34 @@ class _Search:
         return max(self.objective.limit_ms, self.floors.get(name, 0.0))
 
     def _meets(self, level: LevelResult) -> bool:
-        return self._excess(level) <= 1 and _rejected(level) <= self.objective.rejected
+        return self._excess(level) <= 1 and self._rejected(level) <= self.objective.rejected
 
     def _meets_at(self, seats: int) -> bool:
         return any(trial.comes_close for trial in self.trials if trial.seats == seats and trial.tried == "bisection")
 
+    def _busy(self, result: Result) -> list[LevelResult]:
+        """Return the levels with any requests for seats, except those that are always exempt."""
+        return [
+            level
+            for level in result.levels
+            if (level.dispatched or level.rejected > self.refused.get(level.name, 0))
+            and level.name not in ("exempt", "system-top")
+        ]
+
+    def _rejected(self, level: LevelResult) -> float:
+        """Return the part of the requests for seats that is rejected."""
+        rejected = max(0, level.rejected - self.refused.get(level.name, 0))
+        return rejected / (level.dispatched + rejected)
+
     # Steps
 
     def _look_at_demand(self, free: Result) -> None:
-        for level in _busy(free):
+        if self.refused:
+            listed = ", ".join(f"{name} {number:,}" for name, number in self.refused.items())
+            self.reasons.append(
+                f"Requests that are refused with any number of seats count neither as served nor as rejected: {listed}."
+            )
+        for level in self._busy(free):
             best = level.quantiles_ms[self.objective.quantile]
             if best is not None and best > self.objective.limit_ms:
                 self.floors[level.name] = best * 1.05
@@ -215,8 +240,8 @@ class _Search:
                     f"At the level {level.name}, {self.objective.quantile} is {best:.4g} ms when no request waits. No"
                     f" number of seats makes it {self.objective.limit_ms:g} ms, so the aim is {best * 1.05:.4g} ms."
                 )
-        total = sum(level.seats for level in _busy(free)) / self.servers
-        busiest = sum(level.most_seats for level in _busy(free)) / self.servers
+        total = sum(level.seats for level in self._busy(free)) / self.servers
+        busiest = sum(level.most_seats for level in self._busy(free)) / self.servers
         self.reasons.append(
             f"When no request waits, requests use {self.seats(f'{total:.3g}')} on average, and {busiest:.3g} if all"
             " levels are at their busiest at once."
@@ -228,7 +253,7 @@ class _Search:
             )
 
     def _with_shares(self, configuration: Configuration, free: Result) -> Configuration:
-        busiest = {level.name: level.most_seats for level in _busy(free)}
+        busiest = {level.name: level.most_seats for level in self._busy(free)}
         if not any(busiest.values()):
             hint = "Record durations, or log them as docs/simulator.md shows"
             raise InvalidValueError("trace", "requests that take no time", "its rows must have durations", hint)
@@ -245,8 +270,8 @@ class _Search:
         return _with_shares(configuration, wanted)
 
     def _fewest_seats(self, configuration: Configuration, free: Result) -> int:
-        total = sum(level.seats for level in _busy(free))
-        busiest = sum(level.most_seats for level in _busy(free))
+        total = sum(level.seats for level in self._busy(free))
+        busiest = sum(level.most_seats for level in self._busy(free))
         promised = sum(level.min_seats or 0 for level in configuration.levels.values() if level.parent is None)
         low = max(1, math.ceil(total / self.servers), promised + 1 if promised else 0)
         # One of several servers may have almost all of the requests, so only the lower bound is an average.
@@ -272,7 +297,7 @@ class _Search:
     def _with_queues(self, configuration: Configuration, free: Result) -> Configuration:
         levels = dict(configuration.levels)
         deck: tuple[int, int] | None = None
-        for found in _busy(free):
+        for found in self._busy(free):
             level = levels[found.name]
             queuing = level.queuing
             if level.exempt or queuing is None:
@@ -345,16 +370,3 @@ def _open(configuration: Configuration) -> Configuration:
     """Return a configuration with the same levels, all exempt, so that no request ever waits."""
     levels = {name: Level(name, LevelShares(0, exempt=True)) for name in configuration.levels}
     return replace(configuration, levels=MappingProxyType(levels))
-
-
-def _busy(result: Result) -> list[LevelResult]:
-    """Return the levels with any requests, except those that are always exempt."""
-    return [
-        level
-        for level in result.levels
-        if (level.dispatched or level.rejected) and level.name not in ("exempt", "system-top")
-    ]
-
-
-def _rejected(level: LevelResult) -> float:
-    return level.rejected / (level.dispatched + level.rejected)

@@ -120,3 +120,16 @@ def test_trials_place_requests_as_they_were_recorded(tmp_path: Path) -> None:
     result = apf("recommend", path, "--objective", "p99=150ms", "--config", config, "-o", "json")
     shares = json.loads(result.stdout)["shares"]
     assert shares["batch"] == pytest.approx(2 * shares["web"], abs=2)
+
+
+def test_heavy_flows_count_although_their_users_are_anonymous(tmp_path: Path) -> None:
+    rows = [
+        {"time": n / 20, "duration": 0.05, "schema": "web", "level": "web", "flow": f"~{n % 5}", "outcome": "served"}
+        for n in range(200)
+    ]
+    path, config = tmp_path / "recording.jsonl", tmp_path / "apf.yaml"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    config.write_text(PATTERN)
+
+    result = apf("recommend", path, "--objective", "p99=150ms", "--config", config)
+    assert ": 5 heavy flows cover a light one with probability" in result.stdout

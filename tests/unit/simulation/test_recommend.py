@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -311,6 +311,21 @@ def test_a_parent_has_the_shares_of_its_children(run: Run) -> None:
         name: level.queuing.queue_length_limit for name, level in found.configuration.levels.items() if level.queuing
     }
     assert lengths["paid"] > lengths["web"]
+
+
+@pytest.mark.parametrize("outcome", [{"outcome": "hung-up"}, {"outcome": "rejected", "reason": "body-limit"}])
+def test_requests_that_never_ask_for_seats_do_not_miss_the_objective(tmp_path: Path, outcome: dict[str, str]) -> None:
+    rows: list[dict[str, Any]] = [{"time": n / 20, "duration": 0.1, "user": "alice"} for n in range(200)]
+    rows += [{"time": n / 4, "wait": 0, "user": "alice"} | outcome for n in range(20)]
+    rows += [{"time": n, "wait": 0} | outcome for n in range(3)]
+    run = recorded(tmp_path / "t.jsonl", rows, Scenario(backend=Backend(places=10**6)))
+    found = recommend(WEB, Objective("p99", 150.0), run)
+
+    assert found.meets
+    assert found.configuration.server.total <= 3
+    assert {trial.worst_level for trial in found.trials} == {"users"}
+    rule = "Requests that are refused with any number of seats count neither as served nor as rejected: "
+    assert f"{rule}anonymous 3, users 20." in found.reasons
 
 
 def test_a_recommendation_replaces_adaptive_seats_by_a_number(run: Run) -> None:
