@@ -318,10 +318,8 @@ class _Search:
     def _deck(self) -> tuple[int, int]:
         tried = [(deck, collision_probabilities(*deck, self.heavy)[-1]) for deck in _DECKS]
         (queues, hand), covered = next((one for one in tried if one[1] <= _COVERED), tried[-1])
-        self.reasons.append(
-            f"{queues} queues and hands of {hand}: {self.heavy} heavy flows cover a light one with probability"
-            f" {covered:.2g}."
-        )
+        cover = "1 heavy flow covers" if self.heavy == 1 else f"{self.heavy} heavy flows cover"
+        self.reasons.append(f"{queues} queues and hands of {hand}: {cover} a light one with probability {covered:.2g}.")
         return queues, hand
 
     def _patience(self, level: LevelResult, configuration: Configuration) -> tuple[int, int]:

@@ -126,7 +126,7 @@ class RecordedClients:
         client.template = template
         client.patience_ns = (row.wait_ns or 0) if row.outcome == "hung-up" else 0
         client.refused = _refusal(row)
-        client.told_ns = row.deadline_ns or 0
+        client.told_ns = row.deadline_ns
         return client
 
     def _template(self, row: RecordedRequest) -> RequestTemplate:

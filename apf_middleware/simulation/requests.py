@@ -24,7 +24,7 @@ class SimulatedRequest:
     backend with ``weight`` seats: the ``asked_seats`` of the scenario, or else those that the configuration estimates.
     ``parent`` is the request that makes it while it is served, and ``called`` the number of requests that it has made
     itself. ``on_conclusion`` is called at its end, with True if it was rejected; ``on_wake`` when its wait in a queue
-    is over. ``told_ns`` is the time limit that the client tells the server, or 0. ``refused`` is the reason for which
+    is over. ``told_ns`` is the time limit that the client tells the server, if any. ``refused`` is the reason for which
     the server refuses it before it asks for seats. ``is_settled`` means that the client no longer waits for it, whether
     or not it got a response. It ``is_cut_off`` if its server has crashed.
     """
@@ -71,7 +71,7 @@ class SimulatedRequest:
         self.server_index: int = server_index
         self.asked_seats: int = asked_seats
         self.weight: int = asked_seats or destination.work.width
-        self.told_ns: int = 0
+        self.told_ns: int | None = None
         self.refused: Reason | None = None
         self.tries: int = 0
         self.called: int = 0
@@ -110,8 +110,8 @@ class SimulatedClient:
     Amounts of work are in seat-nanoseconds. ``open_ns`` is the work that it waits for. In the current window,
     ``begun_ns`` is the work that it waited for at the start, ``asked_ns`` what it has asked for since, and ``got_ns``
     what it got. ``all_asked_ns`` and ``all_got_ns`` are the sums over all windows that count. Of a recorded request,
-    ``patience_ns`` is the time after which its client has hung up, and ``told_ns`` the time limit that it has brought;
-    0 means none. ``refused`` is the reason for which it was refused before it asked for seats.
+    ``patience_ns`` is the time after which its client has hung up, 0 if it hasn't, and ``told_ns`` the time limit that
+    it has brought, if any. ``refused`` is the reason for which it was refused before it asked for seats.
     """
 
     group: ClientGroup
@@ -126,7 +126,7 @@ class SimulatedClient:
     all_asked_ns: int = 0
     all_got_ns: int = 0
     patience_ns: int = 0
-    told_ns: int = 0
+    told_ns: int | None = None
     refused: Reason | None = None
 
     def __post_init__(self, seed: str) -> None:

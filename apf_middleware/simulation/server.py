@@ -12,7 +12,7 @@ from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.gates import Gates
 from apf_middleware.runtime import Controller
 from apf_middleware.runtime.event_queue import EventQueue, FifoTimeouts, VirtualTimer
-from apf_middleware.runtime.time_limits import limit_time
+from apf_middleware.runtime.time_limits import LEAST_NS, limit_time
 from apf_middleware.simulation.backend import SimulatedBackend
 from apf_middleware.simulation.requests import SimulatedRequest
 
@@ -106,12 +106,13 @@ class SimulatedServer:
             return
         now = self._events.now
         admission = request.admission
-        if request.refused is not None:
-            self.controller.refuse(now, admission, request.refused)
+        refused = request.refused
+        if refused is None and self._has_deadlines and not self._limit_time(request):
+            refused = Reason.DEADLINE
+        if refused is not None:
+            self.controller.refuse(now, admission, refused)
             self._reject(request)
             return
-        if self._has_deadlines:
-            self._limit_time(request)
         self.controller.arrive(now, admission)
         state = admission.state
         if state is _SEATED:
@@ -129,14 +130,16 @@ class SimulatedServer:
         else:
             self._reject(request)
 
-    def _limit_time(self, request: SimulatedRequest) -> None:
-        """Set the deadline of a request whose client tells for how long it waits, or whose schema or level has one."""
+    def _limit_time(self, request: SimulatedRequest) -> bool:
+        """Set the deadline of a request if its client, its schema or its level has one; return False if it is over."""
         destination = request.admission.destination
         own = self._schema_deadlines.get(destination.classification.schema, destination.runtime.deadline_ns)
-        told = request.told_ns if self._tells_deadlines else 0
-        left = min((one for one in (own, told or None) if one is not None), default=None)
-        if left is not None:
-            limit_time(request.admission, request.asked_at, left, self.controller.costs)
+        told = request.told_ns if self._tells_deadlines else None
+        left = min((one for one in (own, told) if one is not None), default=None)
+        if left is None:
+            return True
+        limit_time(request.admission, request.asked_at, left, self.controller.costs)
+        return left >= LEAST_NS or destination.runtime.shared.exempt
 
     def _end_wait(self, request: SimulatedRequest) -> None:
         self.controller.abandon(request.admission, Reason.DEADLINE)

@@ -207,6 +207,18 @@ def test_requests_that_never_ask_for_seats_need_no_duration(tmp_path: Path) -> N
     assert result.tenants[0].rejected == {"body-limit": 1}
 
 
+@pytest.mark.parametrize(("left", "rejected"), [(0, {"deadline": 1}), (0.0004, {"deadline": 1}), (0.0006, {})])
+def test_a_request_whose_time_is_over_on_arrival_gets_no_seats(
+    tmp_path: Path, left: float, rejected: dict[str, int]
+) -> None:
+    config = ONE_SEAT.replace("defaults: none", "defaults: none, deadlines: {}")
+    rows = [{"time": 0, "duration": 0.25}, {"time": 1, "deadline": left, "duration": 0.25}]
+    result = simulate(Scenario(), load_text(config), recording=recorded(tmp_path, rows, config=config))
+
+    assert result.tenants[0].rejected == rejected
+    assert result.level("all").dispatched == 2 - len(rejected)
+
+
 def test_rejected_requests_of_many_clients_take_different_times(tmp_path: Path) -> None:
     """Each client has one such request, so its duration must not be the first that any client draws."""
     rows: list[dict[str, Any]] = [
