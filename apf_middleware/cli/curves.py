@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from apf_middleware.cli.output import tell, terminal_width
 from apf_middleware.simulation import Result
 from apf_middleware.simulation.braille import curve
+from apf_middleware.simulation.compare import figure
 
 __all__ = ["print_curves"]
 
 _NAME = 22
 _WIDTH = 60
 _LEAST_WIDTH = 10
-_MANY = 1000
 
 _Curve = tuple[str, Sequence[float | None]]
 
@@ -26,7 +26,7 @@ def print_curves(result: Result) -> None:
         highest = most or max((value for _, values in curves for value in values if value is not None), default=0)
         if not highest:
             continue
-        tell(f"{title}, up to {f'{highest:,.0f}' if highest >= _MANY else f'{highest:.3g}'}{unit}", "dim")
+        tell(f"{title}, up to {figure(highest)}{unit}", "dim")
         for name, values in curves:
             *above, last = curve(values, highest, width=width)
             for line in above:

@@ -13,7 +13,7 @@ from apf_middleware.cli.tables import in_ms, in_percent, print_table
 from apf_middleware.config import Configuration, ConfigurationError, emit, load
 from apf_middleware.config.scenario import Backend, Scenario
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError, TraceFormatError
-from apf_middleware.simulation.compare import describe_changes
+from apf_middleware.simulation.compare import describe_changes, figure
 from apf_middleware.simulation.recommend import Objective, Recommendation, Run
 from apf_middleware.simulation.recommend import recommend as search
 from apf_middleware.simulation.recording import Recording
@@ -105,7 +105,7 @@ def _heavy(survey: TraceSurvey) -> int:
 
 def _print(found: Recommendation, survey: TraceSurvey, objective: Objective, write: Path | None) -> None:
     span = survey.span_ns / 1e9
-    tell(f"{plural(survey.rows, 'request')} in {span:,.0f} s, {survey.busy:.3g} at once on average", "bold")
+    tell(f"{plural(survey.rows, 'request')} in {span:,.0f} s, {figure(survey.busy)} at once on average", "bold")
     tell(f"Objective: {objective}")
     for reason in found.reasons:
         tell(f"- {reason}")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from apf_middleware.cli.output import align, narrow, plural, tell, terminal_width
 from apf_middleware.simulation import Result, TenantResult
+from apf_middleware.simulation.compare import figure
 from apf_middleware.simulation.fleet.comparison import LayoutRow
 
 __all__ = ["in_ms", "in_percent", "print_layouts", "print_levels", "print_members", "print_table", "print_tenants"]
@@ -67,7 +68,7 @@ def print_members(result: Result) -> None:
     )
     if len(shown) < len(fleet.members):
         tell(f"and {len(fleet.members) - len(shown):,} more; --output json has all of them", "dim")
-    excess = f", {fleet.excess_seat_s:.3g} seat-seconds beyond them" if fleet.excess_seat_s else ""
+    excess = f", {figure(fleet.excess_seat_s)} seat-seconds beyond them" if fleet.excess_seat_s else ""
     tell(f"at most {fleet.most_in_use:,} of {plural(fleet.budget, 'seat')} in use at one moment{excess}")
 
 

@@ -1,10 +1,11 @@
 """Comparison of two results of the same arrivals: the changes for each tenant, in words."""
 
+import math
 from collections.abc import Iterator
 
 from apf_middleware.simulation.results import Result, TenantResult
 
-__all__ = ["describe_changes"]
+__all__ = ["describe_changes", "figure"]
 
 _SERVED = 0.01  # of the requests
 _FASTER = 1.1
@@ -47,7 +48,7 @@ def _changes(before: TenantResult, after: TenantResult) -> Iterator[tuple[int, s
     if _ratio(before.rate, after.rate) >= _MORE and (one is None or other is None or abs(other - one) < _SERVED):
         yield (
             (1 if after.rate > before.rate else -1),
-            f"{after.rate:.4g} a second are served instead of {before.rate:.4g}",
+            f"{figure(after.rate, 4)} a second are served instead of {figure(before.rate, 4)}",
         )
 
 
@@ -56,15 +57,15 @@ def _faster(name: str, one: float, other: float) -> Iterator[tuple[int, str]]:
     if ratio < _FASTER or abs(one - other) < _LEAST_MS:
         return
     is_better = other < one
-    factor = f"{ratio:.2g} times as {'fast' if is_better else 'slow'}"
-    yield (1 if is_better else -1), f"its {name} is {_ms(other)} instead of {_ms(one)} ({factor})"
+    factor = f" ({figure(ratio, 2)} times as {'fast' if is_better else 'slow'})" if math.isfinite(ratio) else ""
+    yield (1 if is_better else -1), f"its {name} is {_ms(other)} instead of {_ms(one)}{factor}"
 
 
 def _ratio(one: float, other: float) -> float:
     small, large = sorted((one, other))
     if not large:
         return 1.0
-    return large / small if small else float("inf")
+    return large / small if small else math.inf
 
 
 def _server_line(before: Result, after: Result) -> str:
@@ -84,4 +85,9 @@ def _percent(part: float) -> str:
 
 
 def _ms(milliseconds: float) -> str:
-    return f"{milliseconds / 1000:.3g} s" if milliseconds >= 1000 else f"{milliseconds:.3g} ms"
+    return f"{figure(milliseconds / 1000)} s" if milliseconds >= 1000 else f"{milliseconds:.3g} ms"
+
+
+def figure(number: float, digits: int = 3) -> str:
+    """Return a number with so many significant digits; a large one with more, instead of an exponent."""
+    return f"{number:,.0f}" if number >= 10**digits - 0.5 else f"{number:.{digits}g}"

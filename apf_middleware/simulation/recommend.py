@@ -26,6 +26,7 @@ from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import LevelShares, collision_probabilities
 from apf_middleware.fairqueuing.sharing.proportion import divide
+from apf_middleware.simulation.compare import figure
 from apf_middleware.simulation.results import QUANTILES, LevelResult, Result
 
 __all__ = ["Objective", "Recommendation", "Run", "Trial", "recommend"]
@@ -61,7 +62,7 @@ class Objective(Value):
             raise InvalidValueError("objective", self.limit_ms, f"it must be more than 0 ms, and at most {_LONGEST_MS}")
 
     def __str__(self) -> str:
-        return f"{self.quantile} within {self.limit_ms:g} ms, at most {100 * self.rejected:g} % rejected"
+        return f"{self.quantile} within {figure(self.limit_ms, 6)} ms, at most {100 * self.rejected:g} % rejected"
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,14 +237,15 @@ class _Search:
             best = level.quantiles_ms[self.objective.quantile]
             if best is not None and best > self.objective.limit_ms:
                 self.floors[level.name] = best * 1.05
+                limit, aim = figure(self.objective.limit_ms, 6), figure(self.floors[level.name], 4)
                 self.reasons.append(
-                    f"At the level {level.name}, {self.objective.quantile} is {best:.4g} ms when no request waits. No"
-                    f" number of seats makes it {self.objective.limit_ms:g} ms, so the aim is {best * 1.05:.4g} ms."
+                    f"At the level {level.name}, {self.objective.quantile} is {figure(best, 4)} ms without any wait."
+                    f" No number of seats makes it {limit} ms, so the aim is {aim} ms."
                 )
         total = sum(level.seats for level in self._busy(free)) / self.servers
         busiest = sum(level.most_seats for level in self._busy(free)) / self.servers
         self.reasons.append(
-            f"When no request waits, requests use {self.seats(f'{total:.3g}')} on average, and {busiest:.3g} if all"
+            f"When no request waits, requests use {self.seats(figure(total))} on average, and {figure(busiest)} if all"
             " levels are at their busiest at once."
         )
         if self.most_seats is not None and total > self.most_seats:

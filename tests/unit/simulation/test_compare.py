@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
 from apf_middleware.simulation import Result, TenantResult
-from apf_middleware.simulation.compare import describe_changes
+from apf_middleware.simulation.compare import describe_changes, figure
 
 
 def tenant(name: str, served: int = 100, p50: float | None = 10.0, p99: float | None = 50.0) -> TenantResult:
@@ -72,3 +74,21 @@ def test_wasted_work_is_reported() -> None:
 
     assert "0 % of its work is wasted, was 30 %" in line
     assert line.startswith("Server: 99.9 % of")
+
+
+def test_large_changes_have_no_exponents() -> None:
+    [slow, _] = describe_changes(result(tenant("a")), result(tenant("a", p99=12_345.0)))
+    assert slow == "a loses: its p99 is 12.3 s instead of 50 ms (247 times as slow)."
+
+    [at_once, _] = describe_changes(result(tenant("a")), result(tenant("a", p50=0.0)))
+    assert at_once == "a gains: its p50 is 0 ms instead of 10 ms."
+
+    [more, _] = describe_changes(result(replace(tenant("a"), rate=9.0)), result(replace(tenant("a"), rate=12_345.6)))
+    assert more == "a gains: 12,346 a second are served instead of 9."
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0.0, "0"), (1.234, "1.23"), (999.4, "999"), (999.6, "1,000"), (1e6, "1,000,000")]
+)
+def test_figures_have_three_digits_or_more(number: float, text: str) -> None:
+    assert figure(number) == text

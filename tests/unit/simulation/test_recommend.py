@@ -124,7 +124,7 @@ def test_an_objective_below_the_service_time_is_raised(run: Run) -> None:
     assert (found.meets, found.comes_close) == (False, True)
     assert all(trial.meets == (trial.comes_close and (trial.worst_ms or 0) <= 20.0) for trial in found.trials)
     assert not any(trial.meets for trial in found.trials if trial.tried != "without a limit")
-    assert "ms when no request waits. No number of seats makes it 20 ms" in found.reasons[0]
+    assert "ms without any wait. No number of seats makes it 20 ms" in found.reasons[0]
 
 
 def test_a_server_that_is_too_small_is_reported(run: Run) -> None:
