@@ -6,6 +6,10 @@ If the body hasn't been received by then, this task waits for ever, even if the 
 body, sent to any path, would take a seat away from all other clients; and each rejected upload would stay in memory.
 Therefore the rest of the body is received and dropped while the last message is sent.
 
+**Clients that disconnect before that.** Hypercorn notices a disconnect while it sends any message, also to a WebSocket,
+and waits in the same way. So ten messages that the app doesn't receive, and a disconnect, would take a seat away, too.
+Therefore the messages that hypercorn keeps are dropped if a look at the sending task shows that it waits for room.
+
 **Clients that disconnect from HTTP/2.** Hypercorn waits until the connection has taken what is sent, also if the
 connection has been closed meanwhile. Therefore this wait is ended some time after the disconnect, and nothing is sent
 after it.
@@ -16,15 +20,18 @@ accepted, and tells the app neither of this nor of the disconnect. Therefore the
 Other servers need no such help.
 """
 
+import asyncio
+import time
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from anyio import CancelScope, Event, create_task_group, sleep
 from anyio.lowlevel import checkpoint
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi.body import announcement, completes_response
+from apf_middleware.runtime.alarm import Alarm
 
 __all__ = ["DrainedExchange", "needs_draining"]
 
@@ -33,6 +40,8 @@ _KEEPERS: Final = ("hypercorn.", "asyncio.queues", "trio")
 _HANG_UPS: Final = frozenset({"http.disconnect", "websocket.disconnect"})
 _ABNORMAL: Final = 1006  # the close code of a connection that has ended without one
 _GRACE_S: Final = 1.0  # for a last message after the disconnect, which usually is a part of its sending
+_LOOK_NS: Final = 1_000_000_000  # between two looks at the tasks that send
+_now: Final = time.monotonic_ns
 
 
 def needs_draining(receive: Receive) -> bool:
@@ -46,13 +55,25 @@ class DrainedExchange:
     The middleware receives from hypercorn itself; what the app has received is noted by `note_received`.
     """
 
-    __slots__ = ("_has_gone", "_is_multiplexed", "_is_whole", "_receive", "_send", "_stream", "has_trailers")
+    __slots__ = (
+        "_alarm",
+        "_has_gone",
+        "_is_multiplexed",
+        "_is_whole",
+        "_receive",
+        "_send",
+        "_senders",
+        "_stream",
+        "has_trailers",
+    )
 
     def __init__(self, receive: Receive, send: Send, *, is_multiplexed: bool = False) -> None:
         self._receive = receive
         self._send = send
         self._stream: object = getattr(send, "__self__", None)  # unknown if another middleware has wrapped ``send``
         self._is_multiplexed = is_multiplexed
+        self._senders: set[Any] = set()  # the tasks that send now
+        self._alarm = Alarm(self._look, _now)
         self._has_gone = self._is_whole = False
         self.has_trailers: bool = False
 
@@ -112,7 +133,24 @@ class DrainedExchange:
         elif self._is_multiplexed and kind != "http.response.start":
             await self._send_beside(message)
         else:
+            await self._send_watched(message)
+
+    async def _send_watched(self, message: Message) -> None:
+        """Send a message, and drop what hypercorn keeps if it needs the room for the disconnect."""
+        sender = _current_task()
+        self._senders.add(sender)
+        self._alarm.ask(_now() + _LOOK_NS)
+        try:
             await self._send(message)
+        finally:
+            self._senders.discard(sender)
+
+    def _look(self) -> None:
+        """Drop what hypercorn keeps if a task that sends waits for room, and look again while there are such tasks."""
+        if any(_waits_for_room(sender, self._receive) for sender in self._senders):
+            _drop_kept(self._receive)
+        if self._senders:
+            self._alarm.ask(_now() + _LOOK_NS)
 
     async def _send_beside(self, message: Message, *, drains: bool = False) -> None:
         """Send a message, but give up some time after a disconnect; meanwhile, drain the body if ``drains``."""
@@ -154,6 +192,31 @@ def _kept_by(receive: Receive) -> Sequence[Message]:
     keeper = getattr(receive, "__self__", None)
     found = getattr(keeper, "_queue", None) or getattr(getattr(keeper, "_state", None), "data", None)
     return found or ()
+
+
+def _drop_kept(receive: Receive) -> None:
+    """Drop the messages that hypercorn keeps, so that the tasks that wait for room continue."""
+    keeper: Any = getattr(receive, "__self__", None)
+    take = getattr(keeper, "get_nowait", None) or keeper.receive_nowait
+    for _ in range(len(_kept_by(receive))):
+        take()
+
+
+def _waits_for_room(task: Any, receive: Receive) -> bool:  # noqa: ANN401 - a task of asyncio or trio
+    """Return whether a task waits until hypercorn can keep another message, on asyncio or on trio."""
+    keeper = getattr(receive, "__self__", None)
+    putters = getattr(keeper, "_putters", None)
+    if putters is not None:
+        return getattr(task, "_fut_waiter", None) in putters
+    return task in getattr(getattr(keeper, "_state", None), "send_tasks", ())
+
+
+def _current_task() -> Any:  # noqa: ANN401
+    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - the public function raises if no loop runs
+        return asyncio.current_task()
+    from trio.lowlevel import current_task  # noqa: PLC0415 - trio is installed only where apps run on it
+
+    return current_task()
 
 
 class _AppSide:

@@ -1,6 +1,8 @@
 """Requests that hypercorn itself would never complete: they keep no seats, and their connections end."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,6 +71,18 @@ async def test_the_connection_of_a_rejected_request_ends_although_its_body_was_n
     writer.close()
 
     assert received.split(b" ")[1] == b"503"
+    assert await is_served(server)
+
+
+async def test_a_client_that_leaves_behind_a_body_that_is_not_received_keeps_no_seat(server: Server) -> None:
+    for _ in range(3):
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(b"GET /hold?ms=300 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 30)
+        await asyncio.sleep(0.1)  # the app runs
+        reset = struct.pack("ii", 1, 0)  # hypercorn notices it at once
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+        writer.transport.abort()
+
     assert await is_served(server)
 
 

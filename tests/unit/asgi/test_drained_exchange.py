@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -13,6 +13,8 @@ from apf_middleware.asgi.drained_exchange import DrainedExchange, needs_draining
 from tests.support.asgi_exchange import http_scope, websocket_scope
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 pytestmark = pytest.mark.anyio
@@ -27,6 +29,7 @@ ROOM = 3
 @pytest.fixture
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("apf_middleware.asgi.drained_exchange._GRACE_S", 0.001)
+    monkeypatch.setattr("apf_middleware.asgi.drained_exchange._LOOK_NS", 1_000_000)
 
 
 class BoundedServer:
@@ -157,14 +160,15 @@ class ClosedConnection:
         self.closed = False
         self.ended: list[Message] = []
         self.keep: Callable[[Message], None]
+        self.put: Callable[[Message], Coroutine[Any, Any, None]]
         if sniffio.current_async_library() == "trio":
             import trio  # noqa: PLC0415 - for this backend only
 
             channels = trio.open_memory_channel[Message](ROOM)
-            self.keep, self.receive = channels[0].send_nowait, channels[1].receive
+            self.keep, self.put, self.receive = channels[0].send_nowait, channels[0].send, channels[1].receive
         else:
             queue = asyncio.Queue[Message](ROOM)
-            self.keep, self.receive = queue.put_nowait, queue.get
+            self.keep, self.put, self.receive = queue.put_nowait, queue.put, queue.get
 
     async def send(self, message: Message) -> None:
         try:
@@ -198,6 +202,54 @@ async def test_a_message_is_given_up_after_the_client_has_gone(message: Message,
         await exchange.send(LAST)
 
     assert connection.ended == [message], "nothing is sent after the disconnect"
+
+
+@pytest.mark.parametrize("message", [START, PART, {"type": "websocket.send", "text": "x"}])
+@pytest.mark.parametrize("readers", [0, 1])
+@pytest.mark.usefixtures("short_grace")
+async def test_a_disconnect_for_which_there_is_no_room_does_not_block_a_message(message: Message, readers: int) -> None:
+    """Hypercorn keeps the disconnect in the task that sends, perhaps behind the one that reads from the client."""
+    connection = ClosedConnection()
+    part: Message = {"type": "http.request", "body": b"x", "more_body": True}
+    for _ in range(ROOM):
+        connection.keep(part)
+
+    async def send(_message: Message) -> None:
+        await anyio.wait_all_tasks_blocked()
+        await connection.put(GONE)
+
+    async def app(receive: Receive, send: Send) -> None:
+        await send(message)
+        while await receive() != GONE:
+            pass
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(readers):
+            tasks.start_soon(connection.put, part)
+        await run_app(DrainedExchange(connection.receive, send), app, connection.receive)
+
+
+@pytest.mark.usefixtures("short_grace")
+async def test_no_message_is_dropped_while_the_client_only_reads_slowly() -> None:
+    connection = ClosedConnection()
+    parts: list[Message] = [{"type": "http.request", "body": b"%d" % number, "more_body": True} for number in range(5)]
+    heard: list[Message] = []
+
+    async def read() -> None:
+        for part in parts:
+            await connection.put(part)
+
+    async def send(_message: Message) -> None:
+        await anyio.sleep(0.02)  # many looks
+
+    async def app(receive: Receive, send: Send) -> None:
+        await send(START)
+        heard.extend([await receive() for _ in parts])
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(read)
+        await run_app(DrainedExchange(connection.receive, send), app, connection.receive)
+    assert heard == parts
 
 
 @pytest.mark.usefixtures("short_grace")
