@@ -28,8 +28,9 @@ def anyio_backend() -> str:
         ("hypercorn", ("--graceful-timeout", "20", "--workers", "0")),
         ("hypercorn", ("--graceful-timeout", "20")),  # its worker gets no signal, but an event of its parent
         ("hypercorn", ("--graceful-timeout", "20", "--worker-class", "trio")),
+        ("granian", ()),
     ],
-    ids=["uvicorn-uvloop", "uvicorn-asyncio", "hypercorn", "hypercorn-worker", "hypercorn-worker-trio"],
+    ids=["uvicorn-uvloop", "uvicorn-asyncio", "hypercorn", "hypercorn-worker", "hypercorn-worker-trio", "granian"],
 )
 async def test_a_server_that_stops_rejects_waiting_requests_and_finishes_running_ones(
     kind: Kind, options: tuple[str, ...], tmp_path: Path
