@@ -8,7 +8,8 @@ Therefore the rest of the body is received and dropped while the last message is
 
 **Clients that disconnect before that.** Hypercorn notices a disconnect while it sends any message, also to a WebSocket,
 and waits in the same way. So ten messages that the app doesn't receive, and a disconnect, would take a seat away, too.
-Therefore the messages that hypercorn keeps are dropped if a look at the sending task shows that it waits for room.
+Therefore the messages that hypercorn keeps are dropped if a look at the sending task shows that it waits for room, and
+when the app has returned or raised without completing its response, because hypercorn completes it then.
 
 **Clients that disconnect from HTTP/2.** Hypercorn waits until the connection has taken what is sent, also if the
 connection has been closed meanwhile. Therefore this wait is ended some time after the disconnect, and nothing is sent
@@ -120,6 +121,11 @@ class DrainedExchange:
             return False
         kept = () if self._has_gone or self._is_closed else _kept_by(self._receive)
         return self._has_gone or self._is_closed or (bool(kept) and kept[-1]["type"] in _HANG_UPS)
+
+    def end(self) -> None:
+        """Drop what hypercorn keeps, because the app has returned or raised, and hypercorn may have more to keep."""
+        if not (self._is_whole or self._is_multiplexed):  # on HTTP/2 hypercorn fails if more of an ended stream comes
+            _drop_kept(self._receive)
 
     async def send(self, message: Message) -> None:
         """Send a message; while the last one is sent, receive what hasn't been received."""

@@ -178,7 +178,10 @@ class APFMiddleware(RequestHandler):
         if exchange is None:
             await _Handler(self.app, self._service)(scope, receive, send)
         else:
-            await _Handler(exchange.wrap(self.app), self._service)(scope, receive, exchange.send)
+            try:
+                await _Handler(exchange.wrap(self.app), self._service)(scope, receive, exchange.send)
+            finally:
+                exchange.end()
 
 
 class _Handler(RequestHandler):

@@ -74,6 +74,17 @@ async def test_the_connection_of_a_rejected_request_ends_although_its_body_was_n
     assert await is_served(server)
 
 
+async def test_the_connection_of_a_request_that_raises_ends_although_its_body_was_not_received(server: Server) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET /boom HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 400)
+    async with asyncio.timeout(50):
+        received = await reader.read()
+    writer.close()
+
+    assert received.split(b" ")[1] == b"500"
+    assert await is_served(server)
+
+
 async def test_a_client_that_leaves_behind_a_body_that_is_not_received_keeps_no_seat(server: Server) -> None:
     for _ in range(3):
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)

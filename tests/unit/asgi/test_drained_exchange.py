@@ -204,6 +204,20 @@ async def test_a_message_is_given_up_after_the_client_has_gone(message: Message,
     assert connection.ended == [message], "nothing is sent after the disconnect"
 
 
+@pytest.mark.parametrize("is_multiplexed", [False, True])
+async def test_what_is_kept_is_dropped_at_the_end_of_an_unreceived_body(*, is_multiplexed: bool) -> None:
+    connection = ClosedConnection()
+    part: Message = {"type": "http.request", "body": b"x", "more_body": True}
+    for _ in range(ROOM):
+        connection.keep(part)
+    exchange = DrainedExchange(connection.receive, connection.send, is_multiplexed=is_multiplexed)
+    exchange.end()
+    if not is_multiplexed:
+        connection.keep(GONE)
+
+    assert await connection.receive() == (part if is_multiplexed else GONE)
+
+
 @pytest.mark.parametrize("message", [START, PART, {"type": "websocket.send", "text": "x"}])
 @pytest.mark.parametrize("readers", [0, 1])
 @pytest.mark.usefixtures("short_grace")
