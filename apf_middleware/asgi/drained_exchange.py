@@ -58,6 +58,7 @@ class DrainedExchange:
 
     __slots__ = (
         "_alarm",
+        "_body",
         "_has_gone",
         "_is_multiplexed",
         "_is_whole",
@@ -73,6 +74,7 @@ class DrainedExchange:
         self._send = send
         self._stream: object = getattr(send, "__self__", None)  # unknown if another middleware has wrapped ``send``
         self._is_multiplexed = is_multiplexed
+        self._body: object = None  # what the app receives from: hypercorn, or what has received in its place
         self._senders: set[Any] = set()  # the tasks that send now
         self._alarm = Alarm(self._look, _now)
         self._has_gone = self._is_whole = False
@@ -90,6 +92,7 @@ class DrainedExchange:
         """Wrap ``app``, so that it learns of the end of its response although the disconnect has been dropped."""
 
         def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            self._body = getattr(receive, "__self__", None)
             side = _AppSide(self, receive, send, is_websocket=scope["type"] == "websocket")
             return app(scope, side.receive, side.send)
 
@@ -119,6 +122,9 @@ class DrainedExchange:
         """Whether nothing can be sent any more, because the client has disconnected from HTTP/2."""
         if not self._is_multiplexed:
             return False
+        # On trio, the watch of a request that waited for seats may have received the disconnect.
+        if getattr(self._body, "has_gone", False):
+            return True
         kept = () if self._has_gone or self._is_closed else _kept_by(self._receive)
         return self._has_gone or self._is_closed or (bool(kept) and kept[-1]["type"] in _HANG_UPS)
 

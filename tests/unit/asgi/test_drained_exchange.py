@@ -267,6 +267,30 @@ async def test_no_message_is_dropped_while_the_client_only_reads_slowly() -> Non
 
 
 @pytest.mark.usefixtures("short_grace")
+async def test_a_message_is_given_up_if_the_body_has_received_the_disconnect() -> None:
+    """On trio the watch of a request that waited for seats may receive it, and the app never asks."""
+    connection = ClosedConnection()
+
+    class Body:
+        has_gone = False
+
+        async def receive(self) -> Message:
+            return await never()
+
+    async def send(message: Message) -> None:
+        body.has_gone = True
+        await connection.send(message)
+
+    async def app(_receive: Receive, send: Send) -> None:
+        await send(PART)
+        await send(PART)
+
+    body = Body()
+    await run_app(DrainedExchange(connection.receive, send, is_multiplexed=True), app, body.receive)
+    assert connection.ended == [PART], "nothing is sent after the disconnect"
+
+
+@pytest.mark.usefixtures("short_grace")
 async def test_the_last_message_is_given_up_although_another_call_waits_for_the_disconnect() -> None:
     """A queue of asyncio wakes the first call that waits, which may be one that nobody continues."""
     connection = ClosedConnection()
