@@ -96,7 +96,7 @@ class AdaptiveTotal:
         self._used = self.limit  # the seats in use with it
         self._usable = 1.0  # the part of it that requests could use while others waited
         self._level = 0.0  # of durations with it
-        self._weight = 0  # the samples that the level rests on
+        self._weight = 0.0  # the samples that the level rests on
         self._usual = 0.0  # the level before a jump
         self._recovers = False  # from a jump
         self._spread = 0.5
@@ -115,7 +115,7 @@ class AdaptiveTotal:
     def observe(self, now: int, route: str, duration: int, outcome: RequestOutcome) -> None:
         """Learn from a request for ``route`` that ends now, after ``duration`` in service.
 
-        Each request has one vote, however many seats it has.
+        Its vote weighs as much as its route is usually long, however many seats it has.
         """
         self.window.observe(now, route, duration, outcome)
 
@@ -149,7 +149,7 @@ class AdaptiveTotal:
         votes = self._votes(step)
         if self.limit == self._center:
             return window.samples + window.unknown >= max(self._least_samples, votes / 2, votes - self._weight)
-        return window.samples >= votes or window.unknown > window.samples or self._is_clear()
+        return window.samples >= votes or window.is_new or self._is_clear()
 
     @property
     def _least_samples(self) -> int:
@@ -186,7 +186,7 @@ class AdaptiveTotal:
         # Surer of the latter: at a gradual knee, chance would stop the growth too early.
         return elasticity + 2 * error < _RELIEF or (step > 0 and elasticity - 4 * error > _STEEP)
 
-    def _error(self, samples: int, step: float) -> float:
+    def _error(self, samples: float, step: float) -> float:
         """Return the standard error of the elasticity between ``samples`` and those of the center."""
         return self._spread * sqrt(1 / samples + 1 / max(self._least_samples, self._weight)) / step
 
@@ -195,7 +195,8 @@ class AdaptiveTotal:
         return max(self._least_samples, 2 * (self._spread / (_ERROR * max(_STEP, abs(step)))) ** 2)
 
     def _close(self, now: int) -> None:
-        if self.limit == self._center and self.window.unknown > self.window.samples:
+        is_new = self.window.is_new
+        if is_new and self.limit == self._center:
             self.window.adopt()
         seen = self.window.summary(now)
         if seen.samples >= self._least_samples:
@@ -207,7 +208,7 @@ class AdaptiveTotal:
             self._base = min(_MOST_BASE, max(_STEP, self._spread / (_ERROR * sqrt(expected / 2))))
         learns = False
         if not self._back_off(seen):
-            if seen.samples < self._least_samples:
+            if seen.samples < self._least_samples or (is_new and self.limit != self._center):
                 learns = self.limit == self._center
                 self._wait_for_samples(seen)
             elif self.limit == self._center:
@@ -364,7 +365,7 @@ class AdaptiveTotal:
             self._is_far = False
             # The step passed the capacity. Throughput grew by the difference of the logarithms: that part was of use.
             self._move(max(self._center + 1, round(self._center * (reached / self._center) ** (1 - slope))))
-            self._weight = 0
+            self._weight = 0.0
             self._step = self._base
             self._return(LimitReason.GREW)
             return
@@ -431,7 +432,7 @@ class AdaptiveTotal:
         if slope <= _RELIEF and not is_coarse:
             # The step passed the capacity. Only this part of it made requests faster.
             self._move(min(self._used - 1, round(self._used * exp(self._tried() * slope))))
-            self._level, self._weight = seen.level, 0
+            self._level, self._weight = seen.level, 0.0
             self._step, self._falls, self._is_far = self._base, False, False
             self._return(LimitReason.SHRANK)
             return

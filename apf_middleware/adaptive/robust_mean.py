@@ -30,20 +30,20 @@ class RobustMean:
 
     def restart(self, center: float) -> None:
         """Forget all samples; the next ones are around ``center``."""
-        self.count: int = 0
+        self.count: float = 0.0
         self.mean = center
         self.spread = 0.0
-        self._estimated = 0  # samples that both rest on
+        self._estimated = 0.0  # samples that both rest on
         self._origin = center - _BINS / 2 / _PER_UNIT
-        self._counts = [0] * _BINS
+        self._counts = [0.0] * _BINS
         self._sums = [0.0] * _BINS
 
-    def add(self, sample: float) -> None:
+    def add(self, sample: float, weight: float = 1.0) -> None:
         index = int((sample - self._origin) * _PER_UNIT)
         index = 0 if index < 0 else _BINS - 1 if index >= _BINS else index
-        self.count += 1
-        self._counts[index] += 1
-        self._sums[index] += sample
+        self.count += weight
+        self._counts[index] += weight
+        self._sums[index] += weight * sample
 
     def estimate(self) -> None:
         """Renew ``mean``, and ``spread``, whose quotient with the root of ``count`` is the standard error of it."""
@@ -62,8 +62,8 @@ class RobustMean:
         self.mean = mean
         self.spread = self._spread(bins, mean)
 
-    def _spread(self, bins: list[tuple[int, float]], mean: float) -> float:
-        squares, near = 0.0, 0
+    def _spread(self, bins: list[tuple[float, float]], mean: float) -> float:
+        squares = near = 0.0
         for number, total in bins:
             deviation = total / number - mean
             if -MOST_DEVIATION <= deviation <= MOST_DEVIATION:
@@ -74,12 +74,12 @@ class RobustMean:
         return sqrt(squares * self.count) / max(near, _LEAST_NEAR * self.count) if self.count else 0.0
 
     def __repr__(self) -> str:
-        return f"<RobustMean: {self.count} samples>"
+        return f"<RobustMean: {self.count:g} samples>"
 
 
-def _excess(bins: list[tuple[int, float]], mean: float) -> tuple[float, int]:
+def _excess(bins: list[tuple[float, float]], mean: float) -> tuple[float, float]:
     """Return the sum of the limited deviations from ``mean``, and the number of those that aren't limited."""
-    excess, near = 0.0, 0
+    excess = near = 0.0
     for number, total in bins:
         deviation = total - number * mean
         if deviation > number * MOST_DEVIATION:

@@ -5,7 +5,7 @@ from typing import Final
 
 from apf_middleware.adaptive.request_outcome import RequestOutcome
 from apf_middleware.adaptive.robust_mean import MOST_DEVIATION, RobustMean
-from apf_middleware.adaptive.route_reference import RouteReference
+from apf_middleware.adaptive.route_reference import NEWEST, RouteReference
 from apf_middleware.adaptive.window_summary import WindowSummary
 
 __all__ = ["SampleWindow"]
@@ -14,6 +14,7 @@ _MOST_ROUTES: Final = 1000
 _MOST_NEW: Final = 50  # routes that are learnt at a time; names of objects may be part of a path
 _FORGOTTEN: Final = 16  # windows without a request after which a route isn't learnt any more
 _GAIN: Final = 0.02  # of the mean duration
+_REPEATED: Final = 3  # earlier samples of a route that is learnt soon; names of objects come once
 _MOSTLY: Final = 0.5
 _SETTLING: Final = 3.0  # mean durations
 
@@ -23,11 +24,15 @@ class SampleWindow:
 
     Only requests that started within the window count: others ran under another limit. At first these are only the
     short ones, so nothing counts until a request may have taken several times the mean duration.
+
+    ``samples`` is the sum of their weights. Requests of a route weigh as much as they contribute to the seats in use:
+    in proportion to their present duration, up to that of the request on a random seat. Otherwise many short requests,
+    say from a cache, would hide that the others become slower.
     """
 
     def __init__(self, begin: int) -> None:
         self.begin: int = begin
-        self.samples: int = 0
+        self.samples: float = 0.0
         self.troubles: int = 0
         self.unknown: int = 0
         self._number = 0
@@ -36,6 +41,7 @@ class SampleWindow:
         self._others = RouteReference()  # of all further routes together
         self._seen: list[RouteReference] = []
         self._level = 0.0
+        self._times = self._squares = 0.0  # of a window: the sum of its durations, and of their squares
         self._duration = 0.0
         self._gain = 1.0
         self._durations = RobustMean()
@@ -47,9 +53,10 @@ class SampleWindow:
         self._lag = False
 
     def _clear(self) -> None:
-        self.samples = 0
+        self.samples = 0.0
         self.troubles = 0
         self.unknown = 0
+        self._known_time = self._unknown_time = 0
         self._durations.restart(self._level)
         self._adopted_squares = 0.0
         self._succeeded = 0
@@ -64,7 +71,7 @@ class SampleWindow:
 
     @property
     def duration_ns(self) -> float:
-        """How long a request takes, on average over the recent ones."""
+        """How long a request takes, on average over the recent ones with their weights."""
         return self._duration
 
     @property
@@ -84,6 +91,11 @@ class SampleWindow:
         return self._durations.mean
 
     @property
+    def is_new(self) -> bool:
+        """Whether requests of routes that aren't known have taken more time than the others."""
+        return self._unknown_time > self._known_time
+
+    @property
     def usable(self) -> float:
         """The mean of the part of the total that could be used while requests waited; 0 if that was seldom."""
         waiting = self._waiting_time
@@ -95,18 +107,22 @@ class SampleWindow:
             self._succeeded += 1
         elif not self._has_duration(outcome):
             return
-        self._duration += self._gain * (duration - self._duration)
+        known = self._routes.get(route)
+        self._duration += self._gain * (known or self._others).weight * (duration - self._duration)
         self._gain = max(_GAIN, self._gain / (1 + self._gain))
         elapsed = now - self.begin
         if duration > elapsed or elapsed < self.settling_ns:
             return
-        reference = self._routes.get(route) or self._begin(route)
+        reference = known or self._begin(route)
         if reference.window != self._number:
             self._see(reference)
         above = log(max(1, duration)) - reference.value
         if reference.is_known:
-            above = self._add(above)
+            self._known_time += duration
+            above = self._add(above, reference.weight)
         else:
+            if reference.count >= _REPEATED:
+                self._unknown_time += duration
             self.unknown += 1
             reference.squares += above * above
         reference.count += 1
@@ -142,11 +158,12 @@ class SampleWindow:
         if reference.is_known:  # the others collect samples until there are enough
             reference.count = 0
             reference.total = 0.0
+            reference.weigh(self._squares / self._times if self._times else 0.0)  # what a random seat is used for
 
-    def _add(self, above: float) -> float:
+    def _add(self, above: float, weight: float) -> float:
         """Add a sample; return it, or the most or least that one sample may be."""
-        self.samples += 1
-        self._durations.add(above)
+        self.samples += weight
+        self._durations.add(above, weight)
         deviation = above - self._level
         if deviation > MOST_DEVIATION:
             return self._level + MOST_DEVIATION
@@ -205,8 +222,21 @@ class SampleWindow:
             self._refused,
         )
 
+    def _weigh(self) -> None:
+        """Learn how long the requests that hold the seats take at present; older windows fade exponentially."""
+        times = squares = 0.0
+        for reference in self._seen:
+            if reference.is_known and reference.count:
+                duration = reference.measure()
+                times += duration * reference.count
+                squares += duration * duration * reference.count
+        if times:
+            self._times += NEWEST * (times - self._times)
+            self._squares += NEWEST * (squares - self._squares)
+
     def restart(self, now: int, level: float, *, learns: bool) -> None:
         """Begin the next window; samples far from ``level`` are outliers. Let routes learn if ``learns``."""
+        self._weigh()
         if learns:
             for reference in self._seen:
                 reference.learn(level)

@@ -14,7 +14,7 @@ class WindowSummary(NamedTuple):
     which requests waited. Then the part ``usable`` of the total could be used; it is 0 if that isn't known.
     """
 
-    samples: int
+    samples: float
     level: float
     spread: float
     in_use: float

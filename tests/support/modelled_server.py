@@ -22,7 +22,10 @@ def sharing(capacity: float) -> Slowdown:
 
 
 class ModelledServer:
-    """Runs as many of ``demand`` requests as the controller allows; ``routes`` are names and durations in seconds."""
+    """Runs as many of ``demand`` requests as the controller allows; ``routes`` are names and durations in seconds.
+
+    The requests of ``steady`` routes take as long as alone, however many others run.
+    """
 
     def __init__(self, total: AdaptiveTotal, slowdown: Slowdown, demand: int = 1000, seed: int = 1) -> None:
         self.total = total
@@ -30,6 +33,7 @@ class ModelledServer:
         self.usable: Usable = lambda total: total
         self.demand = demand
         self.routes: list[tuple[str, float]] = [("all", 0.05)]
+        self.steady: set[str] = set()
         self.outcome = RequestOutcome.SUCCESS
         self.sigma = 0.5  # of the logarithms of durations
         self.failing = 0.0  # the part of requests that end with ``outcome``
@@ -53,12 +57,14 @@ class ModelledServer:
         usable = self.usable(total)
         running = min(self.demand, usable)
         slowdown = self.slowdown(running)
-        mean = sum(duration for _, duration in self.routes) / len(self.routes) * slowdown
+        durations = [one * (1 if route in self.steady else slowdown) for route, one in self.routes]
+        mean = sum(durations) / len(durations)
         self._owed += running * STEP_NS / 1e9 / mean
         while self._owed >= 1:
             self._owed -= 1
-            route, duration = self._random.choice(self.routes)
-            taken = round(1e9 * duration * slowdown * self._random.lognormvariate(-(self.sigma**2) / 2, self.sigma))
+            place = self._random.randrange(len(durations))
+            route, duration = self.routes[place][0], durations[place]
+            taken = round(1e9 * duration * self._random.lognormvariate(-(self.sigma**2) / 2, self.sigma))
             outcome = self.outcome if self._random.random() < self.failing else RequestOutcome.SUCCESS
             self.total.observe(self.now, route, taken, outcome)
         use = SeatUse.of(total, [(running, 0), (0, total - usable)])

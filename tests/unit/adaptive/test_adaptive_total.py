@@ -140,6 +140,17 @@ def test_another_mix_of_routes_is_no_congestion() -> None:
     assert min(found.run(20)) >= 30
 
 
+@pytest.mark.parametrize("cached", [1, 9])
+@pytest.mark.parametrize("start", [5, 200])
+def test_requests_that_need_no_backend_hide_no_congestion(cached: int, start: int) -> None:
+    found = server(start=start)
+    found.routes = [("cached", 0.002)] * cached + [("query", 0.2)]
+    found.steady = {"cached"}
+    found.run(60)
+
+    assert 32 <= fmean(found.run(60)) <= 60
+
+
 @pytest.mark.parametrize("names", [900, 20_000])
 def test_names_in_paths_hide_no_free_capacity(names: int) -> None:
     found = server(start=5)

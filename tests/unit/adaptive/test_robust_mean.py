@@ -38,6 +38,16 @@ def test_an_outlier_counts_as_one_unit_away() -> None:
     assert mean_of([0.0] * 99 + [7.0]).mean == pytest.approx(1 / 99, rel=0.01)
 
 
+def test_a_sample_of_half_the_weight_counts_half() -> None:
+    weighted, repeated = RobustMean(), mean_of([0.0, 0.0, 0.5])
+    weighted.add(0.0, 1.0)
+    weighted.add(0.5, 0.5)
+    weighted.estimate()
+
+    assert weighted.count == 1.5
+    assert weighted.mean == pytest.approx(repeated.mean)
+
+
 @pytest.mark.parametrize("sigma", [0.3, 0.8, 1.2])
 @pytest.mark.parametrize("shift", [-0.5, 0.1, 0.7, 2.0])
 def test_it_moves_by_as_much_as_all_samples(sigma: float, shift: float) -> None:

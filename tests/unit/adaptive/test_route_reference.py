@@ -38,3 +38,16 @@ def test_a_known_route_learns_its_difference_from_the_others() -> None:
     assert reference.seconds == pytest.approx(1.0)
     feed(reference, 0.5, 0.5).learn(0.0)
     assert reference.value == pytest.approx(log(1e9) + 0.1)
+
+
+def test_a_route_weighs_less_the_shorter_it_is_than_what_is_typical() -> None:
+    reference = feed(RouteReference(), *[log(1e9)] * 10)
+    reference.learn(0.0)
+    reference.weigh(1e9)
+    assert reference.weight == 1, "nothing is known yet of its present durations"
+
+    feed(reference, log(2), log(2)).measure()
+    assert reference.present == pytest.approx(2e9)
+    for typical, weight in ((0.0, 1.0), (1e9, 1.0), (2.5e9, 1.0), (30e9, 0.1)):
+        reference.weigh(typical)
+        assert reference.weight == pytest.approx(weight)

@@ -53,6 +53,27 @@ def test_adopted_routes_take_the_level_of_those_that_are_known(learnt: SampleWin
     assert learnt._routes["new"].seconds == pytest.approx(0.0035)
 
 
+def test_samples_weigh_as_much_as_their_routes_contribute_to_the_seats_in_use(learnt: SampleWindow) -> None:
+    for begin in (1000, 10_000):
+        learnt.restart(begin * MS, 0.0, learns=False)
+        observe(learnt, (begin + 5000) * MS, [10 * MS] * 100)
+        observe(learnt, (begin + 5000) * MS, [200 * MS] * 10, "slow")
+
+    typical = (100 * 10**2 + 10 * 200**2) / (100 * 10 + 10 * 200)  # of the request on a random seat, in milliseconds
+    assert learnt.samples == pytest.approx(10 + 100 * 1.5 * 10 / typical)
+    assert learnt.mean == pytest.approx(log(2) * 10 / learnt.samples)
+
+
+def test_a_window_is_new_if_a_new_route_takes_most_of_the_time(learnt: SampleWindow) -> None:
+    observe(learnt, 2000 * MS, [10 * MS] * 20)
+    for name in range(20):
+        observe(learnt, 2000 * MS, [500 * MS] * 2, f"GET /reports/{name}")
+    assert not learnt.is_new  # names of objects don't come often enough to be learnt
+
+    observe(learnt, 2000 * MS, [500 * MS] * 4, "GET /reports")
+    assert learnt.is_new
+
+
 def test_seats_count_once_the_window_has_settled(learnt: SampleWindow) -> None:
     learnt.note(1000 * MS, 1, 0, usable=0.1)
     learnt.note(1050 * MS, 5, 0, usable=0.2)
