@@ -134,7 +134,8 @@ class Upload:
                 # The request is about to be rejected: it has no work after its reply, and a ticket that lingers can't
                 # be rejected.
                 admission.work = Work(work.seats, work.final_seats)
-            admission.destination.controller.release(admission)
+            # How long it had them depends on its client, so nothing is learned from that.
+            admission.destination.controller.release(admission, has_run=False)
 
     async def _resume(self) -> bool:
         """Ask for seats again, and return whether the request may continue."""

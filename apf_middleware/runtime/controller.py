@@ -249,7 +249,7 @@ class Controller:
     def release(self, admission: Admission, *, long_lived: bool = False, has_run: bool = True) -> None:
         """Free the seats of a request that has ended or has given them back, at once or after their linger.
 
-        If the app was never called, ``has_run`` is False.
+        If the app was never called, or only received a part of the body, ``has_run`` is False.
         """
         now = self.now()
         destination = admission.destination

@@ -8,6 +8,7 @@ from starlette.types import Receive, Scope, Send
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.runtime.adaptive_runner import AdaptiveRunner
 from tests.support.asgi_exchange import Exchange, http_scope
 from tests.support.protected_app import problem, settle
 from tests.support.upload_app import CHUNKED, CONFIG, UploadApp
@@ -52,6 +53,23 @@ async def test_seats_are_released_while_the_app_waits_for_more_of_a_body() -> No
         long.body(b"b")
         assert (await long.end()).status == 200
         assert [message["body"] for message in protected.received["/long"]] == [LONG, b"a", b"b"]
+        protected.check_idle()
+
+
+async def test_nothing_is_learned_from_the_wait_for_a_body() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        text = (CONFIG % "").replace("seats: 1", "seats: {adaptive: {min: 1, max: 4}}")
+        protected.middleware = APFMiddleware(protected._app, load_text(text))
+        long = await protected.start()
+        protected.expire_holds()
+        controller = protected.middleware.service.controller
+        assert isinstance(controller.adaptive, AdaptiveRunner)
+        window = controller.adaptive.total.window
+        assert (len(controller.costs), window.succeeded) == (0, 0)
+
+        assert (await long.body(b"b").end()).status == 200
+        assert (len(controller.costs), window.succeeded) == (1, 1)
         protected.check_idle()
 
 
