@@ -12,6 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 from apf_middleware.asgi.body import RequestBody
 from apf_middleware.fairqueuing import Reason, TicketState, Work
 from apf_middleware.runtime import Admission
+from apf_middleware.runtime.time_limits import limit_time
 
 __all__ = ["Upload"]
 
@@ -153,7 +154,10 @@ class Upload:
         if runtime.shared.is_closing or controller.registry.levels.get(admission.level) is not runtime:
             return True
         admission.renew()
-        controller.arrive(controller.now(), admission)
+        now, deadline = controller.now(), admission.deadline_ns
+        if deadline is not None:  # the wait may take half of the time that the body has left
+            limit_time(admission, now, deadline - now, controller.costs)
+        controller.arrive(now, admission)
         if admission.state is _WAITING:
             try:
                 await self._wait(admission, self._exchange[0], self._exchange[1], body)

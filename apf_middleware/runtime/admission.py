@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from apf_middleware.classification import RequestDigest
     from apf_middleware.criticality import Criticality
-    from apf_middleware.estimation import Watch, WatchTracker
+    from apf_middleware.estimation import LearnedCosts, Watch, WatchTracker
     from apf_middleware.fairqueuing import Reason, Work
     from apf_middleware.gates import ParkedRequest, Refusal
     from apf_middleware.metrics.schema_counters import SchemaCounters
@@ -99,6 +99,7 @@ class AdmissionControl(Protocol):
     now: Callable[[], int]
     watches: "WatchTracker"
     bodies: "IncomingBodies"
+    costs: "LearnedCosts"
     is_closing: bool
     is_passing: bool
     registry: "LevelRegistry"

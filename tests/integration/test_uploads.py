@@ -8,6 +8,7 @@ from starlette.types import Receive, Scope, Send
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.runtime import Admission
 from apf_middleware.runtime.adaptive_runner import AdaptiveRunner
 from tests.support.asgi_exchange import Exchange, http_scope
 from tests.support.protected_app import problem, settle
@@ -88,6 +89,26 @@ async def test_an_upload_is_queued_again_when_more_of_it_arrives() -> None:
         for exchange in (other, long):
             assert (await exchange.end()).status == 200
         assert [message["body"] for message in protected.received["/long"]] == [LONG, b"b"]
+        protected.check_idle()
+
+
+async def test_an_upload_may_wait_again_before_its_deadline() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        long = await protected.start()
+        protected.expire_holds()
+        admission = long.scope["apf"]
+        assert isinstance(admission, Admission)
+        now = protected.middleware.service.now()
+        admission.set_deadline(now + 3600 * 10**9, now - 1)  # the body has taken the time for the first wait
+        other = await protected.start("/other", "bob")
+        long.body(b"b")
+        await settle()
+        assert admission.is_waiting
+
+        other.body()
+        for exchange in (other, long):
+            assert (await exchange.end()).status == 200
         protected.check_idle()
 
 
