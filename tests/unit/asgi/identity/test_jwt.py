@@ -501,7 +501,11 @@ JSON = st.recursive(
 CLAIMS = st.dictionaries(st.sampled_from(["iss", "aud", "sub", "exp", "nbf", "iat", "groups"]), JSON, max_size=7)
 
 
-@given(CLAIMS, st.dictionaries(st.sampled_from(["kid", "typ", "crit", "b64", "x"]), JSON, max_size=3))
+ANY_TEXT = st.text(st.characters(), min_size=1, max_size=5)  # also what no UTF-8 says
+NAMED = st.fixed_dictionaries({"sub": ANY_TEXT}, optional={"groups": st.lists(ANY_TEXT, max_size=3)})
+
+
+@given(CLAIMS | NAMED, st.dictionaries(st.sampled_from(["kid", "typ", "crit", "b64", "x"]), JSON, max_size=3))
 def test_no_signed_claims_raise(fuzzed: JwtAuthenticator, claims: dict[str, Any], header: dict[str, Any]) -> None:
     content = f"{part({'alg': 'HS256'} | header)}.{part(claims)}"
     mac = hmac.new(SECRET.encode(), content.encode(), hashlib.sha256).digest()
@@ -510,3 +514,4 @@ def test_no_signed_claims_raise(fuzzed: JwtAuthenticator, claims: dict[str, Any]
 
     if isinstance(verdict, Authenticated):
         assert verdict.identity.name.encode()
+        assert all(group.encode() for group in verdict.identity.groups)
