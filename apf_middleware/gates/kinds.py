@@ -109,8 +109,7 @@ class Tokens(Gate):
         before, self._per_token = self._per_token, max(1, int(_SECOND / rate))
         # The missing tokens of a bucket are stored as the time of their refill, which depends on the rate.
         for key, full_at in self._full_at.items():
-            if full_at > now:
-                self._full_at[key] = now + (full_at - now) * self._per_token // before
+            self._full_at[key] = now + (full_at - now) * self._per_token // before
 
     @property
     def limit(self) -> int:

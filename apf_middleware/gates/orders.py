@@ -184,13 +184,6 @@ class FairOrder(Generic[_T]):
         if len(self._flows) > 2 * (len(self._entries) + _MOST_STALE):
             self._flows = {name: flow for name, flow in self._flows.items() if flow.count}
 
-    def clear(self) -> None:
-        """Forget everything, including the charges of flows."""
-        assert not self._entries, f"{self!r} isn't empty"
-        self._flows.clear()
-        self._turns.clear()
-        self._virtual = 0
-
     def __contains__(self, item: object) -> bool:
         return item in self._entries
 

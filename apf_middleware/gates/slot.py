@@ -234,10 +234,7 @@ class SlotQueue:
             del self.aside[acquisition]
             return
         self.order.remove(acquisition)
-        if self.order or self.candidate is not None:
-            self.order.forget_idle()
-        else:
-            self.order.clear()
+        self.order.forget_idle()
 
     def __iter__(self) -> Iterator[Acquisition]:
         yield from self.order
