@@ -161,7 +161,7 @@ class Reject:
             require_integer("status", self.status, least=400, most=599)
         # this form of the comparison also rejects NaN
         if self.retry_after is not None and not 0 <= self.retry_after < 1e9:
-            raise InvalidValueError("retry_after", self.retry_after, "it must be a number of seconds")
+            raise InvalidValueError("retry_after", self.retry_after, "it must be from 0 to less than 1e9 seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +255,7 @@ def terms_of(given: TermsGiven, otherwise: Terms | None = None) -> Terms:
         if name in changed:
             seconds = changed.pop(name)
             if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < 1e6:
-                raise InvalidValueError(name, seconds, "it must be more than 0 seconds")
+                raise InvalidValueError(name, seconds, "it must be more than 0 seconds, and less than 1e6")
             changed[f"{name}_ns"] = int(seconds * _SECOND)
     return replace(otherwise or Terms(), **changed)
 

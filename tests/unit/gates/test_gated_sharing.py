@@ -521,3 +521,23 @@ def test_a_level_gets_its_min_when_a_gate_rejects_the_last_request_of_a_draining
     world.close("db", until=100 * SECOND)
     assert world.kick("parked") == ["waits"]
     assert world.refused == ["parked"]
+
+
+def test_a_request_that_can_not_wait_keeps_no_place_in_a_gate() -> None:
+    db, switch = Capacity("db", 1, WIDE), Switch(answer=True)
+    without = QueueSetSettings.without_queues(2), LevelLimits(2, 0, 2)
+    world = GateWorld(db, switch.gate(), levels={"level": without})
+    world.arrive("runs", width=2)
+    assert world.arrive("without a seat", "db").reason is Reason.CONCURRENCY_LIMIT
+    assert db.used("") == 0
+    world.finish("runs")
+    assert world.arrive("first", "db").is_seated
+    assert world.arrive("second", "db").reason is Reason.GATE
+    assert world.arrive("both", "switch", "db").reason is Reason.GATE
+    world.close("switch")
+    asked = len(switch.asked)
+    assert world.arrive("third", "switch").reason is Reason.GATE
+    assert len(switch.asked) == asked, "an operator has closed the gate, so it isn't asked"
+    assert [one and one.gate for one in world.refusals.values()] == ["db", "db", "switch"]
+    world.finish("first")
+    assert world.arrive("fourth", "db").is_seated

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.gates import (
     Condition,
@@ -147,3 +148,22 @@ def test_a_report_of_a_condition_that_fails_is_left_out() -> None:
     assert not condition.is_blocking("")
     condition.counters.count("", ParkDecision())
     assert condition.is_blocking("")
+
+
+def test_a_probe_that_has_ended_makes_room_for_one_more() -> None:
+    gate = Condition("breaker", lambda _: Probe(2), Terms(max_parked=1000))
+    world = GateWorld(gate, seats=50)
+    for name in "abcd":
+        world.arrive(name, "breaker")
+    assert (world.served, gate.used("")) == (["a", "b"], 2)
+    assert world.finish("a") == ["c"]
+    assert gate.used("") == 2
+    for name in "bcd":
+        world.finish(name)
+    assert gate.used("") is None
+
+
+@pytest.mark.parametrize("rate", [0, -1])
+def test_a_bucket_that_is_never_filled_is_refused(rate: float) -> None:
+    with pytest.raises(InvalidValueError, match=rf"^rate is {rate}, but it must be "):
+        Tokens("quota", rate, 1, terms=Terms())

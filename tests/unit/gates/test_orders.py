@@ -93,3 +93,34 @@ def test_many_flows_that_leave_unserved_are_forgotten() -> None:
     order.check()
 
     assert order.first(2) == "item290"
+
+
+def test_a_flow_that_comes_later_waits_neither_for_all_of_a_larger_one_nor_the_other_way_round() -> None:
+    order = fair(*((f"a{number}", "a", 1, 10) for number in range(6)))
+    works = {f"{flow}{number}": (flow, 10) for flow in "ab" for number in range(6)}
+    for number in range(3):
+        order.remove(f"a{number}")
+        order.charge("a", 10)
+    for number in range(3):
+        order.add(f"b{number}", "b", number=6 + number, cost=1, work=10)
+
+    assert drain(order, works) == ["b0", "a3", "b1", "a4", "b2", "a5"]
+
+
+def test_a_flow_saves_no_turns_while_nothing_of_it_waits() -> None:
+    order = fair(("b0", "b", 1, 10), *((f"a{number}", "a", 1, 10) for number in range(4)))
+    works = {f"{flow}{number}": (flow, 10) for flow in "ab" for number in range(9)}
+    order.remove("b0")
+    for number in range(2):
+        order.remove(f"a{number}")
+        order.charge("a", 10)
+    for number in range(1, 4):
+        order.add(f"b{number}", "b", number=9 + number, cost=1, work=10)
+
+    assert drain(order, works) == ["b1", "a2", "b2", "a3", "b3"]
+
+
+def test_an_arrival_behind_the_first_of_its_flow_does_not_change_the_turn_of_the_flow() -> None:
+    order = fair(("a0", "a", 1, 20), ("b0", "b", 1, 15), ("a1", "a", 1, 1))
+
+    assert order.first(2) == "b0"

@@ -7,8 +7,8 @@ import pytest
 from apf_middleware import Gates
 from apf_middleware.adapters.breakers import Circuit
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.gates import Gate, GateRequest, Park, Reject
-from tests.support.gate_world import GateWorld
+from apf_middleware.gates import QUEUE, SKIP, Gate, GateRequest, Hint, Park, Reject
+from tests.support.gate_world import MS, GateWorld
 
 REQUEST = GateRequest("level", "schema", "flow")
 
@@ -113,3 +113,98 @@ def test_the_one_event_of_a_gate_needs_no_list() -> None:
     gates.add(Memory())
 
     assert gates.scheduler.gates["memory"].events == ("model.loaded",)
+
+
+def test_a_larger_limit_lets_those_pass_at_once_who_wait_for_it() -> None:
+    gates = Gates()
+    gates.capacity("db", limit=1)
+    world = GateWorld(seats=10, scheduler=gates.scheduler)
+    for name in "abc":
+        world.arrive(name, "db", flow=name)
+    gates.resize("db", 2)
+    assert world.note(world.sharing.settle(0)) == ["b"]
+
+
+def test_a_hint_says_whom_an_event_may_help() -> None:
+    gates, asked = Gates(), []
+
+    @gates.condition("model", on="loaded")
+    def has_loaded(request: GateRequest) -> bool:
+        asked.append(request.flow)
+        return len(asked) > 1
+
+    @gates.hint("model", on="loaded")
+    def is_useful(event: object, request: GateRequest) -> Hint:
+        return QUEUE if request.flow == event else SKIP
+
+    world = GateWorld(seats=10, scheduler=gates.scheduler)
+    world.arrive("a", "model", flow="x")
+    world.arrive("b", "model", flow="y")
+    assert world.emit("loaded", payload="y") == ["b"]
+    assert asked == ["x", "y"]
+
+
+def test_a_request_that_is_kicked_tries_alone() -> None:
+    gates, asked = Gates(), []
+
+    @gates.condition("db")
+    def never(request: GateRequest) -> bool:
+        asked.append(request.flow)
+        return False
+
+    world = GateWorld(seats=10, scheduler=gates.scheduler)
+    for name in "abc":
+        world.arrive(name, "db", flow=name)
+    chosen = next(parked for parked in gates.parked("db") if parked.flow == "b")
+    assert asked == ["a"]
+    assert gates.kick("db", chosen.id) == 1
+    world.note(world.sharing.settle(0))
+    assert asked == ["a", "b"]
+    assert gates.kick("db", 10**9) == 0
+
+
+def test_a_gate_that_is_closed_for_some_seconds_opens_after_them() -> None:
+    gates = Gates()
+    gates.capacity("db", limit=1)
+    world = GateWorld(seats=10, scheduler=gates.scheduler)
+    gates.close("db", for_=1.5)
+    world.arrive("a", "db")
+    assert world.wait(1_499 * MS) == []
+    assert world.wait(MS) == ["a"]
+
+
+def test_an_own_gate_is_asked_with_the_request_the_key_and_the_cost() -> None:
+    calls: list[tuple[object, ...]] = []
+
+    class Memory:
+        name = "memory"
+
+        def key(self, request: GateRequest) -> str:
+            return f"of {request.flow}"
+
+        def cost(self, _request: GateRequest) -> int:
+            return 3
+
+        def try_acquire(self, request: GateRequest, key: str, cost: int) -> str:
+            calls.append((request.flow, key, cost))
+            return "lease"
+
+        def release(self, lease: str) -> None:
+            calls.append((lease,))
+
+    gates = Gates()
+    gates.add(Memory())
+    world = GateWorld(scheduler=gates.scheduler)
+    world.arrive("a", "memory", flow="x")
+    world.finish("a")
+    assert calls == [("x", "of x", 3), ("lease",)]
+
+
+def test_a_name_that_no_gate_has_is_refused_with_those_that_exist() -> None:
+    gates = Gates()
+    gates.capacity("web", limit=1)
+    gates.capacity("db", limit=1)
+    with pytest.raises(InvalidValueError, match=r"^gate is 'dp', .*There are: db, web$"):
+        gates.open("dp")
+    with pytest.raises(InvalidValueError, match=r"There are: none$"):
+        Gates().open("db")

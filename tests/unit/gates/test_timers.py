@@ -10,7 +10,8 @@ from apf_middleware.gates import (
     Park,
 )
 from apf_middleware.gates.gate import FIRST_PAUSE_NS
-from apf_middleware.gates.timers import pause, spread
+from apf_middleware.gates.slot import Slot
+from apf_middleware.gates.timers import SlotTimers, pause, spread
 from tests.support.gate_world import MS, SECOND, WIDE, GateWorld, OwnSwitch, Switch, polled
 
 
@@ -201,3 +202,43 @@ def test_without_a_penalty_an_event_lets_try_at_once_where_a_pause_would_be_due(
     assert world.served == ([] if penalty else ["a"])
     world.wait(9 * MS)
     assert world.served == ["a"], "what is remote isn't asked more often than that"
+
+
+def test_the_pause_of_a_failing_gate_outlives_those_that_wait_for_it() -> None:
+    switch = Switch(answer=OSError("down"))
+    world = GateWorld(switch.gate(on_error="backoff"), limit_ns=5 * SECOND)
+    world.arrive("a", "switch")
+    world.wait(100 * MS)
+    asked = len(switch.asked)
+    world.give_up("a")
+    world.arrive("b", "switch")
+    assert len(switch.asked) == asked
+    world.wait(160 * MS)
+    assert len(switch.asked) > asked
+
+
+def test_an_operator_who_opens_a_failing_gate_ends_its_pause() -> None:
+    switch = Switch(answer=OSError("down"))
+    world = GateWorld(switch.gate(on_error="backoff"), limit_ns=5 * SECOND)
+    world.arrive("a", "switch")
+    world.wait(SECOND)
+    switch.answer = True
+    assert world.emit("well") == [], "an event doesn't end it"
+    assert world.open("switch") == ["a"]
+
+
+def test_a_polled_gate_that_says_when_is_asked_then() -> None:
+    own = OwnSwitch(Park(retry_at=0.3))
+    world = polled(own)
+    world.arrive("a", "own")
+    own.answer = "lease"
+    assert world.wait(299 * MS) == []
+    assert world.wait(MS) == ["a"]
+
+
+def test_a_timer_that_another_one_has_replaced_does_not_count_even_if_it_is_looked_at_late() -> None:
+    timers, slot = SlotTimers(lambda: 0.5), Slot(Switch().gate(), "", lambda _gate, _error: None)
+    timers.after_error(0, slot)
+    timers.after_error(5 * MS, slot)
+    assert list(timers.pop_due(15 * MS)) == []
+    assert list(timers.pop_due(25 * MS)) == [slot]
