@@ -543,3 +543,13 @@ def test_a_request_passes_if_its_gate_is_removed_during_its_evaluation(given: ob
     assert world.answer("asked", given) == ["asked"]
     world.finish("asked")
     assert not list(world.scheduler)
+
+
+def test_a_removed_gate_gets_no_lease_back_that_it_has_not_granted() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), Capacity("db", 1, WIDE))
+    world.arrive("a", "switch", "db")
+    world.scheduler.retire(world.now, "db")
+    switch.answer = True
+    assert world.emit("well") == ["a"]
+    assert world.errors == []

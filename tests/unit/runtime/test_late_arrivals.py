@@ -160,6 +160,41 @@ def test_late_requests_that_get_seats_in_time_are_counted() -> None:
     server.controller.release(running)
 
     assert server.outcome("in-time") == 1
+    assert (server.late.predicted_ns["web"], server.late.waited_ns["web"]) == (0, 0), "others are ahead no longer"
+    assert not server.late._passing
+
+
+def test_a_late_request_that_gets_its_seat_after_its_deadline_is_not_counted_as_in_time() -> None:
+    server = DeadlineArrivals("shadow")
+    running, *waiting = server.fill(waiting=10)
+    server.arrive(left_ms=500)
+    for admission in waiting:
+        server.controller.abandon(admission, Reason.CANCELLED)
+    server.now = 500 * MS
+    server.controller.release(running)
+
+    assert server.late.outcomes == {("web", "late"): 1}
+
+
+def test_of_requests_that_were_not_late_only_the_waits_are_counted() -> None:
+    server = DeadlineArrivals("shadow")
+    [running] = server.fill()
+    server.arrive(left_ms=3000)
+    server.now = 70 * MS
+    server.controller.release(running)
+
+    assert not server.late.outcomes
+    assert (server.late.predicted_ns["web"], server.late.waited_ns["web"]) == (100 * MS, 70 * MS)
+
+
+def test_a_client_that_leaves_before_its_deadline_is_not_counted_as_missed() -> None:
+    server = DeadlineArrivals("shadow")
+    server.fill(waiting=10)
+    late = server.arrive(left_ms=500)
+    server.now = 100 * MS
+    server.controller.abandon(late, Reason.CANCELLED)
+
+    assert server.late.outcomes == {("web", "late"): 1}
 
 
 def test_waits_that_end_at_the_deadline_are_counted() -> None:

@@ -7,7 +7,13 @@ import pytest
 
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration, load_text
-from apf_middleware.exceptions import InvalidValueError, QueueConflictError, QueueError, QueueInvalidError
+from apf_middleware.exceptions import (
+    InvalidValueError,
+    QueueConflictError,
+    QueueError,
+    QueueInvalidError,
+    QueueNotFoundError,
+)
 from apf_middleware.fairqueuing import DISCIPLINES, Reason, TicketState, Work
 from apf_middleware.gates import GateRequest, Gates
 from apf_middleware.runtime import Admission, Controller, NamedQueues
@@ -302,6 +308,7 @@ def test_a_deletion_that_fails_changes_nothing() -> None:
     queues = NamedQueues(house.controller, refuse)
     with pytest.raises(InvalidValueError):
         queues.delete("tenants", cascade=True)
+    assert queues.changes.entries == {}
     house.reload(FAMILY)
 
     assert waits
@@ -422,3 +429,26 @@ def test_a_gate_can_not_change_queues_while_it_is_asked() -> None:
     assert [one.queue for one in refused] == ["batch"] * len(refused)
     assert controller.configuration.levels["batch"].state == "open"
     NamedQueues(controller).operate("batch", "pause")
+
+
+def test_an_action_that_cannot_be_put_in_force_changes_nothing() -> None:
+    def fail(_: Configuration) -> None:
+        raise OSError("no memory")
+
+    house = NamedQueueServer(ONE)
+    queues = NamedQueues(house.controller, fail)
+    with pytest.raises(OSError, match="no memory"):
+        queues.operate("web", "pause")
+
+    assert queues.changes.entries == {}
+    assert queues.status("web").state == "Open"
+
+
+def test_a_queue_that_another_member_has_deleted_may_be_unknown_here() -> None:
+    house = NamedQueueServer(server() + level("web"))
+    house.queues.follow("gone", None, sheds=False)
+    house.queues.delete("gone")
+    with pytest.raises(QueueNotFoundError):
+        house.queues.delete("never")
+    house.queues.follow("web", None, sheds=False)
+    assert "web" not in {one.name for one in house.queues.list()}

@@ -102,3 +102,15 @@ def test_the_monitor_of_the_loop_that_runs_in_this_thread_is_found() -> None:
         assert thread.submit(first.run_until_complete, look()).result() is one
     for loop in (first, second):
         loop.close()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_many_waits_that_begin_together_have_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monitor, timers = WaitMonitors(lambda: 0).here(), []
+    assert monitor is not None
+    monkeypatch.setattr(monitor.loop, "call_later", lambda *call: timers.append(call))
+    for _ in range(3):
+        monitor.watch(object())  # type: ignore[arg-type]
+
+    assert len(timers) == 1
