@@ -1,7 +1,10 @@
 """The order of parked requests: fair among flows, by arrival within a flow."""
 
+from random import Random
+
 import pytest
 
+from apf_middleware.gates import orders
 from apf_middleware.gates.orders import FairOrder
 from tests.support.gate_world import GateWorld, Switch, level
 
@@ -124,3 +127,48 @@ def test_an_arrival_behind_the_first_of_its_flow_does_not_change_the_turn_of_the
     order = fair(("a0", "a", 1, 20), ("b0", "b", 1, 15), ("a1", "a", 1, 1))
 
     assert order.first(2) == "b0"
+
+
+def test_a_flow_of_which_an_item_waits_keeps_its_start_when_another_one_comes() -> None:
+    order = fair(("a0", "a", 1, 10), ("a1", "a", 1, 10), ("b0", "b", 1, 25))
+    for number in range(2):
+        order.remove(f"a{number}")
+        order.charge("a", 10)
+    order.add("b1", "b", number=8, cost=1, work=10)
+    order.add("a2", "a", number=9, cost=1, work=10)
+
+    assert order.first(2) == "b0"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_next_item_is_the_one_that_a_plain_search_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(orders, "_MOST_STALE", 2)
+    dice, order = Random(seed), FairOrder[int]()
+    waiting: dict[int, tuple[str, int, int]] = {}
+
+    def plainly_first(below: int) -> int | None:
+        """Among the first items of each flow and cost, find the flow with the least finish, and its least number."""
+        heads: dict[tuple[str, int], tuple[int, int]] = {}
+        for number, (flow, cost, work) in sorted(waiting.items()):
+            if cost < below:
+                heads.setdefault((flow, cost), (number, order._flows[flow].start + work))
+        if not heads:
+            return None
+        _, _, chosen = min((finish, number, flow) for (flow, _), (number, finish) in heads.items())
+        return min(number for (flow, _), (number, _) in heads.items() if flow == chosen)
+
+    for number in range(1000):
+        if dice.random() < (0.8 if number % 200 < 100 else 0.2):
+            flow, cost, work = waiting[number] = dice.choice("abc"), dice.choice((1, 2, 3)), dice.randint(1, 50)
+            order.add(number, flow, number=number, cost=cost, work=work)
+        elif waiting:
+            served = plainly_first(4)
+            assert served is not None
+            gone = dice.choice((served, *list(waiting)[:6], *waiting))
+            order.remove(gone)
+            flow, _, work = waiting.pop(gone)
+            if gone == served:
+                order.charge(flow, work)
+        below = dice.choice((2, 3, 4))
+        assert order.first(below) == plainly_first(below)
+        order.check()

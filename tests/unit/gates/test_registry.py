@@ -208,3 +208,12 @@ def test_a_name_that_no_gate_has_is_refused_with_those_that_exist() -> None:
         gates.open("dp")
     with pytest.raises(InvalidValueError, match=r"There are: none$"):
         Gates().open("db")
+
+
+def test_a_gate_whose_key_is_none_does_not_concern_the_request() -> None:
+    gates = Gates()
+    gates.capacity("db", limit=1, key=lambda request: request.flow if request.flow != "none" else None)
+    world = GateWorld(seats=10, scheduler=gates.scheduler)
+    for name in ("a", "b"):
+        assert world.arrive(name, "db", flow="none").is_seated
+    assert [status.key for status in gates.list()] == [None]
