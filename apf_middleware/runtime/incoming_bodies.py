@@ -151,6 +151,16 @@ class _Places:
         """Return the oldest request of the flow with the most requests."""
         return next(iter(self._flows[next(iter(self._by_number[self._most]))]))
 
+    def check(self) -> None:
+        """Raise AssertionError if the indexes disagree."""
+        numbers = {flow: len(own) for flow, own in self._flows.items()}
+        assert all(numbers.values()), f"flows without requests in {numbers}"
+        assert self.number == sum(numbers.values()), f"wrong sum in {numbers}"
+        assert {flow: n for n, flows in self._by_number.items() for flow in flows} == numbers, (
+            f"wrong index of {numbers}"
+        )
+        assert self._most == max(self._by_number), f"wrong maximum in {numbers}"
+
 
 class IncomingBodies:
     """All requests that wait for their bodies; ``now`` is the clock, and ``alarm`` creates the timer."""
@@ -295,6 +305,8 @@ class IncomingBodies:
     def check(self) -> None:
         """Raise AssertionError if the counts are inconsistent."""
         assert self.number == sum(places.number for places in self._levels.values()), f"wrong sum in {self!r}"
+        for places in self._levels.values():
+            places.check()
         assert self._kept == sum(self._bytes.values()) >= 0, f"wrong sum of bytes in {self!r}"
         assert all(self._bytes.values()), f"flows without bytes in {self!r}"
 

@@ -1,5 +1,7 @@
 """Requests that are being received, against a twin that looks at all of them whenever one must be ended."""
 
+import asyncio
+import threading
 from collections import Counter
 from dataclasses import dataclass, field
 from timeit import repeat
@@ -87,6 +89,65 @@ def test_a_flow_reserves_no_more_than_the_free_seats(steps: list[tuple[int, int,
             assert has_room == (incoming.kept <= 1000 - sum(one.kept for one in flows))
         assert bodies.kept == sum(one.kept for one in flows)
         bodies.check()
+
+
+def test_each_upload_has_windows_of_its_own() -> None:
+    now = 0
+    bodies = IncomingBodies(lambda: now, lambda *_: NullAlarm())
+    bodies.adopt(BodySettings(patience_ns=10, min_rate=10**9), SEATS)
+    fast, slow = (IncomingBody(Classification("schema", "users", "flow", 1)) for _ in range(2))
+    bodies.begin(fast)
+    now = 5
+    bodies.begin(slow)
+    fast.arrived = 10
+    now = 10
+    bodies._look()
+    assert (fast.reason, slow.reason) == (None, None), "the window of the slow one ends later"
+    now = 15
+    bodies._look()
+    assert (fast.reason, slow.reason) == (None, Reason.SLOW_BODY)
+    now = 20
+    bodies._look()
+    assert fast.reason is Reason.SLOW_BODY, "nothing has arrived in its second window"
+    assert bodies.number == 0
+
+
+def test_a_server_that_stops_ends_the_uploads_that_do_not_run() -> None:
+    bodies = IncomingBodies(lambda: 0, lambda *_: NullAlarm())
+    waits, runs, late, later = (IncomingBody(Classification("schema", "users", "flow", 1)) for _ in range(4))
+    runs.is_running = True
+    bodies.begin(waits)
+    bodies.close()
+    bodies.begin(late)
+    bodies.begin(runs)
+    bodies.open()
+    bodies.begin(later)
+
+    assert [one.reason for one in (waits, late)] == [Reason.QUEUE_CLOSED] * 2
+    assert [one.reason for one in (runs, later)] == [None] * 2
+    assert bodies.number == 2
+
+
+def test_a_task_is_interrupted_in_its_own_event_loop() -> None:
+    incoming, threads = IncomingBody(Classification("schema", "users", "flow", 1)), []
+
+    async def wait() -> None:
+        interrupted = asyncio.Event()
+
+        def interrupt() -> None:
+            threads.append(threading.current_thread())
+            interrupted.set()
+
+        incoming.begin_to_wait(interrupt)
+        await asyncio.to_thread(incoming.interrupt)
+        async with asyncio.timeout(60):
+            await interrupted.wait()
+        incoming.end_to_wait()
+        incoming.interrupt()
+
+    asyncio.run(wait())
+
+    assert threads == [threading.current_thread()]
 
 
 def test_the_upload_to_end_is_found_as_fast_among_many() -> None:
