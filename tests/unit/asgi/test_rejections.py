@@ -115,6 +115,14 @@ def test_names_can_be_hidden(dialect: Literal["apf", "kubernetes"]) -> None:
     assert len([name for name in headers_of(found) if name.startswith(prefix)]) == 2
 
 
+def test_the_name_of_a_gate_can_be_hidden_too() -> None:
+    world = World(settings=ResponseSettings(names="hidden"))
+    admission = world.refused(Reason.GATE)
+    admission.refusal = Refusal("quota", 503, 7.2)
+
+    assert b"quota" not in world.answers.find(admission).body
+
+
 def test_a_closing_server_answers_503_for_any_configured_status() -> None:
     world = World(settings=STEADY)
     closed = world.reject(Reason.QUEUE_CLOSED)  # of a named queue, while the server is open
@@ -126,6 +134,7 @@ def test_a_closing_server_answers_503_for_any_configured_status() -> None:
     assert headers_of(found)["connection"] == "close"
     assert json.loads(closed.body)["detail"] == "The queue for requests like this one is closed."
     assert json.loads(found.body)["detail"] == "The server is shutting down."
+    assert "connection" not in headers_of(world.reject(Reason.TIME_OUT)), "its reason is another one"
 
 
 def test_the_status_of_rejections_can_be_chosen() -> None:
@@ -154,6 +163,8 @@ def test_an_answer_of_a_gate_names_the_gate_and_has_its_status_and_time() -> Non
     assert found.status == 503
     assert headers_of(found)["retry-after"] == "8"
     assert json.loads(found.body)["gate"] == "quota"
+    admission.refusal = Refusal("quota", 503, 0)
+    assert headers_of(world.answers.find(admission))["retry-after"] == "1", "0 would be a loop"
     assert "gate" not in json.loads(world.reject(Reason.GATE).body), "another request has another answer"
 
 
@@ -278,6 +289,10 @@ def test_a_caller_is_told_whether_its_own_flow_fills_the_queue() -> None:
 
     assert json.loads(own.body)["own_flow"] is True
     assert json.loads(world.answers.find(other).body)["own_flow"] is False
+    for reason in [one for one in Reason if one is not Reason.QUEUE_FULL]:
+        refused = Admission(world.controller.destination(elephant, Work()))
+        world.controller.refuse(world.now, refused, reason)
+        assert "own_flow" not in json.loads(world.answers.find(refused).body)
 
 
 def test_with_a_single_queue_nothing_is_said_about_the_own_flow() -> None:
