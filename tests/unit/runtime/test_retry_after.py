@@ -76,3 +76,11 @@ def test_clients_are_spread() -> None:
     assert min(delays) >= 15
     assert max(delays) <= 25
     assert len(delays) >= 8
+
+
+def test_clients_stay_spread_and_within_the_bounds_however_long_the_queue_is() -> None:
+    delays = {seconds(10_000, 10.0, seed) for seed in range(200)}
+
+    assert max(delays) == 60
+    assert len(delays) >= 8
+    assert retry_after_s(1, 1000.0, least=5, most=60, chance=Random(1)) == 5
