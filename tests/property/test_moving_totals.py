@@ -109,10 +109,12 @@ class World:
         assert self.used() + kept >= total, "seats are free although requests wait"
 
 
-@given(discipline=st.sampled_from(DISCIPLINES), plan=steps)
+@given(discipline=st.sampled_from(DISCIPLINES), crowd=st.integers(0, 30), plan=steps)
 @examples(150)
-def test_promises_hold_at_every_size(discipline: str, plan: list[tuple[str, object, int]]) -> None:
+def test_promises_hold_at_every_size(discipline: str, crowd: int, plan: list[tuple[str, object, int]]) -> None:
     world = World(discipline)
+    for number in range(crowd):  # more than there are seats, so that a smaller total is exceeded, and requests wait
+        world.arrive(LEVELS[number % len(LEVELS)], number % 7)
     for kind, first, second in plan:
         before = {name: world.used(name) for name in LEVELS}
         match kind, first:

@@ -147,12 +147,13 @@ class _Machine(RuleBasedStateMachine):
         self._administer(lambda: self.house.queues.update(name, **fields))
 
     @rule(
-        name=_names,
-        action=st.sampled_from(("open", "open", "close", "pause")),
+        which=_any,
+        action=st.sampled_from(("open", "close", "close", "pause")),
         mode=st.sampled_from(("drain", "drain", "shed")),
     )
-    def operate(self, name: str, action: str, mode: str) -> None:
-        self._administer(lambda: self.house.queues.operate(name, action, mode=mode))
+    def operate(self, which: int, action: str, mode: str) -> None:
+        names = [one.name for one in self.house.queues.list() if one.name in _NAMES] or ["a"]
+        self._administer(lambda: self.house.queues.operate(names[which % len(names)], action, mode=mode))
 
     @rule(name=_names, cascade=st.booleans())
     def delete(self, name: str, cascade: bool) -> None:  # noqa: FBT001 - as above
@@ -231,4 +232,4 @@ class _Machine(RuleBasedStateMachine):
 
 
 TestQueues = _Machine.TestCase
-TestQueues.settings = examples(15, stateful_step_count=35)
+TestQueues.settings = examples(30, stateful_step_count=35)
