@@ -10,6 +10,7 @@ from typing import Final
 from apf_middleware.classification import Conjunction, FlowSchema, Rule, Source
 from apf_middleware.classification.paths import parse_template
 from apf_middleware.config.authentication import ProxySettings, network
+from apf_middleware.config.build import derive_limits
 from apf_middleware.config.covering import covers, size_of, takes_everything
 from apf_middleware.config.flow_weights import given_weights
 from apf_middleware.config.formats import Definition
@@ -34,6 +35,8 @@ _FEWEST_QUEUES: Final = 9
 
 MOST_COMPARED: Final = 300_000
 """The limit of pairs of parts of rules that are compared in order to find schemas that never match."""
+
+_MOST_NAMED: Final = 5  # levels in one warning
 
 _PATHS: Final[dict[str, dict[str, Path]]] = {
     "kubernetes": {
@@ -86,6 +89,7 @@ def lint_objects(merged: MergedObjects, problems: Problems) -> None:
             _lint_criticality(schema, problems)
     if merged.server_document is not None:
         _lint_server(merged.server_document, merged.server, problems)
+        _lint_borrowing(merged.server_document, merged, problems)
         _lint_trust(merged.server_document, merged.server, problems)
 
 
@@ -362,6 +366,25 @@ def _lint_server(document: Document, server: ServerSettings, problems: Problems)
     if server.resolver == "kubernetes" and not all(one.gates or one.estimate for one in server.routes):
         rule = "resolver: kubernetes reads paths as an API server does, so that the resources of routes have no effect"
         warn(rule, "Write resolver: web, or remove the routes", "routes")
+
+
+def _lint_borrowing(document: Document, merged: MergedObjects, problems: Problems) -> None:
+    """Warn of levels that have no seats after each pause, because they lend all of theirs until an adjustment."""
+    if merged.server.borrowing != "periodic":
+        return
+    configuration = merged.configuration()
+    used = {schema.level for schema in configuration.schemas}
+    names = [
+        name
+        for name, limits in derive_limits(configuration).items()
+        if name in used and not limits.min and limits.max and not configuration.levels[name].exempt
+    ]
+    if names:
+        shown = ", ".join((*names[:_MOST_NAMED], *["…"][: len(names) - _MOST_NAMED]))
+        rule = (
+            f"after a pause, requests of levels that lend all their seats ({shown}) wait up to 10 s for an adjustment"
+        )
+        _warn_in(document, problems, rule, "Give these levels minSeats, or write borrowing: immediate", "borrowing")
 
 
 def _lint_trust(document: Document, server: ServerSettings, problems: Problems) -> None:

@@ -66,6 +66,21 @@ def test_less_than_a_seat_is_reported_where_seats_are_rounded_up_beyond_what_the
     assert strict.rule == rule
 
 
+def test_levels_that_lend_all_their_seats_until_an_adjustment_are_reported() -> None:
+    """Their requests wait after a pause, even if nobody else is there."""
+    text = level("own", "{minSeats: 1}") + level("lent", "{minSeats: 0}") + level("free", "{type: Exempt}")
+    text += schema("o", 10, ALICE, "own") + schema("l", 20, BOB, "lent")
+    periodic = SERVER.replace("defaults: none", "defaults: none, borrowing: periodic")
+
+    [warning] = [one for one in read_source(periodic % 10 + text).warnings if one.field == "spec.borrowing"]
+    rule = "after a pause, requests of levels that lend all their seats (lent) wait up to 10 s for an adjustment"
+    assert (warning.place.document, warning.rule) == (1, rule)
+    assert not [one for one in read_source(SERVER % 10 + text).warnings if "adjustment" in one.rule]
+    many = "".join(level(f"l{n}", "{minSeats: 0}") + schema(f"s{n}", 30 + n, ALICE, f"l{n}") for n in range(9))
+    [warning] = [one for one in read_source(periodic % 10 + many).warnings if one.field == "spec.borrowing"]
+    assert "(l0, l1, l2, l3, l4, …)" in warning.rule
+
+
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
