@@ -61,27 +61,29 @@ async def is_served(server: Server) -> bool:
         return (await client.get("/who")).status_code == 200
 
 
-async def test_the_connection_of_a_rejected_request_ends_although_its_body_was_not_received(server: Server) -> None:
-    """Otherwise each rejected upload would stay in memory."""
+async def status_of(server: Server, sent: bytes) -> bytes:
+    """Return the status of the first response, after the server has ended the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    request = b"GET /closed HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 400
-    writer.write(request + b"0\r\n\r\nGET /tell HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    writer.write(sent)
     async with asyncio.timeout(50):
         received = await reader.read()
     writer.close()
+    return received.split(b" ")[1]
 
-    assert received.split(b" ")[1] == b"503"
+
+async def test_the_connection_of_a_rejected_request_ends_although_its_body_was_not_received(server: Server) -> None:
+    """Otherwise each rejected upload would stay in memory."""
+    request = b"GET /closed HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 400
+    following = b"GET /tell HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+    assert await status_of(server, request + b"0\r\n\r\n" + following) == b"503"
     assert await is_served(server)
 
 
 async def test_the_connection_of_a_request_that_raises_ends_although_its_body_was_not_received(server: Server) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-    writer.write(b"GET /boom HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 400)
-    async with asyncio.timeout(50):
-        received = await reader.read()
-    writer.close()
+    request = b"GET /boom HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 400
 
-    assert received.split(b" ")[1] == b"500"
+    assert await status_of(server, request) == b"500"
     assert await is_served(server)
 
 

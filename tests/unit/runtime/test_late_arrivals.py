@@ -3,6 +3,7 @@
 import pytest
 
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.runtime import Admission
 from apf_middleware.runtime.wait_errors import WaitErrors
 from tests.support.deadline_arrivals import MS, DeadlineArrivals
 
@@ -151,12 +152,18 @@ def test_a_level_that_is_held_rejects_none() -> None:
     assert server.arrive(left_ms=100).is_waiting
 
 
-def test_late_requests_that_get_seats_in_time_are_counted() -> None:
+def with_one_late() -> tuple[DeadlineArrivals, Admission]:
+    """Return a server with a request that seemed late when it arrived, and the one that runs; others have left."""
     server = DeadlineArrivals("shadow")
     running, *waiting = server.fill(waiting=10)
     server.arrive(left_ms=500)
     for admission in waiting:
         server.controller.abandon(admission, Reason.CANCELLED)
+    return server, running
+
+
+def test_late_requests_that_get_seats_in_time_are_counted() -> None:
+    server, running = with_one_late()
     server.controller.release(running)
 
     assert server.outcome("in-time") == 1
@@ -165,11 +172,7 @@ def test_late_requests_that_get_seats_in_time_are_counted() -> None:
 
 
 def test_a_late_request_that_gets_its_seat_after_its_deadline_is_not_counted_as_in_time() -> None:
-    server = DeadlineArrivals("shadow")
-    running, *waiting = server.fill(waiting=10)
-    server.arrive(left_ms=500)
-    for admission in waiting:
-        server.controller.abandon(admission, Reason.CANCELLED)
+    server, running = with_one_late()
     server.now = 500 * MS
     server.controller.release(running)
 
