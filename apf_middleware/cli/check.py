@@ -5,10 +5,11 @@ from typing import Annotated, Final
 
 import typer
 
-from apf_middleware.cli.output import Output, OutputOption, Paths, align, plural, require_paths, show_json, tell
+from apf_middleware.cli.output import Output, OutputOption, Paths, align, require_paths, show_json, tell
 from apf_middleware.config import Configuration, Reading, Severity, read
 from apf_middleware.config.build import derive_limits
 from apf_middleware.config.suggested import NewerDefaults, newer_defaults
+from apf_middleware.wording import plural
 
 __all__ = ["check"]
 

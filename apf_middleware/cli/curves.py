@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from apf_middleware.cli.output import tell, terminal_width
 from apf_middleware.simulation import Result
 from apf_middleware.simulation.braille import curve
-from apf_middleware.simulation.compare import figure
+from apf_middleware.wording import figure
 
 __all__ = ["print_curves"]
 

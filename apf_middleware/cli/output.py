@@ -26,7 +26,6 @@ __all__ = [
     "narrow",
     "parse_headers",
     "parse_path",
-    "plural",
     "require_folder",
     "require_paths",
     "require_sendable",
@@ -182,8 +181,3 @@ def _width(columns: Mapping[str, Sequence[str]]) -> int:
 def shorten(text: str, most: int) -> str:
     """Return ``text`` in at most ``most`` characters; if any are omitted, the last one is an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
-def plural(count: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -20,11 +20,12 @@ from apf_middleware.cli.control.rendering import Form, show_queue, show_queues
 from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.top import watch
 from apf_middleware.cli.control.workers import page
-from apf_middleware.cli.output import Output, OutputOption, Paths, plural, require_paths, show_json, tell
+from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths, show_json, tell
 from apf_middleware.config import read
 from apf_middleware.config.emit import emit_documents
 from apf_middleware.config.problems import Problems
 from apf_middleware.runtime.queues import QueueAction
+from apf_middleware.wording import plural
 
 __all__ = [
     "ClosingMode",

@@ -7,17 +7,18 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from apf_middleware.cli.output import Output, OutputOption, parse_path, plural, require_folder, show_json, tell
+from apf_middleware.cli.output import Output, OutputOption, parse_path, require_folder, show_json, tell
 from apf_middleware.cli.simulations import fail, read_recording, warn_of_omissions, with_progress, with_workers
 from apf_middleware.cli.tables import in_ms, in_percent, print_table
 from apf_middleware.config import Configuration, ConfigurationError, emit, load
 from apf_middleware.config.scenario import Backend, Scenario
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError, TraceFormatError
-from apf_middleware.simulation.compare import describe_changes, figure
+from apf_middleware.simulation.compare import describe_changes
 from apf_middleware.simulation.recommend import Objective, Recommendation, Run
 from apf_middleware.simulation.recommend import recommend as search
 from apf_middleware.simulation.recording import Recording
 from apf_middleware.simulation.trace import RequestTrace, TraceSurvey
+from apf_middleware.wording import figure, plural
 
 __all__ = ["recommend"]
 

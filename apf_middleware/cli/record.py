@@ -22,9 +22,10 @@ from apf_middleware.cli.control.options import parse_duration
 from apf_middleware.cli.control.outcomes import Exit, fail, note, require_success
 from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.workers import ask_all, page
-from apf_middleware.cli.output import plural, require_folder
+from apf_middleware.cli.output import require_folder
 from apf_middleware.exceptions import MissingExtraError, reason_of
 from apf_middleware.recordings import open_recording, require_compression
+from apf_middleware.wording import plural
 
 __all__ = ["NamesShown", "record"]
 

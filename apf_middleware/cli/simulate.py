@@ -13,7 +13,6 @@ from apf_middleware.cli.output import (
     OutputOption,
     is_there,
     parse_path,
-    plural,
     require_folder,
     require_paths,
     show_json,
@@ -40,6 +39,7 @@ from apf_middleware.simulation.fleet.comparison import compare_layouts
 from apf_middleware.simulation.plots import plot as draw
 from apf_middleware.simulation.plots import require_plots
 from apf_middleware.simulation.trace import RequestTrace
+from apf_middleware.wording import plural
 
 __all__ = ["simulate"]
 

@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from apf_middleware.cli.output import plural
 from apf_middleware.config import Configuration
 from apf_middleware.config.scenario import Scenario, ScenarioMembers
 from apf_middleware.simulation import Result, simulate
 from apf_middleware.simulation.recording import Recording
 from apf_middleware.simulation.trace import RequestTrace, TraceSurvey
+from apf_middleware.wording import plural
 
 __all__ = ["UNUSABLE", "Listing", "fail", "read_recording", "warn_of_omissions", "with_progress", "with_workers"]
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from apf_middleware.cli.output import align, narrow, plural, tell, terminal_width
+from apf_middleware.cli.output import align, narrow, tell, terminal_width
 from apf_middleware.simulation import Result, TenantResult
-from apf_middleware.simulation.compare import figure
 from apf_middleware.simulation.fleet.comparison import LayoutRow
+from apf_middleware.wording import figure, plural
 
 __all__ = ["in_ms", "in_percent", "print_layouts", "print_levels", "print_members", "print_table", "print_tenants"]
 

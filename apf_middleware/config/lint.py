@@ -24,6 +24,7 @@ from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.suggested import mandatory
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.shuffle import collision_probabilities
+from apf_middleware.wording import plural
 
 __all__ = ["MOST_COMPARED", "NOTICEABLE", "lint_objects", "rounds_beyond"]
 
@@ -238,8 +239,7 @@ def _lint_promises(merged: MergedObjects, problems: Problems) -> None:
     most = max(promised, key=lambda known: known.thing.min_seats or 0)
     if most.definition is not None:
         among = f" ({', '.join(known.thing.name for known in promised)})" if len(promised) > 1 else ""
-        has = f"the server has {seats} seat{'' if seats == 1 else 's'}"
-        rule = f"the minSeats of all levels{among} add up to {total}, and {has}"
+        rule = f"the minSeats of all levels{among} add up to {total}, and the server has {plural(seats, 'seat')}"
         nobody = "No level can be sure of its min" if total > seats else "Levels without a min get no seats"
         _warn(
             problems,

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterator
 
 from apf_middleware.simulation.results import Result, TenantResult
+from apf_middleware.wording import figure
 
-__all__ = ["describe_changes", "figure"]
+__all__ = ["describe_changes"]
 
 _SERVED = 0.01  # of the requests
 _FASTER = 1.1
@@ -86,8 +87,3 @@ def _percent(part: float) -> str:
 
 def _ms(milliseconds: float) -> str:
     return f"{figure(milliseconds / 1000)} s" if milliseconds >= 1000 else f"{milliseconds:.3g} ms"
-
-
-def figure(number: float, digits: int = 3) -> str:
-    """Return a number with so many significant digits; a large one with more, instead of an exponent."""
-    return f"{number:,.0f}" if number >= 10**digits - 0.5 else f"{number:.{digits}g}"

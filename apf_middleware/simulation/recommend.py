@@ -26,8 +26,8 @@ from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import LevelShares, collision_probabilities
 from apf_middleware.fairqueuing.sharing.proportion import divide
-from apf_middleware.simulation.compare import figure
 from apf_middleware.simulation.results import QUANTILES, LevelResult, Result
+from apf_middleware.wording import figure, plural
 
 __all__ = ["Objective", "Recommendation", "Run", "Trial", "recommend"]
 
@@ -148,9 +148,9 @@ class _Search:
         """The number of times that there are the seats of a configuration: results are sums over all processes."""
         return 1 if self.given.server.fleet is not None else self.processes
 
-    def seats(self, number: str) -> str:
+    def seats(self, number: float) -> str:
         """Return a number of seats with its noun."""
-        return f"{number} seat{'' if number == '1' else 's'}{'' if self.servers == 1 else ' per process'}"
+        return f"{plural(number, 'seat')}{'' if self.servers == 1 else ' per process'}"
 
     def found(self) -> Recommendation:
         before = self.run(self.given, "as it is")
@@ -245,7 +245,7 @@ class _Search:
         total = sum(level.seats for level in self._busy(free)) / self.servers
         busiest = sum(level.most_seats for level in self._busy(free)) / self.servers
         self.reasons.append(
-            f"When no request waits, requests use {self.seats(figure(total))} on average, and {figure(busiest)} if all"
+            f"When no request waits, requests use {self.seats(total)} on average, and {figure(busiest)} if all"
             " levels are at their busiest at once."
         )
         if self.most_seats is not None and total > self.most_seats:
@@ -280,7 +280,7 @@ class _Search:
         high = min(self.most_seats or _MOST_SEATS, max(low, math.ceil(2 * busiest) + len(configuration.levels)))
         low = min(low, high)
         if not self._try_seats(configuration, high):
-            self.reasons.append(f"Even with {self.seats(str(high))} the objective is missed.")
+            self.reasons.append(f"Even with {self.seats(high)} the objective is missed.")
             return high
         # Invariant: ``high`` seats meet the objective, and fewer than ``low`` seats don't.
         while low < high:
@@ -289,7 +289,7 @@ class _Search:
                 high = middle
             else:
                 low = middle + 1
-        self.reasons.append(f"Each level meets the objective with {self.seats(str(high))}, but not with fewer.")
+        self.reasons.append(f"Each level meets the objective with {self.seats(high)}, but not with fewer.")
         return high
 
     def _try_seats(self, configuration: Configuration, seats: int) -> bool:

@@ -448,7 +448,7 @@ class Simulation:
         request = SimulatedRequest(
             client, due, service_ns, destination, server_index=index, asked_seats=seats, parent=parent
         )
-        request.told_ns = client.group.timeout_ns or None if client.told_ns is None else client.told_ns
+        request.told_ns = (client.group.timeout_ns or None) if client.told_ns is None else client.told_ns
         request.refused = client.refused
         return request
 

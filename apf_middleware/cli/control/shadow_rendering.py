@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from apf_middleware.classification.text import printable
-from apf_middleware.cli.output import align, plural
+from apf_middleware.cli.output import align
 from apf_middleware.snapshots.shadow import ShadowSnapshot, ShadowWaits
+from apf_middleware.wording import plural
 
 __all__ = ["shadow_lines"]
 

@@ -12,9 +12,10 @@ from apf_middleware.classification.text import printable
 from apf_middleware.cli.control.merging import MergedQueue, QueueReply, disagreements, merge_queues
 from apf_middleware.cli.control.rendering import format_number
 from apf_middleware.cli.control.workers import Reply
-from apf_middleware.cli.output import plural, shorten
+from apf_middleware.cli.output import shorten
 from apf_middleware.simulation.braille import curve
 from apf_middleware.snapshots.fleet import FleetMemberSnapshot
+from apf_middleware.wording import plural
 
 __all__ = ["Key", "QueueCommand", "TopScreen"]
 

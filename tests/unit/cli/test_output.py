@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from apf_middleware.cli.output import plural
 from tests.support.command_line import Outcome
 from tests.support.command_line import invoke as apf
 
@@ -54,8 +53,3 @@ def test_an_unwritable_output_is_refused_before_the_simulation(scenario: Path, t
         assert "there is no folder" in result.stderr
     result = apf("recommend", trace, "--objective", "p99=1s", "--write", tmp_path)
     assert (result.exit_code, "is a folder" in result.stderr) == (2, True)
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "0 seats"), (1, "1 seat"), (2, "2 seats"), (12_345, "12,345 seats")])
-def test_a_number_has_its_noun(count: int, text: str) -> None:
-    assert plural(count, "seat") == text

@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-import pytest
-
 from apf_middleware.simulation import Result, TenantResult
-from apf_middleware.simulation.compare import describe_changes, figure
+from apf_middleware.simulation.compare import describe_changes
 
 
 def tenant(name: str, served: int = 100, p50: float | None = 10.0, p99: float | None = 50.0) -> TenantResult:
@@ -85,10 +83,3 @@ def test_large_changes_have_no_exponents() -> None:
 
     [more, _] = describe_changes(result(replace(tenant("a"), rate=9.0)), result(replace(tenant("a"), rate=12_345.6)))
     assert more == "a gains: 12,346 a second are served instead of 9."
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [(0.0, "0"), (1.234, "1.23"), (999.4, "999"), (999.6, "1,000"), (1e6, "1,000,000")]
-)
-def test_figures_have_three_digits_or_more(number: float, text: str) -> None:
-    assert figure(number) == text
