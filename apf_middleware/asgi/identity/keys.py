@@ -155,7 +155,9 @@ def _understood(keys: list[object], algorithms: frozenset[str]) -> Iterator[Veri
 def _from_jwk(jwk: Mapping[str, object]) -> object:
     """Read the public part of a key only, so that a private key in the set is never loaded; None if that fails."""
     try:
-        return jwt.PyJWK.from_dict({key: value for key, value in jwk.items() if key in _PUBLIC}).key
+        public = {key: value for key, value in jwk.items() if key in _PUBLIC}
+        # PyJWT derives the algorithm of Ed25519 from the key, and not that of Ed448.
+        return jwt.PyJWK.from_dict(public, "EdDSA" if jwk.get("kty") == "OKP" else None).key
     except Exception:  # noqa: BLE001 - malformed keys raise exceptions of many types
         return None
 
@@ -233,7 +235,10 @@ class FetchedKeys:
         else:
             self._wait = RETRY_SECONDS
             pause = self._interval
-            self._fresh = keys
+            if self.keys is None:  # no token was accepted before, so no cached answer has to be cleared first
+                self.keys = keys
+            else:
+                self._fresh = keys
         self._last = self._clock()
         self._due = self._last + pause
 

@@ -13,7 +13,7 @@ import jwt
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, padding, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -451,6 +451,18 @@ def test_a_named_key_is_preferred_to_keys_without_an_id(path: Path) -> None:
     assert reason_of(tokens, bearer(signed(OTHER_RSA, header={"kid": "one"}))) == "bad-signature"
     assert identity_of(tokens, bearer(signed(OTHER_RSA, header={"kid": "two"}))).name == "alice"
     assert reason_of(tokens, bearer(signed(header={"kid": "two"}))) == "unknown-key"
+
+
+@pytest.mark.parametrize("key", [ED, ed448.Ed448PrivateKey.generate()], ids=["Ed25519", "Ed448"])
+def test_edwards_curves_may_come_in_a_jwks(key: Any, path: Path) -> None:  # noqa: ANN401
+    parameters = json.loads(jwt.algorithms.OKPAlgorithm.to_jwk(key.public_key()))
+    for_encryption = parameters | {"crv": "X25519"}
+    path.write_text(jwks(for_encryption, parameters | {"kid": "one"}))
+    token = jwt.encode({"iss": "issuer", "sub": "alice", "exp": NOW + 60}, key, "EdDSA", headers={"kid": "one"})
+    tokens = JwtAuthenticator(JwtSettings(("EdDSA",), "issuer", jwks_file=str(path)), clock=lambda: NOW)
+
+    assert identity_of(tokens, request(("authorization", f"Bearer {token}"))).name == "alice"
+    assert [one.kid for one in read_jwks(path.read_bytes(), frozenset({"EdDSA"}))] == ["one"]
 
 
 def test_secrets_may_come_in_a_jwks_file(path: Path) -> None:
