@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from starlette.types import Receive, Scope
 
 from apf_middleware.asgi.body import LONGEST_BODY, RequestBody, is_readable
-from apf_middleware.asgi.identity import Authenticated, Chain, Refused
+from apf_middleware.asgi.identity import Authenticated, Chain, Refused, refuse
 from apf_middleware.asgi.identity.verdict import Verdict
 from apf_middleware.asgi.request_cache import LONGEST_KEY, REMEMBERED, CacheKeys, Key, RequestCache, length_of
 from apf_middleware.asgi.request_criticality import build_criticality
@@ -359,7 +359,10 @@ class RequestResolver:
         """Return the caller or the refusal; cache an accepted caller under ``key``, unless it is None."""
         if isinstance(verdict, Refused):
             return verdict
-        caller = _Caller(verdict.identity, self.chain.client_address(scope), self._until(verdict, now))
+        until = self._until(verdict, now)
+        if until <= now:  # a function may return what it has looked up, without a look at the clock
+            return refuse("expired")
+        caller = _Caller(verdict.identity, self.chain.client_address(scope), until)
         if key is not None and length_of(key) <= LONGEST_KEY:
             self._callers.put(key, caller)
         return caller

@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -184,6 +185,18 @@ async def test_an_identity_may_be_valid_for_ever() -> None:
     authenticator = CountingAuthenticator()
     authenticator.answers = {b"a": known("alice", valid_until=math.inf)}
     assert await AuthenticatedApp(configured(), authenticator).flow_of(authorization="a") == "alice"
+
+
+async def test_an_identity_that_was_valid_is_refused() -> None:
+    """A function may return what a table of keys says, without a look at the clock."""
+
+    async def later(_scope: Scope) -> Authenticated:
+        return known("bob", valid_until=time.time() - 1)
+
+    for function in (lambda _scope: known("alice", valid_until=time.time() - 1), later):
+        protected = AuthenticatedApp(configured(), function)
+        assert await protected.flow_of(authorization="a") == 401
+        assert protected.middleware.service.resolver.refused == {"expired": 1}
 
 
 async def test_bad_credentials_are_refused_and_counted_but_not_cached() -> None:

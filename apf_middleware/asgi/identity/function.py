@@ -7,6 +7,7 @@ import importlib
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from starlette.types import Scope
@@ -100,8 +101,14 @@ def _verdict(answer: Answer) -> Verdict | None:
     verdict = Authenticated(answer) if isinstance(answer, Identity) else answer
     if isinstance(verdict, Authenticated):
         name: object = verdict.identity.name
-        if not isinstance(name, str):
-            raise InvalidValueError("name of an identity", name, "it must be text", "Write str(…) for a number")
+        uid: object = verdict.identity.uid
+        for part, text in (("name", name), ("uid", uid)):
+            if not isinstance(text, str):
+                raise InvalidValueError(f"{part} of an identity", text, "it must be text", "Write str(…) for a number")
+        until: object = verdict.valid_until
+        if until is not None and not (isinstance(until, int | float) and until > -inf):  # NaN isn't greater, either
+            rule = "it must be a number of seconds since 1970"
+            raise InvalidValueError("valid_until of an identity", until, rule, "Write when.timestamp() for a datetime")
         groups: object = verdict.identity.groups  # of a text such as ("staff"), each letter would be a group
         if not isinstance(groups, tuple | list) or not all(isinstance(one, str) for one in groups):
             raise InvalidValueError("groups of an identity", groups, "it must be a tuple of names", "Write (name,)")

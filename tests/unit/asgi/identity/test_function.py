@@ -1,6 +1,8 @@
 """Authentication by a function of the app."""
 
+import math
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -122,6 +124,7 @@ def test_a_text_is_not_a_tuple_of_groups(wrapped: bool) -> None:  # noqa: FBT001
         (lambda: Identity(7), "name of an identity is 7, but it must be text. Write str"),  # type: ignore[arg-type]
         (lambda: Identity(None), "name of an identity is None, but it must be text"),  # type: ignore[arg-type]
         (lambda: Identity("a", None), "groups of an identity is None, but it must be a tuple"),  # type: ignore[arg-type]
+        (lambda: Identity("a", (), 7), "uid of an identity is 7, but it must be text. Write str"),  # type: ignore[arg-type]
     ],
 )
 def test_an_identity_of_wrong_types_is_an_error_that_names_the_part(
@@ -129,6 +132,12 @@ def test_an_identity_of_wrong_types_is_an_error_that_names_the_part(
 ) -> None:
     with raises_for_wrong_type(error):
         verdict_of(FunctionAuthenticator(lambda _: identity()), request())
+
+
+@pytest.mark.parametrize("until", ["1795911016", datetime(2027, 1, 1, tzinfo=UTC), math.nan, -math.inf])
+def test_an_identity_must_be_valid_until_a_number_of_seconds(until: Any) -> None:  # noqa: ANN401
+    with raises_for_wrong_type("valid_until of an identity is .*, but it must be a number of seconds since 1970"):
+        verdict_of(FunctionAuthenticator(lambda _: Authenticated(Identity("a"), until)), request())
 
 
 def test_a_group_that_is_no_text_is_an_error() -> None:
