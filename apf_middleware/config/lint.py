@@ -2,13 +2,14 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Final
 
 from apf_middleware.classification import Conjunction, FlowSchema, Rule, Source
 from apf_middleware.classification.paths import parse_template
+from apf_middleware.classification.rules import ServiceAccountSubject
 from apf_middleware.config.authentication import ProxySettings, network
 from apf_middleware.config.build import derive_limits
 from apf_middleware.config.covering import covers, size_of, takes_everything
@@ -86,6 +87,7 @@ def lint_objects(merged: MergedObjects, problems: Problems) -> None:
     for schema in merged.schemas:
         _lint_weights(schema, merged, problems)
         _lint_distinguisher(schema, merged.server, problems)
+        _lint_stars(schema, problems)
         if merged.server.criticality is None:
             _lint_criticality(schema, problems)
     if merged.server_document is not None:
@@ -324,6 +326,30 @@ def _lint_criticality(known: Sourced[FlowSchema], problems: Problems) -> None:
                 return
 
 
+def _lint_stars(known: Sourced[FlowSchema], problems: Problems) -> None:
+    """Warn of the first name with a star in it: unlike those of a distinguisher, it is no pattern."""
+    for steps, name in _names(known.thing) if known.definition else ():
+        if known.definition and "*" in name and name != "*":
+            document, path = known.definition.document, ("spec", "rules", *steps)
+            rule = "only '*' alone is a wildcard here, so this is one name, and matches no other"
+            field, hint = dotted((*document.base, *path)), "Write each name, or '*' for all"
+            problems.warn(document.place(path), rule, field=field, value=name, hint=hint)
+            return
+
+
+def _names(schema: FlowSchema) -> Iterator[tuple[Path, str]]:
+    """Yield the names of callers and resources in the rules, each with its path in them."""
+    for number, rule in enumerate(schema.rules):
+        if isinstance(rule, Rule):
+            for place, subject in enumerate(rule.subjects):
+                if not isinstance(subject, ServiceAccountSubject):  # whose names are checked
+                    yield (number, "subjects", place), subject.name
+            for place, one in enumerate(rule.resource_rules):
+                for key, names in (("apiGroups", one.api_groups), ("resources", one.resources)):
+                    for index, name in enumerate(names):
+                        yield (number, "resourceRules", place, key, index), name
+
+
 def _effect_of_weights(level: Level, *, named: bool) -> tuple[str, str]:
     """Return what prevents the effect of weights in this level, and the next step; both are empty if nothing does.
 
@@ -388,7 +414,11 @@ def _lint_borrowing(document: Document, merged: MergedObjects, problems: Problem
 
 
 def _lint_trust(document: Document, server: ServerSettings, problems: Problems) -> None:
-    """Warn of authentication by a proxy whose network contains all clients."""
+    """Warn of trusted proxies, or of authentication by a proxy, with a network that contains all clients."""
+    for number, text in enumerate(server.trusted_proxies.networks):
+        if not network("networks", text).prefixlen:
+            rule = "all clients are in this network, so each of them can say that it has any address"
+            _warn_in(document, problems, rule, "Name the proxies' networks", "trustedProxies", "networks", number)
     for place, one in enumerate(server.authentication):
         if isinstance(one, ProxySettings) and not one.common_names:
             for number, text in enumerate(one.networks):

@@ -228,6 +228,18 @@ def test_a_proxy_that_may_be_any_client_is_reported(settings: str, field: str) -
 
 
 @pytest.mark.parametrize(
+    ("networks", "places"),
+    [("[10.0.0.0/8, 0.0.0.0/0]", [1]), ("['::/0', '::ffff:0.0.0.0/96']", [0, 1]), ("[10.0.0.1]", [])],
+)
+def test_trusted_proxies_that_may_be_any_client_are_reported(networks: str, places: list[int]) -> None:
+    server = f"apiVersion: apf/v1\nkind: Server\nspec: {{trustedProxies: {{networks: {networks}}}}}\n"
+    found = read_source(server).warnings
+
+    assert [one.field for one in found] == [f"spec.trustedProxies.networks[{place}]" for place in places]
+    assert all("each of them can say that it has any address" in one.rule for one in found)
+
+
+@pytest.mark.parametrize(
     ("settings", "field"),
     [
         ("loadReports: {}", "spec.loadReports"),
@@ -299,6 +311,24 @@ def test_a_distinguisher_by_a_parameter_that_no_path_has_is_reported(source: str
 
     told = f"2 spec.distinguisher.source: {missing}, so all requests of this schema are one flow"
     assert found == ([told] if missing else [])
+
+
+@pytest.mark.parametrize(
+    ("rule", "field"),
+    [
+        ("{subjects: [{user: bob}, {group: 'tenant:*'}], httpRules: [{}]}", "subjects[1]"),
+        ("{subjects: [{user: 'bob*'}], httpRules: [{}]}", "subjects[0]"),
+        (RESOURCES % ("''", "pods, 'pods/*'"), "resourceRules[0].resources[1]"),
+        (RESOURCES % ("'*.example.com'", "pods"), "resourceRules[0].apiGroups[0]"),
+        ("{subjects: [{group: '*'}, {serviceAccount: {namespace: a, name: '*'}}], httpRules: [{}]}", ""),
+        (RESOURCES % ("'*'", "'*'"), ""),
+    ],
+)
+def test_a_star_that_is_no_wildcard_is_reported(rule: str, field: str) -> None:
+    found = warnings(schema("s", 10, rule), more="resolver: kubernetes")
+
+    told = "only '*' alone is a wildcard here, so this is one name, and matches no other"
+    assert found == ([f"2 spec.rules[0].{field}: {told}"] if field else [])
 
 
 KUBERNETES = """\
