@@ -338,6 +338,9 @@ class RequestResolver:
             try:
                 key = self.keys.of_caller(scope)
                 known = self._callers.get(key)
+                if known is None and length_of(key) > LONGEST_KEY:
+                    key = self.keys.shortened(key)
+                    known = None if key is None else self._callers.get(key)
             except TypeError:  # as in `_recall`
                 key = known = None
             if known is not None and known.until > now:
@@ -363,8 +366,11 @@ class RequestResolver:
         if until <= now:  # a function may return what it has looked up, without a look at the clock
             return refuse("expired")
         caller = _Caller(verdict.identity, self.chain.client_address(scope), until)
-        if key is not None and length_of(key) <= LONGEST_KEY:
-            self._callers.put(key, caller)
+        if key is not None:
+            # What a client sends is bounded by its key or, if this has a digest of the headers, in the identity.
+            is_shortened = len(key) > 1 and isinstance(key[1], bytes)
+            if not is_shortened or _length_of_identity(verdict.identity) <= LONGEST_KEY:
+                self._callers.put(key, caller)
         return caller
 
     def _until(self, verdict: Authenticated, now: int) -> int:
@@ -389,6 +395,11 @@ class RequestResolver:
     def __repr__(self) -> str:
         cached = len(self.cache) + len(self._gated)
         return f"<RequestResolver: {cached} requests and {len(self._callers)} callers cached>"
+
+
+def _length_of_identity(identity: Identity) -> int:
+    extra = [part for name, values in identity.extra.items() for part in (name, *values)]
+    return length_of((identity.name, identity.uid, *identity.groups, *extra))
 
 
 async def _resolve_again(

@@ -142,6 +142,22 @@ async def test_a_caller_is_authenticated_once_for_many_requests_and_paths() -> N
     assert authenticator.calls == 3
 
 
+async def test_a_caller_with_a_long_token_is_authenticated_once() -> None:
+    authenticator = CountingAuthenticator()
+    one, other, many = "a" * 9000, "a" * 8999 + "b", "c" * 9000
+    groups = Authenticated(Identity("carol", tuple(f"group-{number}" for number in range(100))))
+    authenticator.answers = {one.encode(): known("alice"), other.encode(): known("bob"), many.encode(): groups}
+    protected = AuthenticatedApp(configured(), authenticator)
+
+    for path in ("/1", "/2", "/1"):
+        assert await protected.flow_of(path, authorization=one) == "alice"
+        assert await protected.flow_of(path, authorization=other) == "bob"
+    assert authenticator.calls == 2
+    for _ in range(3):
+        assert await protected.flow_of(authorization=many) == "carol"
+    assert authenticator.calls == 5, "the identity that a client sends would take as much memory as its token"
+
+
 async def test_cached_requests_expire_with_the_credential(monkeypatch: pytest.MonkeyPatch) -> None:
     authenticator, now = CountingAuthenticator(), 1000.0
     clock = 10**18

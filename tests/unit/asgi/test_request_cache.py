@@ -176,6 +176,25 @@ def test_a_header_that_is_repeated_makes_a_key_long() -> None:
     assert length_of(made.of_request({**WHITE, "headers": often})) > 40_000
 
 
+def test_the_key_of_a_caller_with_long_headers_is_shortened_without_mixing_callers_up() -> None:
+    proxy = "{type: proxy, networks: [127.0.0.1], extraPrefixes: [X-Extra-]}"
+    configuration = load_text(f"apiVersion: apf/v1\nkind: Server\nspec: {{authentication: [{proxy}]}}\n")
+    made = CacheKeys(configuration, build_chain(configuration.server))
+    long = "a" * 3000
+    values = [("ann", [long, "b"]), ("ann", [long + "b"]), ("ann", ["b", long]), ("bob", [long, "b"]), ("ann", [long])]
+    several = [
+        [(b"x-remote-user", user.encode()), *[(b"x-remote-group", group.encode()) for group in groups]]
+        for user, groups in values
+    ]
+    found = [made.shortened(made.of_caller({**http_scope("/"), "headers": headers})) for headers in several]
+
+    assert len(set(found)) == len(values)
+    assert all(key is not None and length_of(key) < 300 for key in found)
+    extra = made.of_caller(http_scope("/", headers={"x-remote-user": "ann", "x-extra-tenant": long}))
+    assert made.shortened(extra) is None, "only headers with names that are known are shortened"
+    assert keys().shortened(keys().of_caller(http_scope("/"))) is None
+
+
 class Badges:
     """An app's own authenticator, which doesn't declare what it reads from a scope."""
 
