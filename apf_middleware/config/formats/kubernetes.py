@@ -116,7 +116,8 @@ class _Subject(Settings):
         given = {"user": self.user, "group": self.group, "serviceAccount": self.service_account}
         for member, value in given.items():
             if member == wanted and value is None:
-                yield Violation((member,), Absent.ABSENT, f"it is required for the kind {self.kind}")
+                hint = f"Write {member}: {{{'namespace: …, ' if member == 'serviceAccount' else ''}name: …}}"
+                yield Violation((member,), Absent.ABSENT, f"it is required for the kind {self.kind}", hint)
             elif member != wanted and value is not None:
                 hint = f"Remove it, or change the kind {self.kind}"
                 yield Violation((member,), value, f"only {wanted} belongs to the kind {self.kind}", hint)
@@ -149,11 +150,13 @@ class _Rule(Settings):
 
     def _subject_rules(self) -> Iterator[Violation]:
         if not self.subjects:
-            yield Violation(("subjects",), Absent.ABSENT, "a rule must have at least one subject")
+            hint = "For all callers, write {kind: Group, group: {name: '*'}}"
+            yield Violation(("subjects",), Absent.ABSENT, "a rule must have at least one subject", hint)
 
     def _part_rules(self) -> Iterator[Violation]:
         if not self.resource_rules and not self.non_resource_rules:
-            yield Violation(("resource_rules",), Absent.ABSENT, "a rule must have resourceRules or nonResourceRules")
+            rule = "a rule must have resourceRules or nonResourceRules"
+            yield Violation(("resource_rules",), Absent.ABSENT, rule, "Write both for requests of all kinds")
 
 
 _AnyRule = Annotated[Rule, BuiltFrom(_Rule, Rule)]
@@ -202,7 +205,8 @@ class _LimitResponse(Settings):
             rule = "it is required where the type is Queue"
             yield Violation(("queuing",), Absent.ABSENT, rule, "queuing: {} is enough")
         if self.type == "Reject" and self.queuing is not None:
-            yield Violation(("queuing",), self.queuing, "it must be absent where the type is Reject")
+            rule = "it must be absent where the type is Reject"
+            yield Violation(("queuing",), self.queuing, rule, "Remove it, or write type: Queue")
 
 
 @frozen
@@ -235,13 +239,14 @@ class _LevelSpec(Settings):
 
     def _limited_rules(self) -> Iterator[Violation]:
         if self.type == "Exempt" and self.limited is not None:
-            yield Violation(("limited",), self.limited, "it must be absent where the type is Exempt")
+            yield Violation(("limited",), self.limited, "it must be absent where the type is Exempt", "Remove it")
         if self.type == "Limited" and self.limited is None:
-            yield Violation(("limited",), Absent.ABSENT, "it is required where the type is Limited")
+            hint = "limited: {limitResponse: {type: Reject}} is enough"
+            yield Violation(("limited",), Absent.ABSENT, "it is required where the type is Limited", hint)
 
     def _exempt_rules(self) -> Iterator[Violation]:
         if self.type == "Limited" and self.exempt is not None:
-            yield Violation(("exempt",), self.exempt, "it must be absent where the type is Limited")
+            yield Violation(("exempt",), self.exempt, "it must be absent where the type is Limited", "Remove it")
 
 
 @frozen

@@ -244,6 +244,16 @@ BROKEN: list[tuple[str, tuple[str, str], int, str, str]] = [
     ),
 ]
 
+STRUCTURE = [
+    one
+    for one in BROKEN
+    if any(
+        part in one[4]
+        for part in ("absent where", "required where", "for the kind", "at least one", "or nonResourceRules")
+    )
+]
+"""Parts of a manifest that don't fit each other."""
+
 
 @pytest.mark.parametrize("text", [SCHEMA, LEVEL, EXEMPT])
 def test_valid_documents_load(text: str) -> None:
@@ -522,3 +532,12 @@ spec: {defaults: none}
     assert all("equal weights" in one.rule for one in problems)
     assert "name: s\n" in written
     assert "eight" not in written
+
+
+@pytest.mark.parametrize(("text", "change", "_line", "field", "_rule"), STRUCTURE)
+def test_errors_between_parts_of_a_manifest_tell_the_next_step(
+    text: str, change: tuple[str, str], _line: int, field: str, _rule: str
+) -> None:
+    [problem] = [one for one in read_source(text.replace(*change, 1)).problems if one.field == field]
+
+    assert problem.hint
