@@ -237,6 +237,7 @@ class Service:
         next_due = self._looked_at + _HOUSEKEEPING_NS  # an early call, after an idle time, must not delay the next one
         # On the short way, the mode isn't looked at.
         self.due = next_due if self.passing is None else 0
+        self.controller.home.find()
         self.scrape.find_loop()
         if self.scrape.is_read:
             self._kinds.begin()
@@ -415,6 +416,7 @@ class Service:
         """Start with the server: open the levels, handle signals and watch for changes."""
         self.controller.open()
         self.startup_gates.begin()
+        self.controller.home.find()
         self.scrape.find_loop()
         self._signals.listen(partial(EventLoop().post, self.controller.close), self._remove_socket)
         self._parent.start(self.controller.close)

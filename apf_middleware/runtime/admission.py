@@ -7,6 +7,7 @@ which has the interface `AdmissionControl`.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
@@ -17,6 +18,7 @@ from apf_middleware.copying import Value, get_state, set_state
 from apf_middleware.exceptions import InvalidValueError, TicketStateError, require_amount
 from apf_middleware.fairqueuing import Ticket, TicketState
 from apf_middleware.fairqueuing.work import WEIGHT_ONE
+from apf_middleware.runtime.event_loop import HomeLoop
 from apf_middleware.runtime.open_streams import Stream
 from apf_middleware.runtime.revocation import Revocation
 
@@ -97,6 +99,7 @@ class AdmissionControl(Protocol):
     """The part of the controller that admissions and waiting tasks use."""
 
     now: Callable[[], int]
+    home: HomeLoop
     watches: "WatchTracker"
     bodies: "IncomingBodies"
     costs: "LearnedCosts"
@@ -385,6 +388,9 @@ class Admission(Ticket):
 
         Return False if the request keeps them, because its level or flow has as many open streams as it may.
         """
+        return self.destination.controller.home.call(self._release)
+
+    def _release(self) -> bool:
         # First take a place among the streams. A request with neither seats nor such a place would not be limited.
         if self.state is _SEATED and self.long_term().enter():
             self.destination.controller.release(self, long_lived=True)
@@ -399,6 +405,9 @@ class Admission(Ticket):
         """
         if require_amount("seats", seats) > MOST_CHARGED:
             raise InvalidValueError("seats", seats, f"it must be at most {MOST_CHARGED}")
+        return self.destination.controller.home.call(partial(self._charge, seats))
+
+    def _charge(self, seats: float) -> bool:
         if self.state is not _SEATED:
             virtual = self._virtual_seats()
             return virtual is not None and virtual.charge(seats)
@@ -420,12 +429,13 @@ class Admission(Ticket):
         with the request or by `unwatch`. If writes are estimated as in Kubernetes, a request that writes a watched
         object is charged for the notifications.
         """
-        return self.long_term().watch(Resource(resource, api_group, namespace=namespace, name=name))
+        watched = Resource(resource, api_group, namespace=namespace, name=name)
+        return self.destination.controller.home.call(lambda: self.long_term().watch(watched))
 
     def unwatch(self, watch: "Watch") -> None:
         """Remove a watch that `watch` has registered."""
         if self.stream is not None:
-            self.stream.forget(watch)
+            self.destination.controller.home.call(partial(self.stream.forget, watch))
 
     def long_term(self) -> Stream:
         """Return the request's stream, which lasts until its response has ended; create it on the first call."""
@@ -455,10 +465,13 @@ class Admission(Ticket):
     def revocable(self) -> Revocation:
         """Allow that the seats are asked back, and return the revocation to check or to wait for."""
         revoked = self.revoked
+        self.destination.controller.home.call(self._let_revoke)
+        return revoked
+
+    def _let_revoke(self) -> None:
         # a stream has given its seats back already
         if self.state is _SEATED:
             self.destination.controller.let_revoke(self)
-        return revoked
 
     @property
     def outcome(self) -> RequestOutcome:

@@ -24,6 +24,7 @@ from apf_middleware.runtime.admission import Admission, Destination
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 from apf_middleware.runtime.backlog import Backlog
 from apf_middleware.runtime.duration_sampler import DurationSampler
+from apf_middleware.runtime.event_loop import HomeLoop
 from apf_middleware.runtime.incoming_bodies import IncomingBodies
 from apf_middleware.runtime.late_arrivals import LateArrivals
 from apf_middleware.runtime.level import LevelRuntime
@@ -79,6 +80,7 @@ class Controller:
         alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
     ) -> None:
         self.now: Callable[[], int] = now
+        self.home: HomeLoop = HomeLoop()
         self.backlog: Backlog = Backlog(configuration.server)
         self.registry: LevelRegistry = LevelRegistry(configuration, now, self.backlog)
         self.sharing: Sharing = self.registry.sharing
@@ -140,6 +142,7 @@ class Controller:
         self.gate_runner = GateRunner(
             gates,
             self.sharing,
+            home=self.home,
             now=self.now,
             alarm=self._alarm,
             tick=self.tick,

@@ -11,7 +11,7 @@ from apf_middleware.exceptions import BlockedLoopError
 if TYPE_CHECKING:
     from trio.lowlevel import TrioToken
 
-__all__ = ["PATIENCE_S", "EventLoop", "is_asyncio"]
+__all__ = ["PATIENCE_S", "EventLoop", "HomeLoop", "is_asyncio"]
 
 PATIENCE_S: Final = 5.0
 """The time limit of a call from another thread to the event loop: half of Prometheus' default scrape timeout."""
@@ -106,6 +106,40 @@ class EventLoop:
 
     def __repr__(self) -> str:
         return f"<EventLoop {self._loop or self._token!r}>"
+
+
+class HomeLoop:
+    """The event loop that serves requests, for what an app does in other threads."""
+
+    __slots__ = ("_loop",)
+
+    def __init__(self) -> None:
+        self._loop: EventLoop | None = None
+
+    def find(self) -> None:
+        """Remember the event loop of this thread as the one that serves requests."""
+        if self._loop is None or not self._loop.is_here:
+            self._loop = EventLoop.running()
+
+    def post(self, function: Callable[[], object]) -> None:
+        """Schedule a call of ``function`` in the event loop, from any thread; do nothing before the first request."""
+        if self._loop is not None:
+            self._loop.post(function)
+
+    def is_elsewhere(self) -> bool:
+        """Return whether the loop is that of another thread, and no event loop runs in the calling one."""
+        return self._loop is not None and self._loop.is_of_another_thread and EventLoop.running() is None
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Return the result of ``function``, which is called in the thread of the event loop.
+
+        A thread with an event loop of its own calls it directly: two loops that wait for each other would never end.
+        """
+        loop = self._loop
+        return function() if loop is None or not self.is_elsewhere() else loop.call(function)
+
+    def __repr__(self) -> str:
+        return f"<HomeLoop {self._loop!r}>"
 
 
 def _run(function: Callable[[], T], result: "Future[T]") -> None:

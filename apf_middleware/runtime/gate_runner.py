@@ -28,7 +28,7 @@ from apf_middleware.gates import (
 from apf_middleware.metrics.reading import GateReading
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import AnyAlarm
-from apf_middleware.runtime.event_loop import EventLoop
+from apf_middleware.runtime.event_loop import HomeLoop
 from apf_middleware.runtime.level import LevelRuntime
 from apf_middleware.runtime.log import log_event
 
@@ -55,6 +55,7 @@ class GateRunner:
         gates: Gates,
         plain: Sharing,
         *,
+        home: HomeLoop,
         now: Callable[[], int],
         alarm: AnyAlarm,
         tick: Callable[[], None],
@@ -64,7 +65,7 @@ class GateRunner:
     ) -> None:
         self.gates: Gates = gates
         self.now = now
-        self._alarm, self._tick = alarm, tick
+        self._home, self._alarm, self._tick = home, alarm, tick
         self._wake, self._refuse = wake, refuse
         hooks = GateHooks(
             refused=self._note_refused,
@@ -78,7 +79,6 @@ class GateRunner:
         self.chance: Callable[[], float] = Random().random  # noqa: S311 - for the jitter of pauses, not for security
         self._log_errors_at: dict[str, int] = {}  # by the names of gates, so that none hides another
         self._questions: set[asyncio.Task[None]] = set()  # a loop has only weak references to its tasks
-        self._loop: EventLoop | None = None
         gates.bind(self)
 
     # What happens to requests
@@ -135,27 +135,22 @@ class GateRunner:
 
     def _end_step(self) -> None:
         # Test clients may run each request on a separate loop. Events of threads go to the loop of the last step.
-        if self._loop is None or not self._loop.is_here:
-            self._loop = EventLoop.running()
+        self._home.find()
         at = self.gates.scheduler.timers.next_at()
         if at is not None:
             self._alarm.ask(at)
 
     def post(self) -> None:
         """Let the event loop's thread read the events that other threads have emitted."""
-        # before the first step no request is parked, so no event can help one
-        if self._loop is not None:
-            self._loop.post(self._tick)
+        self._home.post(self._tick)  # before the first request none is parked, so no event can help one
 
     def is_elsewhere(self) -> bool:
-        """Return whether the caller's thread, in which no event loop runs, is not that of the last step."""
-        loop = self._loop
-        return loop is not None and loop.is_of_another_thread and EventLoop.running() is None
+        """Return whether the caller's thread, in which no event loop runs, is not that of the requests."""
+        return self._home.is_elsewhere()
 
     def call(self, function: Callable[[], T]) -> T:
         """Return the result of ``function``, which is called in the thread of the event loop."""
-        loop = self._loop
-        return function() if loop is None or not self.is_elsewhere() else loop.call(function)
+        return self._home.call(function)
 
     # Asynchronous gates
 

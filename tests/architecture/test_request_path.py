@@ -132,7 +132,7 @@ Way = Callable[[], Coroutine[None, None, Trace]]
 
 @pytest.mark.parametrize(
     ("way", "files", "calls"),
-    [(first, 26, 132), (new, 17, 62), (cached, 6, 10), (beside_another, 13, 39)],
+    [(first, 27, 135), (new, 17, 62), (cached, 6, 10), (beside_another, 13, 39)],
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_an_admitted_request_passes_few_files_and_calls(way: Way, files: int, calls: int) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import gzip
+import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -15,6 +17,8 @@ from tests.support.asgi_exchange import Exchange, http_scope
 from tests.support.protected_app import ProtectedApp, configuration, problem, settle
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from apf_middleware.runtime import Admission
 
 pytestmark = pytest.mark.anyio
@@ -326,6 +330,47 @@ async def test_a_seat_can_be_released_early() -> None:
         await holder.end()
         assert holder.status == 200
         assert protected.is_idle()
+
+
+@pytest.mark.parametrize("how", ["release", "charge", "watch", "unwatch", "revocable"])
+async def test_what_a_handler_does_in_a_thread_is_done_in_the_event_loop(how: str) -> None:
+    """FastAPI runs functions without ``async`` in threads; they must not change the queues beside the event loop."""
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        admission = holder.scope["apf"]
+        calls: dict[str, Callable[[], object]] = {
+            "release": admission.release,
+            "charge": partial(admission.charge, 2),
+            "watch": partial(admission.watch, "orders"),
+            "unwatch": partial(admission.unwatch, admission.watch("prices")),
+            "revocable": admission.revocable,
+        }
+        thread = threading.Thread(target=calls[how])
+        thread.start()
+        thread.join(0.1)
+        assert thread.is_alive(), "the loop, which is blocked here, has not done it yet"
+        with anyio.fail_after(60):
+            await anyio.to_thread.run_sync(thread.join)
+        assert admission.seats == (how != "release")
+        protected.finish()
+        await holder.end()
+        assert protected.is_idle()
+
+
+async def test_seats_that_a_thread_releases_and_that_linger_go_to_the_next_request() -> None:
+    estimate = ", estimation: {cap: false, default: {seats: 1, finalSeats: 1, linger: 10ms}}"
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, configuration(wait="15s", server=estimate))
+        holder = await protected.holder()
+        second = protected.request("/second")
+        await settle()
+        assert await anyio.to_thread.run_sync(holder.scope["apf"].release)
+        with anyio.fail_after(10):
+            await second.end()
+        assert second.status == 200
+        protected.finish()
+        await holder.end()
 
 
 async def test_a_closing_server_rejects_waiting_requests_and_lets_running_ones_finish() -> None:

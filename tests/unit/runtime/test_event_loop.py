@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 import anyio
@@ -10,7 +11,7 @@ import pytest
 from anyio.to_thread import run_sync
 
 from apf_middleware.exceptions import BlockedLoopError
-from apf_middleware.runtime.event_loop import EventLoop
+from apf_middleware.runtime.event_loop import EventLoop, HomeLoop
 
 pytestmark = pytest.mark.anyio
 
@@ -112,3 +113,36 @@ def test_without_a_running_loop_there_is_none() -> None:
     assert EventLoop.running() is None
     with pytest.raises(RuntimeError):
         EventLoop()
+
+
+async def test_threads_call_in_the_loop_that_serves_requests() -> None:
+    home = HomeLoop()
+    assert not home.is_elsewhere()
+    assert await run_sync(home.call, threading.get_ident) != threading.get_ident(), "no loop is known yet"
+    home.find()
+    assert not home.is_elsewhere()
+    assert await run_sync(home.is_elsewhere)
+    assert await run_sync(home.call, threading.get_ident) == threading.get_ident()
+    assert home.call(threading.get_ident) == threading.get_ident()
+
+
+async def test_a_thread_with_a_loop_of_its_own_does_not_wait_for_another() -> None:
+    home = HomeLoop()
+    home.find()
+
+    async def call() -> int:
+        return home.call(threading.get_ident)
+
+    assert in_thread(lambda: anyio.run(call)) != threading.get_ident()
+
+
+def test_the_end_of_the_loop_is_no_obstacle(anyio_backend: str) -> None:
+    home = HomeLoop()
+
+    async def find() -> None:
+        home.find()
+
+    anyio.run(find, backend=anyio_backend)
+    assert home.call(lambda: "done") == "done"
+    assert in_thread(partial(home.call, lambda: "done")) == "done"
+    home.post(lambda: None)
