@@ -88,19 +88,20 @@ class ServiceRateMeter:
     def sample(self, now: int, served: Served, executing: int) -> float | None:
         """Return the requests per second that the level serves when requests wait; None if too little is known.
 
-        Time without waiting requests doesn't count: an idle level isn't a slow one. If requests have hardly waited, the
-        rate follows from the mean duration of requests, and from how many are ``executing``.
+        Time without waiting requests doesn't count: an idle level isn't a slow one. If requests have hardly waited, or
+        none of those that wait has been served yet, the rate follows from the mean duration of requests so far, and
+        from how many are ``executing``.
         """
         growth = self._samples.growth(now, served)
         if growth is None:
             return None
         elapsed, dispatched, after_wait, unwaited_ns, executing_ns = growth
         waited_ns = elapsed - unwaited_ns
-        if waited_ns >= _SPACING_NS:
+        if after_wait and waited_ns >= _SPACING_NS:
             return after_wait * _SECOND / waited_ns
         if executing and executing_ns >= _SPACING_NS:
             return executing * dispatched * _SECOND / executing_ns
-        return None
+        return 0.0 if waited_ns >= _SPACING_NS else None
 
     def __repr__(self) -> str:
         return f"<ServiceRateMeter: {len(self._samples)} samples>"

@@ -58,6 +58,25 @@ def test_a_burst_that_has_just_begun_says_nothing_yet() -> None:
     assert repr(meter) == "<ServiceRateMeter: 2 samples>"
 
 
+def test_requests_that_are_slower_than_the_burst_is_old_do_not_mean_that_nothing_moves() -> None:
+    meter = ServiceRateMeter(0, Served(0, 0, 0, 0))
+    served = Served(dispatched=4, after_wait=0, unwaited_ns=0, executing_ns=2 * SECOND)
+
+    assert meter.sample(SECOND // 2, served, executing=4) == pytest.approx(8), "4 seats, half a second so far"
+
+
+def test_a_level_where_nothing_ends_has_no_rate_after_some_seconds() -> None:
+    meter = ServiceRateMeter(0, Served(0, 0, 0, 0))
+    rates = [
+        meter.sample(second * SECOND, Served(4, 0, 0, 4 * second * SECOND), executing=4) for second in range(1, 13)
+    ]
+
+    assert rates[0] == pytest.approx(4)
+    assert rates[4] == pytest.approx(0.8), "the longer nothing ends, the slower it seems"
+    assert rates[-1] == 0
+    assert meter.sample(13 * SECOND, Served(4, 0, 0, 48 * SECOND), executing=0) == 0, "nor where nothing runs"
+
+
 def seconds(ahead: int, rate: float | None, seed: int = 1) -> int:
     return retry_after_s(ahead, rate, least=1, most=60, chance=Random(seed))
 
