@@ -6,9 +6,10 @@ effect.
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, Unpack
+from typing import Any, Final, Protocol, TypeVar, Unpack
 
 from apf_middleware.exceptions import InvalidValueError, require_amount
+from apf_middleware.fairqueuing import Ticket
 from apf_middleware.gates.functions import require_plain
 from apf_middleware.gates.gate import (
     CostOf,
@@ -27,9 +28,6 @@ from apf_middleware.gates.kinds import Capacity, Condition, CustomGate, OwnGate,
 from apf_middleware.gates.scheduler import GateScheduler
 from apf_middleware.gates.slot import OPEN, Acquisition, Slot
 from apf_middleware.snapshots import GateSnapshot, ParkedRequest
-
-if TYPE_CHECKING:
-    from apf_middleware.fairqueuing import Ticket
 
 __all__ = ["GateRuntime", "Gates"]
 
@@ -268,7 +266,7 @@ class Gates:
     def _look(self, read: Callable[[], _Result]) -> _Result:
         return read() if self._runtime is None else self._runtime.call(read)
 
-    def holding(self, ticket: "Ticket") -> "ParkedRequest | None":
+    def holding(self, ticket: Ticket) -> ParkedRequest | None:
         """Return the gate that keeps this request waiting, and for how long; None if no gate does."""
         acquisition = self.scheduler.acquisition(ticket)
         return None if acquisition is None or acquisition.slot is None else _parked_request(acquisition, self.now())

@@ -12,24 +12,24 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from apf_middleware.adaptive import RequestOutcome, outcome_of
-from apf_middleware.classification import ANONYMOUS, Classification, Identity, Resource
+from apf_middleware.classification import ANONYMOUS, Classification, Identity, RequestDigest, Resource
 from apf_middleware.compilation import mypyc_attr
 from apf_middleware.copying import Value, get_state, set_state
+from apf_middleware.estimation import Watch
 from apf_middleware.exceptions import InvalidValueError, TicketStateError, require_amount
-from apf_middleware.fairqueuing import Ticket, TicketState
+from apf_middleware.fairqueuing import Reason, Ticket, TicketState
 from apf_middleware.fairqueuing.work import WEIGHT_ONE
 from apf_middleware.runtime.event_loop import HomeLoop
 from apf_middleware.runtime.open_streams import Stream
 from apf_middleware.runtime.revocation import Revocation
+from apf_middleware.snapshots import ParkedRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from apf_middleware.classification import RequestDigest
     from apf_middleware.criticality import Criticality
-    from apf_middleware.estimation import LearnedCosts, Watch, WatchTracker
-    from apf_middleware.fairqueuing import Reason, Work
-    from apf_middleware.gates import ParkedRequest, Refusal
+    from apf_middleware.estimation import LearnedCosts, WatchTracker
+    from apf_middleware.fairqueuing import Work
     from apf_middleware.metrics.schema_counters import SchemaCounters
     from apf_middleware.runtime.incoming_bodies import IncomingBodies
     from apf_middleware.runtime.level import LevelRuntime
@@ -71,7 +71,7 @@ class AdmissionRecord(Value):
     flow: str
     seats: int
     waited: float
-    reason: "Reason | None"
+    reason: Reason | None
     flow_weight: float = 1
 
 
@@ -112,11 +112,11 @@ class AdmissionControl(Protocol):
         """Seat, queue or reject a new request."""
         ...
 
-    def refuse(self, now: int, admission: "Admission", reason: "Reason") -> None:
+    def refuse(self, now: int, admission: "Admission", reason: Reason) -> None:
         """Reject a request that never reaches its level."""
         ...
 
-    def abandon(self, admission: "Admission", reason: "Reason") -> None:
+    def abandon(self, admission: "Admission", reason: Reason) -> None:
         """Reject a waiting request, and wake its task."""
         ...
 
@@ -144,7 +144,7 @@ class AdmissionControl(Protocol):
         """Let a running request be asked for its seats, when another level that deserves them waits."""
         ...
 
-    def held_by(self, admission: "Admission") -> "ParkedRequest | None":
+    def held_by(self, admission: "Admission") -> ParkedRequest | None:
         """Return the state of a request that waits for a gate; None if it waits for none."""
         ...
 
@@ -260,14 +260,15 @@ class Admission(Ticket):
     # Set if the request is observed: what is told what becomes of it, and when its seats have been released.
     observations: tuple[RequestObservation, ...]
     released_at: int
-    # Unset in most requests, to save time. A refusal is a gate's reason for the rejection.
+    # Unset in most requests, to save time. A refusal is a gate's reason for the rejection; its type, which only servers
+    # with gates import, can't be named here, where `typing.get_type_hints` must find it.
     _deadline: int
     _outcome: RequestOutcome
     _predicted_wait: int
     _revocation: Revocation
-    _shown: "tuple[RequestDigest | None, Mapping[str, Any]]"
+    _shown: tuple[RequestDigest | None, Mapping[str, Any]]
     _virtual: VirtualSeats
-    refusal: "Refusal | None"
+    refusal: object
 
     def __init__(self, destination: Destination) -> None:
         classification = destination.classification
@@ -313,12 +314,12 @@ class Admission(Ticket):
         return None if found is None else found.key
 
     @property
-    def shown(self) -> "tuple[RequestDigest | None, Mapping[str, Any]]":
+    def shown(self) -> tuple[RequestDigest | None, Mapping[str, Any]]:
         """The digest and the scope that gates see."""
         found: tuple[RequestDigest | None, Mapping[str, Any]] | None = getattr(self, "_shown", None)
         return (self.destination.digest, NO_SCOPE) if found is None else found
 
-    def show(self, digest: "RequestDigest | None", scope: Mapping[str, Any] = NO_SCOPE) -> None:
+    def show(self, digest: RequestDigest | None, scope: Mapping[str, Any] = NO_SCOPE) -> None:
         """Let gates see the facts of this request alone.
 
         At its end the scope must be taken back, because it refers to the admission.
@@ -379,7 +380,7 @@ class Admission(Ticket):
         self._deadline, self.latest_start_ns = deadline_ns, latest_start_ns
 
     @property
-    def held_by(self) -> "ParkedRequest | None":
+    def held_by(self) -> ParkedRequest | None:
         """The state of the request at the gate that it waits for; None if it waits for none."""
         return self.destination.controller.held_by(self)
 
@@ -422,7 +423,7 @@ class Admission(Ticket):
         found: VirtualSeats | None = getattr(self, "_virtual", None)
         return found
 
-    def watch(self, resource: str, namespace: str = "", name: str = "", *, api_group: str = "") -> "Watch":
+    def watch(self, resource: str, namespace: str = "", name: str = "", *, api_group: str = "") -> Watch:
         """Record that the client of this request is notified of changes (a *watch*).
 
         The changes are those of a type of resource, of such resources in a namespace, or of one object. The watch ends
@@ -432,7 +433,7 @@ class Admission(Ticket):
         watched = Resource(resource, api_group, namespace=namespace, name=name)
         return self.destination.controller.home.call(lambda: self.long_term().watch(watched))
 
-    def unwatch(self, watch: "Watch") -> None:
+    def unwatch(self, watch: Watch) -> None:
         """Remove a watch that `watch` has registered."""
         if self.stream is not None:
             self.destination.controller.home.call(partial(self.stream.forget, watch))

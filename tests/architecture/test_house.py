@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import get_type_hints
 
 import pytest
 
@@ -163,3 +164,14 @@ def test_the_package_is_typed() -> None:
 @pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "LICENSE", "Makefile", ".ci/run", "pyproject.toml"])
 def test_the_repository_has_what_a_visitor_looks_for(name: str) -> None:
     assert (ROOT / name).stat().st_size > 200
+
+
+@pytest.mark.parametrize("name", ["Admission", "Configuration", "Gates"])
+def test_the_type_hints_of_public_classes_can_be_evaluated(name: str) -> None:
+    """Frameworks that inject arguments ask for them; names that are only imported for type checking raise NameError."""
+    public = getattr(apf_middleware, name)
+    get_type_hints(public)
+    for found in vars(public).values():
+        function = found.fget if isinstance(found, property) else found
+        if inspect.isfunction(function) and not function.__name__.startswith("_"):
+            assert "return" in get_type_hints(function)
