@@ -3,14 +3,15 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import yaml
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.testclient import TestClient
 
-from apf_middleware.config import read_source
+from apf_middleware import Admission, APFMiddleware, get_admission
+from apf_middleware.config import load_text, read_source
 from apf_middleware.config.problems import Severity
 from apf_middleware.config.scenario import read_scenario_text
 
@@ -79,6 +80,20 @@ def test_commands_that_are_shown_exist(page: Path) -> None:
     for module in re.findall(r"python -m (benchmarks\.\w+|tests\.[\w.]+)", page.read_text()):
         path = ROOT / module.replace(".", "/")
         assert path.with_suffix(".py").exists() or (path / "__main__.py").exists()
+
+
+def test_the_report_of_the_page_for_rate_limiters_takes_two_seats() -> None:
+    """The cap of its level must not make its estimate void."""
+    [text] = blocks(ROOT / "docs" / "from-rate-limiters.md", "yaml")
+    app = FastAPI()
+    app.add_middleware(APFMiddleware, config=load_text(text))
+
+    @app.get("/report")
+    async def report(admission: Annotated[Admission, Depends(get_admission)]) -> int:
+        return admission.seats
+
+    with TestClient(app) as client:
+        assert client.get("/report").json() == 2
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples" / "config").glob("*.yaml")), ids=lambda path: path.name)
