@@ -232,7 +232,11 @@ class Destination:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Admission(Ticket):
-    """One request's outcome; ``reason`` is None unless it was rejected."""
+    """One request's outcome; ``reason`` is None unless it was rejected.
+
+    Apps read its properties, such as ``level``, ``flow``, ``seats``, ``waited`` and ``remaining``, and call `release`,
+    `charge`, `watch`, `unwatch` and `revocable`, in any thread. All other methods are the middleware's.
+    """
 
     __slots__ = (
         "_deadline",
