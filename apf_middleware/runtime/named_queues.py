@@ -6,8 +6,10 @@ change ever ends a running request.
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from apf_middleware.config import Configuration
 from apf_middleware.config.formats.apf import level_document
@@ -24,7 +26,7 @@ from apf_middleware.runtime.queues.status import look_at_queues
 from apf_middleware.snapshots import NamedQueueSnapshot, QueueState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from apf_middleware.runtime.controller import Controller
     from apf_middleware.runtime.level import LevelRuntime
@@ -34,13 +36,25 @@ __all__ = ["NamedQueues"]
 _MANDATORY: Final = frozenset({"exempt", "catch-all"})
 _FIELDS: Final = {"minSeats": "min", "maxSeats": "max", "shares": "weight"}  # as the calls name them
 
+M = TypeVar("M", bound=Callable[..., Any])
+
 
 def _ignore(name: str, level: Level | None, sheds: bool) -> None:  # noqa: FBT001 - a callback
     """Ignore a change."""
 
 
+def _in_event_loop(method: M) -> M:
+    """Let the event loop run the method, from whichever thread it is called."""
+
+    @wraps(method)
+    def call(self: "NamedQueues", *given: Any, **named: Any) -> Any:  # noqa: ANN401 - the method's own are checked
+        return self._controller.home.call(partial(method, self, *given, **named))
+
+    return cast("M", call)
+
+
 class NamedQueues:
-    """The queues of ``controller``.
+    """The queues of ``controller``, for calls from any thread.
 
     ``put_in_force`` is called with each changed configuration; by default, only the controller adopts it. ``on_change``
     is called after each change of an operator here: with the queue's name, the changed queue or None if it is deleted,
@@ -51,8 +65,8 @@ class NamedQueues:
     def __init__(
         self,
         controller: "Controller",
-        put_in_force: "Callable[[Configuration], None] | None" = None,
-        on_change: "Callable[[str, Level | None, bool], None]" = _ignore,
+        put_in_force: Callable[[Configuration], None] | None = None,
+        on_change: Callable[[str, Level | None, bool], None] = _ignore,
     ) -> None:
         self._controller = controller
         self._put_in_force = controller.reconfigure if put_in_force is None else put_in_force
@@ -63,11 +77,13 @@ class NamedQueues:
 
     # Looking
 
+    @_in_event_loop
     def list(self) -> tuple[NamedQueueSnapshot, ...]:
         """Return all queues, each parent before its children."""
         self._controller.look(self._controller.now())
         return tuple(look_at_queues(self._controller.registry, self.changes.entries))
 
+    @_in_event_loop
     def status(self, name: str) -> NamedQueueSnapshot:
         """Return the status of one queue."""
         self._level(name)
@@ -83,6 +99,7 @@ class NamedQueues:
 
     # Changing
 
+    @_in_event_loop
     def create(
         self,
         name: str,
@@ -107,6 +124,7 @@ class NamedQueues:
         self._log("created", name, by, given)
         return self.status(name)
 
+    @_in_event_loop
     def update(self, name: str, *, by: str = "", **changes: Any) -> NamedQueueSnapshot:  # noqa: ANN401 - as above
         """Change fields of a queue, in any state; None as ``max`` or ``parent`` means that there is none.
 
@@ -121,6 +139,7 @@ class NamedQueues:
         self._log("updated", name, by, changes)
         return self.status(name)
 
+    @_in_event_loop
     def operate(self, name: str, action: str, *, mode: str = "drain", by: str = "") -> NamedQueueSnapshot:
         """Open, close or pause a queue; for a parent, this applies to its children.
 
@@ -142,6 +161,7 @@ class NamedQueues:
         self._log("operated", name, by, {"action": action, "mode": mode})
         return self.status(name)
 
+    @_in_event_loop
     def delete(self, name: str, *, cascade: bool = False, by: str = "") -> None:
         """Delete a queue that is closed.
 

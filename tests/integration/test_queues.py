@@ -1,7 +1,9 @@
 """Named queues through the middleware: how requests choose one, how they end there, and how handlers are revoked."""
 
 import json
-from typing import Any
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -11,6 +13,9 @@ from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import load_text
 from tests.support.asgi_exchange import Exchange, http_scope
 from tests.support.protected_app import settle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = pytest.mark.anyio
 
@@ -337,3 +342,33 @@ async def test_a_change_while_files_are_read_is_not_lost(tmp_path: Any) -> None:
 
         assert service.configuration.server.seats == 14
         assert (await protected.answer(x_queue="new", x_group="tenant-admins")).content == b"new"
+
+
+@pytest.mark.parametrize("how", ["list", "status", "create", "update", "operate", "delete"])
+async def test_queues_are_changed_in_the_event_loop_whichever_thread_asks(how: str) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    middleware = APFMiddleware(app, load_text(TEXT % ""))
+    async with anyio.create_task_group() as tasks:
+        await Exchange(middleware, http_scope("/"), tasks).body().start().end()  # the first request finds the loop
+    queues = middleware.service.queues
+    queues.create("old")
+    calls: dict[str, Callable[[], object]] = {
+        "list": queues.list,
+        "status": partial(queues.status, "batch"),
+        "create": partial(queues.create, "new", weight=2, by="alice"),
+        "update": partial(queues.update, "batch", weight=3),
+        "operate": partial(queues.operate, "batch", "pause"),
+        "delete": partial(queues.delete, "old", cascade=True),
+    }
+    thread = threading.Thread(target=calls[how])
+    thread.start()
+    thread.join(0.1)
+    assert thread.is_alive(), "the loop, which is blocked here, has not done it yet"
+    with anyio.fail_after(60):
+        await anyio.to_thread.run_sync(thread.join)
+    names = {one.name for one in queues.list()}
+    assert ("new" in names, "old" in names) == (how == "create", how != "delete")
+    assert queues.status("batch").state == ("Paused" if how == "operate" else "Open")
