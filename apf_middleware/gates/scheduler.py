@@ -159,7 +159,7 @@ class GateScheduler:
         if acquisition.refusal is None:
             self._ready.append(acquisition)
         else:
-            self._refuse(now, acquisition, acquisition.refusal)
+            self._refuse(now, acquisition, self.gates[acquisition.refusal.gate], None)
 
     def pass_at_once(self, now: int, acquisition: Acquisition) -> bool:
         """Return whether a request that can't wait passes all its gates now; if not, its refusal says why."""
@@ -185,7 +185,7 @@ class GateScheduler:
         stage, queue = acquisition.stage, acquisition.candidate_of
         if stage is AcquisitionStage.CHECKING:
             self._stop_check(acquisition)
-        elif stage is AcquisitionStage.PARKED and slot is not None and queue is None:
+        elif slot is not None and queue is None:
             slot.queues[id(acquisition.level)].remove(acquisition)  # a candidate has been removed already
         if queue is not None:
             queue.candidate = acquisition.candidate_of = None
@@ -207,9 +207,8 @@ class GateScheduler:
                 self._leases.give_back(now, need, need.gate.release)
                 had_leases = True
         # Nothing is left to give back to a request without leases: a stream in a ``fifo`` level may have had no gates.
-        if at == "response" or all(need.lease is None for need in acquisition.needs):
+        if all(need.lease is None for need in acquisition.needs):
             del self._acquisitions[ticket]
-            acquisition.stage = AcquisitionStage.ENDED
         return had_leases
 
     def acquisition(self, ticket: Ticket) -> Acquisition | None:
@@ -261,7 +260,7 @@ class GateScheduler:
             return True
         need, answer = stopped
         if isinstance(answer, Reject):
-            self._refuse(now, acquisition, _refusal(need.gate, answer, now))
+            self._refuse(now, acquisition, need.gate, answer)
         elif isinstance(answer, ParkDecision):
             self._wait(now, acquisition, need, answer)
         else:
@@ -313,7 +312,7 @@ class GateScheduler:
                 # gates that are never free at the same time could stop it for ever.
                 slot.note_bypass(acquisition)
         if (retry_at is not None and retry_at > acquisition.deadline) or self._is_crowded(acquisition, slot):
-            self._refuse(now, acquisition, _refusal(gate, ParkDecision(retry_at=retry_at), now))
+            self._refuse(now, acquisition, gate, ParkDecision(retry_at=retry_at))
             return
         before = acquisition.candidate_of
         self._park(now, acquisition, AcquisitionStage.PARKED)
@@ -321,9 +320,7 @@ class GateScheduler:
         queue = slot.queue_of(acquisition.level)
         queue.add(acquisition, is_back=queue is before)
         slot.reserve(acquisition)
-        if acquisition.reservations:
-            self._let_lapse(now, acquisition)
-        self.timers.arm(now, slot, acquisition.limit_ns)
+        self._let_lapse(now, acquisition)
         self.slots.dirty[slot] = None
 
     @staticmethod
@@ -406,10 +403,10 @@ class GateScheduler:
             if not is_here and reservation.lapses_at is None:
                 self.timers.let_lapse(now, reservation)
 
-    def _refuse(self, now: int, acquisition: Acquisition, refusal: Refusal) -> None:
-        acquisition.refusal = refusal
-        gate = next((need.gate for need in acquisition.needs if need.gate.name == refusal.gate), None)
-        (gate or self.gates[refusal.gate]).counters.rejected += 1
+    def _refuse(self, now: int, acquisition: Acquisition, gate: Gate, answer: object) -> None:
+        """Reject the request because of this ``answer`` of ``gate``; None if its key couldn't be computed."""
+        acquisition.refusal = _refusal(gate, answer, now)
+        gate.counters.rejected += 1
         acquisition.level.queueset.refuse(now, acquisition.ticket)
         self.leave(now, acquisition.ticket)
         self.refused.append(acquisition)
@@ -425,8 +422,7 @@ class GateScheduler:
         # leaves it in its queue as the candidate of its level and slot, and there is at most one candidate for each.
         while (acquisition := self._next(now)) is not None:
             acquisition.stage = AcquisitionStage.QUEUED
-            if acquisition.reservations:
-                self._let_lapse(now, acquisition)
+            self._let_lapse(now, acquisition)
             seated += unpark(now, acquisition.level, acquisition.ticket)
         return seated
 
@@ -512,7 +508,7 @@ class GateScheduler:
         elif self.gates.get(gate.name) is not gate:
             acquisition.needs.remove(need)  # the gate was removed after the question, so its answer doesn't count
         elif isinstance(answer, Reject):
-            self._refuse(now, acquisition, _refusal(gate, answer, now))
+            self._refuse(now, acquisition, gate, answer)
             return
         else:
             # If the slot was opened after the question, the answer may be outdated, and the request tries again.

@@ -62,7 +62,7 @@ class AcquisitionStage(Enum):
     CHECKING = "checking"  # an asynchronous gate is asked about the request
     BEHIND = "behind"  # an earlier request of its flow is parked, and its level keeps the order of arrival
     PASSED = "passed"
-    ENDED = "ended"
+    ENDED = "ended"  # the request has left unserved
 
 
 class OpeningCause(Enum):
@@ -343,8 +343,6 @@ class Slot:
         themselves, because they may hold something that the holder waits for (for example another slot's reservation),
         and requests of the holder's flow, level and cost.
         """
-        if not self.reservations:
-            return False
         holder = self.holder
         if holder is None or holder is acquisition:
             return False
@@ -359,9 +357,7 @@ class Slot:
         if holder is None:
             # ``first`` is chosen when the slot is open, not before: requests that arrive until then are considered.
             if self.first is None and self.closed_at == OPEN:
-                chosen = self._choose_first()
-                if chosen is not None and chosen.level is queue.level and not self.gate.is_closed:
-                    return chosen
+                self._choose_first()
             return queue.order.first(self.reach)
         if holder.level is not queue.level:
             return None
@@ -370,7 +366,7 @@ class Slot:
             return earlier  # this request has waited at another gate, and keeps its place in its flow
         return holder if holder in queue.order else None
 
-    def _choose_first(self) -> Acquisition | None:
+    def _choose_first(self) -> None:
         """Choose the next request of the next level in turn, whether or not it fits."""
         queue: SlotQueue | None = None
         for one in self.queues.values():
@@ -380,7 +376,6 @@ class Slot:
             self.first = queue.order.first(OPEN)
             self.turn = queue.turn
             queue.turn += 1
-        return self.first
 
     def queue_of(self, level: SharedLevel) -> SlotQueue:
         """Return the queue of ``level``; create it on the first call."""
@@ -391,8 +386,7 @@ class Slot:
 
     def put_last(self, queue: SlotQueue) -> None:
         """Let the queues of other levels try first, because a request of ``queue`` has passed."""
-        if len(self.queues) > 1:
-            self.queues[id(queue.level)] = self.queues.pop(id(queue.level))
+        self.queues[id(queue.level)] = self.queues.pop(id(queue.level))
 
     # State
 
@@ -440,9 +434,7 @@ class Slot:
     def note_passed(self, acquisition: Acquisition) -> None:
         """Record that a request has passed the gate."""
         first = self.first
-        if first is acquisition:
-            self.first = None
-        elif first is not None:
+        if first is not None and first is not acquisition:
             self.note_bypass(first)
             if first.candidate_of is None:  # otherwise ``first`` waits for a seat, not for this gate
                 self.reserve(first)
