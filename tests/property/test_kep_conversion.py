@@ -23,7 +23,7 @@ levels = st.one_of(
     st.builds(
         lambda queuing, shares, catch_all: {**queuing, "assuredConcurrencyShares": shares, "catchAll": catch_all},
         queuings,
-        st.integers(0, 500),
+        st.integers(-50, 500),  # negative shares are errors
         st.booleans(),
     ),
 )

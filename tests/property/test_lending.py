@@ -34,7 +34,8 @@ _MS = 10**6
 _NAMES = ("a", "b", "c", "d")
 
 _seats = st.sampled_from((1, 1, 1, 1, 2, 3, 5, 11))
-_works = st.builds(Work, _seats) | st.builds(Work, _seats, _seats | st.just(0), st.sampled_from((0, 1, 2 * _MS)))
+_lingers = st.sampled_from((0, 1, 20 * _MS, 20 * _MS))
+_works = st.builds(Work, _seats) | st.builds(Work, _seats, _seats, _lingers) | st.builds(Work, _seats, st.just(0))
 _pauses = st.sampled_from((0, 0, 1, _MS, 5 * _MS))
 _rounds = st.sampled_from((0, 0, 1, 3))
 _shares = st.builds(LevelShares, st.sampled_from((0, 1, 2, 3, 30)))
@@ -176,18 +177,23 @@ class _Machine(RuleBasedStateMachine):
         seated = self.lending.release(self.now, level, ticket)
         self._compare(seated, self.plain.release(self.now, self.pairs[level], plain))
 
-    @rule(pause=_pauses)
-    def tick(self, pause: int) -> None:
-        self.now += pause
-        self._compare(self.lending.tick(self.now), self.plain.advance(self.now))
+    @rule(pause=_pauses, which=_any, works=st.lists(_works, min_size=2, max_size=5))
+    def turn_over(self, pause: int, which: int, works: list[Work]) -> None:
+        """Let requests come and go: on their own, the rules above do this in few of the steps."""
+        for number, work in enumerate(works):
+            self.arrive(pause, which + number, work, 1)
+            if self._those(TicketState.SEATED):
+                self.release(0, which)
 
-    @precondition(lambda self: self.lending.next_event_at() is not None)
-    @rule()
-    def tick_when_it_is_asked_for(self) -> None:
+    @rule(pause=st.sampled_from((None, 0, 1, _MS, 5 * _MS)))
+    def tick(self, pause: int | None) -> None:
+        """Let time pass, by default until the next event."""
         due = self.lending.next_event_at()
-        assert due is not None
-        self.now = max(self.now, due)
-        self.tick(0)
+        if pause is not None:
+            self.now += pause
+        elif due is not None:
+            self.now = max(self.now, due)
+        self._compare(self.lending.tick(self.now), self.plain.advance(self.now))
 
     @rule()
     def look(self) -> None:
