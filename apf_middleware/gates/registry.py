@@ -315,7 +315,7 @@ _GateT = TypeVar("_GateT", bound=Gate)
 
 
 def _statuses(scheduler: GateScheduler, gate: Gate, now: int) -> Iterable[GateSnapshot]:
-    slots = [slot for slot in scheduler.slots.of(gate) if slot.parked or slot.checking]
+    slots = [slot for slot in scheduler.slots.of(gate) if slot.is_needed]
     if not slots:
         yield _status(gate, None, scheduler.slots.find(gate, ""), now)
     for slot in slots:
@@ -332,9 +332,9 @@ def _told(tell: Callable[[Hashable], _Result], key: Hashable) -> _Result | None:
 
 def _status(gate: Gate, key: Hashable, slot: Slot | None, now: int) -> GateSnapshot:
     """Return the status of one key; if ``key`` is None, no request waits, and the state of the key "" is shown."""
-    queues = [] if slot is None or key is None else list(slot.queues.values())
+    queues = [] if slot is None else list(slot.queues.values())
     waiting = [one for queue in queues for one in (*queue, *([queue.candidate] if queue.candidate else []))]
-    checking = 0 if slot is None or key is None else slot.checking
+    checking = 0 if slot is None else slot.checking
     oldest = min((acquisition.parked_at for acquisition in waiting), default=None)
     one_key = "" if key is None else key
     is_blocking: bool | None = slot is not None and slot.closed_at < OPEN

@@ -465,8 +465,12 @@ class Slot:
     @property
     def is_idle(self) -> bool:
         """Return whether the slot may be forgotten."""
-        is_left = not self.checking and self.due_at is None and not self.reservations
-        return is_left and all(queue.is_empty for queue in self.queues.values())
+        return not self.is_needed and self.due_at is None and not self.reservations
+
+    @property
+    def is_needed(self) -> bool:
+        """Return whether a request waits here, tries, or is asked about."""
+        return self.checking > 0 or any(not queue.is_empty for queue in self.queues.values())
 
     def __iter__(self) -> Iterator[Acquisition]:
         for queue in self.queues.values():

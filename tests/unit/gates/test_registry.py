@@ -7,8 +7,8 @@ import pytest
 from apf_middleware import Gates
 from apf_middleware.adapters.breakers import Circuit
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.gates import QUEUE, SKIP, Gate, GateRequest, Hint, Park, Reject
-from tests.support.gate_world import MS, GateWorld
+from apf_middleware.gates import QUEUE, SKIP, Capacity, Gate, GateRequest, Hint, Park, Reject
+from tests.support.gate_world import MS, WIDE, GateWorld, level
 
 REQUEST = GateRequest("level", "schema", "flow")
 
@@ -217,3 +217,34 @@ def test_a_gate_whose_key_is_none_does_not_concern_the_request() -> None:
     for name in ("a", "b"):
         assert world.arrive(name, "db", flow="none").is_seated
     assert [status.key for status in gates.list()] == [None]
+
+
+def test_a_request_that_a_gate_lets_try_is_shown_until_it_has_its_seat() -> None:
+    gates = Gates()
+    world = GateWorld(Capacity("db", 1, WIDE), levels={"low": level(1), "high": level(1, least=1)})
+    gates.scheduler = world.scheduler
+    world.arrive("a", "db", to="high")
+    world.arrive("b", "db", to="low")
+    world.arrive("long", to="low", flow="other")
+    for end in ("a", "long"):
+        assert [one.flow for one in gates.parked("db")] == ["flow"]
+        assert [(status.key, status.parked) for status in gates.list()] == [("", 1)]
+        world.finish(end)
+    assert world.served == ["a", "long", "b"]
+    assert [(status.key, status.parked) for status in gates.list()] == [(None, 0)]
+
+
+def test_a_gate_of_the_app_s_own_says_when_its_leases_end() -> None:
+    class Places:
+        name = "places"
+        release_at = "headers"
+
+        def try_acquire(self, _request: GateRequest, _key: object, _cost: int) -> object:
+            raise NotImplementedError
+
+        def release(self, lease: object) -> None:
+            raise NotImplementedError
+
+    gates = Gates()
+    gates.add(Places())
+    assert gates.scheduler.gates["places"].terms.release == "headers"
