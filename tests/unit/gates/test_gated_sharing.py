@@ -319,7 +319,7 @@ def test_a_closing_level_lends_its_min_when_its_last_parked_request_has_left(end
 
 def test_a_request_of_a_level_without_seats_keeps_the_gate_from_others_only_for_a_while() -> None:
     """It has reached its bound of bypasses and the gate has room for it, but its level's only seat is taken."""
-    terms = Terms(max_parked=1000, most_bypasses=2)
+    terms = Terms(max_parked=1000, most_bypasses=2, flush_ns=60 * SECOND)  # so that no rescue helps the others
     memory = Capacity("memory", 4, terms, cost=lambda request: int(str(request.state["size"])))
     world = GateWorld(memory, levels={"low": level(1), "high": level(8)})
     for number in range(4):

@@ -11,9 +11,11 @@ from apf_middleware.gates import (
     Condition,
     CustomGate,
     GateRequest,
+    Hint,
     ParkDecision,
     Reject,
     Terms,
+    Tokens,
 )
 from apf_middleware.gates.slot import MOST_CHECKS
 from tests.support.gate_world import (
@@ -553,3 +555,77 @@ def test_a_removed_gate_gets_no_lease_back_that_it_has_not_granted() -> None:
     switch.answer = True
     assert world.emit("well") == ["a"]
     assert world.errors == []
+
+
+def test_of_the_answers_that_come_after_a_request_has_left_only_leases_are_given_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = GateWorld(Condition("remote", remote, Terms(events=("well",))))
+    given_back: list[object] = []
+    monkeypatch.setattr(world.gate("remote"), "undo", lambda _key, lease: given_back.append(lease))
+    checks = asked(world)
+    for name in "abc":
+        world.arrive(name, "remote")
+        world.give_up(name)
+    for check, given in zip(checks, ("lease", parks(), Reject()), strict=True):
+        answer(world, check, given)
+    assert given_back == ["lease"]
+
+
+def test_a_level_without_queues_refuses_a_request_whose_key_cannot_be_computed() -> None:
+    def fail(_: GateRequest) -> str:
+        raise LookupError
+
+    gate = Capacity("db", 1, Terms(on_error="reject", status=502), fail)
+    world = GateWorld(gate, levels={"level": level(2, queues=0)})
+    assert world.arrive("a", "db").is_rejected
+    refusal = world.refusals["a"]
+    assert refusal is not None
+    assert refusal.status == 502
+
+
+@pytest.mark.parametrize("waited", [0, 1])
+def test_a_request_that_stops_waiting_knows_when_its_gate_opens(waited: int) -> None:
+    world = GateWorld(Tokens("rate", 0.25, 1, terms=WIDE), seats=5)
+    world.arrive("a", "rate")
+    world.arrive("b", "rate")
+    world.wait(waited * SECOND)
+    acquisition = world.acquisition("b")
+    world.give_up("b")
+    assert acquisition.refusal is not None
+    assert acquisition.refusal.retry_after == 4 - waited
+
+
+def test_one_request_may_wait_for_a_gate_however_short_its_queue_is() -> None:
+    world = GateWorld(Switch().gate(max_parked=None), levels={"level": level(1, length=1)})
+    assert world.arrive("a", "switch").is_waiting
+    assert world.arrive("b", "switch").is_rejected
+
+
+def test_each_gate_counts_only_the_wait_for_itself() -> None:
+    first, second = Switch(), Switch()
+    world = GateWorld(*(one.gate(name, flush_ns=60 * SECOND) for name, one in (("first", first), ("second", second))))
+    world.arrive("a", "first", "second")
+    world.wait(2 * SECOND)
+    first.answer = True
+    world.emit("first")
+    world.wait(3 * SECOND)
+    second.answer = True
+    assert world.emit("second") == ["a"]
+    assert [world.gate(name).counters.waits.total for name in ("first", "second")] == [2 * SECOND, 3 * SECOND]
+
+
+def test_a_request_that_an_event_could_not_help_may_leave() -> None:
+    switch = Switch()
+    gate = switch.gate(flush_ns=60 * SECOND)
+    gate.hints["well"] = lambda name, request: Hint.QUEUE if request.state["me"] == name else Hint.SKIP
+    world = GateWorld(gate, seats=5)
+    for name in "abc":
+        world.arrive(name, "switch", me=name)
+    world.emit("well", payload="none of them")
+    world.give_up("a")
+    switch.answer = True
+    assert world.emit("well", payload="c") == ["c"]
+    world.give_up("b")
+    world.finish("c")
+    assert not world.scheduler.slots.of(gate)

@@ -242,3 +242,25 @@ def test_a_timer_that_another_one_has_replaced_does_not_count_even_if_it_is_look
     timers.after_error(5 * MS, slot)
     assert list(timers.pop_due(15 * MS)) == []
     assert list(timers.pop_due(25 * MS)) == [slot]
+
+
+def test_a_rescue_counts_once_however_many_requests_it_helps() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), seats=5)
+    for name in "abc":
+        world.arrive(name, "switch")
+    switch.answer = True
+    assert world.wait(SECOND) == ["a", "b", "c"]
+    assert world.gate("switch").counters.rescues == 1
+
+
+def test_pauses_begin_anew_when_an_operator_opens_a_gate_that_fails() -> None:
+    own = OwnSwitch(RuntimeError("away"))
+    world = polled(own, on_error="backoff")
+    world.arrive("a", "own")
+    world.wait(SECOND)
+    own.asked_at.clear()
+    world.open("own")
+    opened_at = world.now
+    world.wait(10 * MS)
+    assert own.asked_at == [opened_at, opened_at + 10 * MS]
