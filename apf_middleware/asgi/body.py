@@ -302,7 +302,7 @@ class RequestBody:
 
     def _is_interrupted(self) -> bool:
         """Return whether only `IncomingBodies` has cancelled the task."""
-        if self._task is None or self._incoming is None or self._incoming.reason is None:
+        if self._task is None or self.incoming.reason is None:
             return False
         task, cancelling = self._task
         # The task may also have been cancelled from outside, in the same turn of the event loop. That cancellation must

@@ -128,7 +128,7 @@ class Passing:
         if deadlines is not None:
             deadlines.begin(arrived, now, admission, scope)
             if (deadline := admission.deadline_ns) is not None:
-                passing.set_deadline(deadline, admission.latest_start_ns or deadline)
+                passing.set_deadline(deadline, deadline)
         if resolved.digest is not None:
             admission.show(complete_digest(resolved.digest, scope), scope)
         if policy is not None and admission.reason is None:

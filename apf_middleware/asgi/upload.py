@@ -131,10 +131,9 @@ class Upload:
         if self._is_limited:
             self._is_suspended = True
             admission, work = self._admission, self._admission.work
-            if work.linger_ns:
-                # The request is about to be rejected: it has no work after its reply, and a ticket that lingers can't
-                # be rejected.
-                admission.work = Work(work.seats, work.final_seats)
+            # If seats would linger, the request is about to be rejected (see `_keeps_seats`): it has no work after its
+            # reply, and a ticket that lingers can't be rejected.
+            admission.work = Work(work.seats, work.final_seats)
             # How long it had them depends on its client, so nothing is learned from that.
             admission.destination.controller.release(admission, has_run=False)
 
@@ -172,7 +171,6 @@ class Upload:
         self._is_cut = True
         scope, _, send = self._exchange
         if not self._has_begun:
-            self._has_begun = True
             await self._reject(self._admission, scope, send)
         return {"type": "http.disconnect"}
 
