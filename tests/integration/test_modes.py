@@ -15,7 +15,7 @@ from apf_middleware.adapters.criticality import CriticalityHeaders
 from apf_middleware.adapters.deadlines import DeadlineHeaders
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.service import Service
-from apf_middleware.config import Configuration
+from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.mode import Mode
 from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
@@ -24,7 +24,7 @@ from tests.support.gated_app import configuration as gated
 from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, settle
 from tests.support.reloadable_app import ReloadableApp, level, written
 from tests.support.until import until
-from tests.support.upload_app import UploadApp
+from tests.support.upload_app import CHUNKED, CONFIG, UploadApp
 
 if TYPE_CHECKING:
     from apf_middleware.runtime import Admission
@@ -332,6 +332,48 @@ async def test_requests_fail_as_if_they_were_limited() -> None:
         assert counted(service) == {"executed": 1, "passed observe": 1}
         assert service.controller.levels["crowd"].schema_counters["everybody"].failed.count == 1
         assert protected.is_idle()
+
+
+@pytest.mark.parametrize("mode", ["on", "observe"])
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+async def test_answers_of_the_app_fail_from_500_on(kind: str, mode: Mode) -> None:
+    start = "http.response.start" if kind == "http" else "websocket.http.response.start"
+
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": start, "status": int(scope["path"][1:]), "headers": []})
+        await send({"type": start.replace("start", "body")})
+
+    async with anyio.create_task_group() as tasks:
+        middleware = APFMiddleware(app, in_mode(mode))
+        counters = []
+        for status in (404, 499, 500, 503):
+            make = http_scope if kind == "http" else websocket_scope
+            exchange = Exchange(middleware, make(f"/{status}"), tasks)
+            exchange.deliver({"type": "http.request" if kind == "http" else "websocket.connect"})
+            assert (await exchange.start().end()).status == status
+            assert exchange.headers["x-apf-priority-level"] == "crowd"
+            [schema] = middleware.service.controller.levels["crowd"].schema_counters.values()
+            counters.append((sum(schema.executions.counts), schema.failed.count))
+        assert counters == [(1, 0), (2, 0), (3, 1), (4, 2)]
+
+
+@pytest.mark.parametrize("mode", ["observe", "off"])
+async def test_a_body_that_only_the_estimate_reads_is_dropped_at_the_end(mode: Mode) -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    more = f"estimation: {{default: {{source: body, name: n, mostSeats: 1, users: ['*']}}}}\n  mode: {mode}"
+    async with anyio.create_task_group() as tasks:
+        protected = UploadApp(tasks)
+        text = (CONFIG % "").replace("defaults: none", f"defaults: none\n  {more}")
+        protected.middleware = APFMiddleware(app, load_text(text))
+        exchange = protected.open("/", headers={**CHUNKED, "content-type": "application/json"})
+        exchange.body(b'{"n":', more=True)
+        await settle()
+        assert protected.bodies.kept > 0
+        assert (await exchange.body(b" 1}").end()).status == 200
+        await settle()
+        protected.check_idle()
 
 
 async def test_observed_requests_have_their_deadlines() -> None:

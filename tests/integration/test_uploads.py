@@ -8,6 +8,7 @@ from starlette.types import Receive, Scope, Send
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason
+from apf_middleware.mode import Mode
 from apf_middleware.runtime import Admission
 from apf_middleware.runtime.adaptive_runner import AdaptiveRunner
 from tests.support.asgi_exchange import Exchange, http_scope
@@ -395,6 +396,76 @@ async def test_100_continue_is_sent_when_the_request_has_seats() -> None:
         assert protected.expire_holds() == 1
         assert (protected.seats_in_use, protected.bodies.number) == (0, 1)
         assert (await expecting.body(b"hello").end()).status == 200
+        protected.check_idle()
+
+
+async def test_a_request_whose_response_begins_while_its_app_waits_for_more_keeps_its_seats() -> None:
+    async with anyio.create_task_group() as tasks:
+
+        async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+            await receive()
+            tasks.start_soon(answer, send)
+            await receive()
+            await send({"type": "http.response.body", "body": b"done"})
+
+        async def answer(send: Send) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
+
+        protected = HeldUploadApp(tasks)
+        protected.middleware = APFMiddleware(app, load_text(CONFIG % ""))
+        long = protected.open("/").body(LONG, more=True)
+        await settle()
+        assert (long.status, protected.expire_holds()) == (200, 1)
+        assert (protected.seats_in_use, protected.bodies.number) == (1, 0)
+        protected.pass_time()
+        await settle()
+        assert (await long.body().end()).sent[-1]["body"] == b"done"
+        protected.check_idle()
+
+
+async def test_exempt_uploads_are_not_limited() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        text = (CONFIG % "").replace("level: crowd", "level: exempt")
+        protected.middleware = APFMiddleware(protected._app, load_text(text))
+        long = protected.open("/long").body(LONG, more=True)
+        await settle()
+        assert (protected.expire_holds(), protected.bodies.number) == (0, 0)
+        assert (await long.body(b"b").end()).status == 200
+        protected.check_idle()
+
+
+@pytest.mark.parametrize("mode", ["off", "observe"])
+async def test_an_upload_without_seats_goes_on_at_once_when_requests_are_no_longer_limited(mode: Mode) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        long = await protected.start()
+        protected.expire_holds()
+        other = await protected.start("/other", "bob")
+        protected.middleware.service.switch(mode)
+        assert (await long.body(b"b").end()).status == 200
+        assert protected.seats_in_use == 1
+        await other.body().end()
+        protected.check_idle()
+
+
+async def test_an_app_whose_upload_was_ended_gets_the_disconnect_each_time() -> None:
+    received: list[str] = []
+
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        received.extend([(await receive())["type"] for _ in range(4)])
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        protected.middleware = APFMiddleware(app, load_text(CONFIG % ""))
+        long = protected.open("/").body(LONG, more=True)
+        await settle()
+        protected.expire_holds()
+        protected.pass_time()
+        assert (await long.end()).status == 408
+        assert received == ["http.request", "http.disconnect", "http.disconnect", "http.disconnect"]
         protected.check_idle()
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from apf_middleware.asgi.body import RequestBody, announcement
+from apf_middleware.asgi.body import RequestBody, announcement, completes_response, expects_continue, is_readable
 from apf_middleware.classification import Classification
 from apf_middleware.runtime import IncomingBodies
 
@@ -101,3 +101,42 @@ def test_a_suspended_call_is_detected_and_continues_unchanged(kind: type[Bare], 
 )
 def test_only_http_requests_announce_bodies(more: dict[str, object], announced: str) -> None:
     assert announcement({"type": "http", "http_version": "1.1", **more}) == announced
+
+
+@pytest.mark.parametrize(
+    ("message", "has_trailers", "completes"),
+    [
+        ({"type": "http.response.start"}, False, False),
+        ({"type": "http.response.body"}, False, True),
+        ({"type": "http.response.body", "more_body": True}, False, False),
+        ({"type": "http.response.body"}, True, False),
+        ({"type": "http.response.trailers"}, True, True),
+        ({"type": "http.response.trailers", "more_trailers": True}, True, False),
+    ],
+)
+def test_the_last_part_completes_a_response(message: "Message", has_trailers: bool, completes: bool) -> None:  # noqa: FBT001
+    assert completes_response(message, has_trailers=has_trailers) is completes
+
+
+@pytest.mark.parametrize(("name", "expects"), [(b"expect", True), (b"x-expect", False)])
+def test_only_one_header_says_that_a_client_expects_to_continue(name: bytes, expects: bool) -> None:  # noqa: FBT001
+    assert expects_continue({"type": "http", "headers": [(name, b"100-Continue")]}) is expects
+
+
+@pytest.mark.parametrize(("kind", "is_read"), [("http", True), ("websocket", False)])
+def test_only_bodies_of_http_are_read(kind: str, is_read: bool) -> None:  # noqa: FBT001
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"2")]
+    assert is_readable({"type": kind, "headers": headers}) is is_read
+
+
+@pytest.mark.parametrize(("more", "parsed"), [(False, {"seats": 1}), (True, {})])
+def test_a_body_of_which_more_is_to_come_is_not_parsed(more: bool, parsed: object) -> None:  # noqa: FBT001
+    async def run() -> None:
+        async def receive() -> "Message":
+            return {"type": "http.request", "body": b'{"seats": 1}', "more_body": more}
+
+        body = RequestBody(IncomingBodies(lambda: 0), Classification("schema", "level", "flow", 0), receive)
+        body.receive_at_once()
+        assert body.parsed() == parsed
+
+    asyncio.run(run())
