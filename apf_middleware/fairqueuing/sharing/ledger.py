@@ -92,8 +92,10 @@ class SeatLedger:
             level.ceiling = _ceiling_in_fleet(level, grant)
             level.most = min(level.ceiling, grant.maxes.get(level.name, level.ceiling))
             part = grant.levels.get(level.name)
-            is_promised = part is not None and not level.is_draining and level.least > 0
-            level.least = min(part.least, level.most) if part is not None and is_promised else 0
+            if part is None or level.is_draining or not level.least:
+                level.least = 0
+            else:
+                level.least = min(part.least, level.most)
         for parent in parents:
             parent.most = min(parent.most, grant.maxes.get(parent.name, parent.most))
             _promise_within(parent.most, [level for level in limited if level.parent is parent])
@@ -197,7 +199,7 @@ def _make_room(seats: int, levels: Sequence[SharedLevel], parents: Collection[Pa
     # There are fewer seats than before, or every seat is promised. A draining level then keeps one seat, to finish,
     # unless it has seats within the min of its parent. A level with a max of 0 seats never had one.
     for level in levels:
-        if level.is_draining and not (level.exempt or _has_seat_in_parent(level)):
+        if level.is_draining and not _has_seat_in_parent(level):
             level.least = min(level.least, 1) or int(level.queueset.waiting > 0 and level.limits.max > 0)
     for parent in parents:
         _begin(parent, levels, parent.kept)
