@@ -12,9 +12,9 @@ import pytest
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 from hypercorn.config import Config, Sockets
-from starlette.types import Message, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apf_middleware.asgi.lifespan import ParentWatch, run_beside
+from apf_middleware.asgi.lifespan import ParentWatch, run_beside, run_lifespan
 from tests.support.virtual_loop import VirtualLoop
 
 
@@ -181,3 +181,72 @@ def test_the_cancellation_of_an_app_that_lives_is_raised() -> None:
         return lifespan.cancelled()
 
     assert anyio.run(cancel, backend="asyncio", backend_options={"loop_factory": VirtualLoop})
+
+
+class RecordedSteps:
+    """Steps at startup and shutdown that only say in which order they come."""
+
+    def __init__(self) -> None:
+        self.order: list[str] = []
+
+    def begin(self) -> None:
+        self.order.append("begin")
+
+    def ready(self) -> None:
+        self.order.append("ready")
+
+    def end(self) -> None:
+        self.order.append("end")
+
+    async def finish(self) -> None:
+        self.order.append("finish")
+
+    def close(self) -> None:
+        self.order.append("close")
+
+
+def lived(app: ASGIApp) -> list[str]:
+    """Return the steps of a lifespan, and what the server is sent between them."""
+    steps = RecordedSteps()
+    messages: list[Message] = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    async def send(message: Message) -> None:
+        steps.order.append(message["type"])
+
+    async def live() -> None:
+        await run_lifespan(app, {"type": "lifespan"}, receive, send, steps)
+
+    anyio.run(live)
+    return steps.order
+
+
+WHOLE = ["begin", "ready", "lifespan.startup.complete", "end", "finish", "close", "lifespan.shutdown.complete"]
+
+
+def test_each_step_of_a_lifespan_comes_once() -> None:
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        for _ in range(2):
+            message = await receive()
+            await send({"type": f"{message['type']}.complete"})
+
+    assert lived(app) == WHOLE
+
+
+def test_a_lifespan_that_the_app_does_not_support_is_completed_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def app(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise ValueError("only http")
+
+    with caplog.at_level("INFO"):
+        assert lived(app) == WHOLE
+    assert "apf.lifespan-unsupported" in caplog.text
+    assert "only http" in caplog.text
+
+
+def test_an_app_that_fails_its_startup_before_it_receives_anything_is_not_answered_for() -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "lifespan.startup.failed", "message": "no database"})
+
+    assert lived(app) == ["close", "lifespan.startup.failed"]
