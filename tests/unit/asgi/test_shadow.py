@@ -139,7 +139,10 @@ async def test_another_configuration_classifies_and_decides_for_itself() -> None
             ("at-once", "at-once"): 3,
             ("waited", "at-once"): 1,
         }
-        assert {one.flow: one.requests for one in found.flows} == {"holder": 1, "bob\n": 2, "": 1}
+        flows = {one.flow: (one.requests, one.otherwise) for one in found.flows}
+        assert flows == {"holder": (1, 1), "bob\n": (2, 2), "": (1, 1)}
+        schemas = {one.schema: (one.requests, one.otherwise) for one in found.schemas}
+        assert schemas == {"reports": (3, 3), "catch-all": (1, 1)}
 
 
 async def test_with_classification_alone_nothing_waits() -> None:

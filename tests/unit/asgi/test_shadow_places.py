@@ -172,3 +172,19 @@ async def test_a_place_is_found_by_the_real_result_only_if_that_depends_on_as_mu
     for _ in range(3):
         places = [world.places.find(scope, real) for scope in (gold, other)]
         assert [one and one.destination.classification.schema for one in places] == ["gold", "anonymous-clients"]
+
+
+@pytest.mark.parametrize("path", ["/debug/pprof/profile", "/api/v1/namespaces/shop/pods/web/log"])
+async def test_what_a_configuration_serves_without_seats_has_no_place_in_it(path: str) -> None:
+    world = World(config(), config("defaults: kubernetes, resolver: kubernetes"))
+    scope, real = await world.resolve(path)
+    assert world.places.find(scope, real) is None
+    assert world.places.unplaced == 1
+
+    scope, real = await world.resolve("/api/v1/namespaces/shop/pods")
+    assert world.places.find(scope, real) is not None
+    assert world.places.unplaced == 1
+
+    others = World(config(), config())
+    scope, real = await others.resolve(path)
+    assert others.places.find(scope, real) is not None
