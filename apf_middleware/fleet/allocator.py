@@ -36,8 +36,9 @@ from apf_middleware.fleet.level_max import CALM_TURNS
 from apf_middleware.fleet.level_maxes import LevelMaxes
 from apf_middleware.fleet.level_sums import sum_levels
 from apf_middleware.fleet.member_account import MemberAccount
-from apf_middleware.fleet.messages import Grant, LevelPart, LevelUsage, MemberRow, Report
+from apf_middleware.fleet.messages import Grant, LevelPart, MemberRow, Report
 from apf_middleware.fleet.notice_board import Board
+from apf_middleware.fleet.promises import KeptSeats, moved_promises
 from apf_middleware.fleet.rotation import MemberDemand, Rotation
 from apf_middleware.fleet.shares import FleetShares, LevelAmounts, MemberShare, divide_budget
 from apf_middleware.fleet.standing_grant import Holding, StandingGrant
@@ -98,9 +99,9 @@ class Allocator:
         self._most_members = most_members
         self._rotation = Rotation(turn_ns, now)
         self._targeted: Mapping[str, int] = {}
+        self._moved: Mapping[str, Mapping[str, int]] = {}  # parts of promises
         self._maxes = LevelMaxes(turn_ns)
-        self._levels = LevelAmounts()
-        self._divided_at = self._now = now
+        self._levels, self._divided_at, self._now = LevelAmounts(), now, now
 
     @property
     def debt(self) -> int:
@@ -206,6 +207,7 @@ class Allocator:
         self._maxes.divide(now, budget, live, self.shares, is_learning=self.is_learning(now))
         self._targeted = self._targets(now)
         granted = self._grantable(now, self._targeted)
+        self._moved = self._moved_promises(granted)
         grants = {}
         for name, account in live.items():
             has_news = name in asking or account.report.board != self.board.digest
@@ -345,6 +347,21 @@ class Allocator:
             free = min(free, self._reported - self._owed)
         return grantable(targets, {name: account.debt for name, account in self.accounts.items()}, free)
 
+    def _moved_promises(self, granted: Mapping[str, int]) -> Mapping[str, Mapping[str, int]]:
+        """Return by how much the promises of members change, because some keep seats that others can't."""
+        if not any(claim.least for claim in self.budget.claims.values()):
+            return {}
+        return moved_promises(
+            {
+                name: self._kept(account, granted[name], self._maxes.granted(name))
+                for name, account in self.accounts.items()
+                if account.report.configuration == self.configuration
+            }
+        )
+
+    def _kept(self, account: MemberAccount, seats: int, maxes: Mapping[str, int]) -> KeptSeats:
+        return KeptSeats(self.shares.members[account.report.member], seats, account.usages, maxes)
+
     def _grant(self, account: MemberAccount, seats: int, maxes: Mapping[str, int]) -> Grant:
         self._owed -= account.debt.owed
         sequence = account.grant(seats, maxes)
@@ -354,7 +371,9 @@ class Allocator:
     def _message(self, account: MemberAccount, sequence: int, seats: int, maxes: Mapping[str, int]) -> Grant:
         name = account.report.member
         share = self.shares.members[name]
-        least = _least_seats(share, seats, account.usages)
+        least = self._kept(account, seats, maxes).least
+        for level, change in self._moved.get(name, {}).items():
+            least[level] = max(0, least[level] + change)
         self._maxes.leave_room(name, account.usages, least)
         return Grant(
             self.epoch,
@@ -401,30 +420,9 @@ def _demand(report: Report) -> int:
     return sum(usage.demand for usage in report.levels.values())
 
 
-def _least_seats(share: MemberShare, seats: int, usages: Mapping[str, LevelUsage]) -> dict[str, int]:
-    """Return what the levels are promised of a member's ``seats``.
-
-    They leave enough seats for a request of each level that demands more than it is promised.
-    """
-    wanted = {name: max(1, usage.widest) for name, usage in usages.items() if usage.demand and name in share.levels}
-    least = _scaled_promises(share, seats)
-    # What is left for one level reduces the promises of the others, which may then need seats, too.
-    needed = 0
-    while (more := max((one for name, one in wanted.items() if one > least[name]), default=0)) > needed:
-        needed = more
-        least = _scaled_promises(share, max(0, seats - needed))
-    return least
-
-
 def _level_parts(share: MemberShare, least: Mapping[str, int]) -> dict[str, LevelPart]:
     """Return the levels' parts of a member's seats."""
     return {
         level_of(name): LevelPart(max(1, one.amount * _WEIGHT // SEAT), least[name], one.factors)
         for name, one in share.levels.items()
     }
-
-
-def _scaled_promises(share: MemberShare, room: int) -> dict[str, int]:
-    """Return the seats that a member's levels are promised, no more than ``room`` together."""
-    total = max(room, sum(one.promised for one in share.levels.values()))
-    return {name: one.promised * room // total if total else 0 for name, one in share.levels.items()}

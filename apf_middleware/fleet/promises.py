@@ -1,0 +1,109 @@
+"""What the members keep free of their seats for the mins of levels, in whole seats.
+
+A min is divided among the members in proportion to their shares of the level (see `shares`). A member can't keep what
+no request wants of its part while all its seats are in use: a remaining seat has moved on to another member, or too
+many requests had begun before the seats were divided anew. If the other members used their new seats for any level,
+long requests would take the whole min little by little. So members with seats to spare keep what others can't.
+
+A member leaves enough seats for a request of each level that demands more than it is promised, so with one seat it
+keeps none.
+"""
+
+from collections.abc import Mapping
+
+from apf_middleware.fleet.messages import LevelUsage
+from apf_middleware.fleet.shares import MemberShare
+
+__all__ = ["KeptSeats", "moved_promises"]
+
+
+class KeptSeats:
+    """What a member with this ``share`` keeps of its ``seats`` for each level: the ``least`` seats.
+
+    The ``maxes`` are its parts of levels' maxes.
+    """
+
+    __slots__ = ("_free", "_maxes", "_needed", "_seats", "_share", "_usages", "least")
+
+    def __init__(
+        self, share: MemberShare, seats: int, usages: Mapping[str, LevelUsage], maxes: Mapping[str, int]
+    ) -> None:
+        self._share = share
+        self._seats = seats
+        self._usages = usages
+        self._maxes = maxes
+        self._free = max(0, seats - sum(usage.in_use for usage in usages.values()))
+        wanted = {name: max(1, one.widest) for name, one in usages.items() if one.demand and name in share.levels}
+        self.least: dict[str, int] = _scaled_promises(share, seats)
+        # What is left for one level reduces the promises of the others, which may then need seats, too.
+        needed = 0
+        while (more := max((one for name, one in wanted.items() if one > self.least[name]), default=0)) > needed:
+            needed = more
+            self.least = _scaled_promises(share, max(0, seats - needed))
+        self._needed = needed
+
+    def rest(self) -> dict[str, int]:
+        """Return the promised seats that no request wants and that aren't free."""
+        free, found = self._free, {}
+        for name, share in self._share.levels.items():
+            used = self._in_use(name)
+            kept = min(max(0, self.least[name] - used), free)
+            free -= kept
+            demand = self._usages[name].demand if name in self._usages else 0
+            if (rest := share.promised - max(used + kept, demand)) > 0:
+                found[name] = rest
+        return found
+
+    def spare(self) -> int:
+        """Return the free seats that no promise needs, nor a level that waits and uses none here."""
+        hungry = max((max(1, one.widest) for one in self._usages.values() if one.demand and not one.in_use), default=0)
+        unmet = sum(max(0, least - self._in_use(name)) for name, least in self.least.items())
+        return max(0, min(self._free - hungry - unmet, self._seats - self._needed - sum(self.least.values())))
+
+    def room(self, level: str) -> int:
+        """Return how many more seats can be kept for ``level``: it may have a max, or no share here."""
+        if level not in self.least:
+            return 0
+        return max(0, self._maxes.get(level, self._seats) - max(self.least[level], self._in_use(level)))
+
+    def _in_use(self, level: str) -> int:
+        usage = self._usages.get(level)
+        return 0 if usage is None else usage.in_use
+
+    def __repr__(self) -> str:
+        return f"<KeptSeats: {self.least} of {self._seats}>"
+
+
+def moved_promises(members: Mapping[str, KeptSeats]) -> dict[str, dict[str, int]]:
+    """Return by how much the ``least`` seats of members change, by level, because some keep what others can't."""
+    rests = {name: rest for name, one in members.items() if (rest := one.rest())}
+    changes: dict[str, dict[str, int]] = {}
+    spare = {name: one.spare() for name, one in members.items()} if rests else {}
+    for level in sorted({level for rest in rests.values() for level in rest}):
+        missing = {name: rest[level] for name, rest in rests.items() if level in rest}
+        rooms = {name: min(one, members[name].room(level)) for name, one in spare.items() if one}
+        kept = _spread(sum(missing.values()), rooms)
+        given = {name: min(one, members[name].least[level]) for name, one in missing.items()}
+        for name, one in kept.items():
+            spare[name] -= one
+            changes.setdefault(name, {})[level] = one
+        for name, one in _spread(sum(kept.values()), given).items():
+            found = changes.setdefault(name, {})
+            found[level] = found.get(level, 0) - one
+    return changes
+
+
+def _spread(amount: int, most: Mapping[str, int]) -> dict[str, int]:
+    """Divide ``amount`` among the members, up to the ``most`` of each; those with the most come first."""
+    found = {}
+    for name in sorted(most, key=lambda one: (-most[one], one)):
+        if part := min(amount, most[name]):
+            found[name] = part
+            amount -= part
+    return found
+
+
+def _scaled_promises(share: MemberShare, room: int) -> dict[str, int]:
+    """Return the seats that a member's levels are promised, no more than ``room`` together."""
+    total = max(room, sum(one.promised for one in share.levels.values()))
+    return {name: one.promised * room // total if total else 0 for name, one in share.levels.items()}

@@ -1,0 +1,39 @@
+"""Mins of levels in a fleet: what no request wants is kept, however long the requests of other levels are."""
+
+import pytest
+
+from tests.support.reloading_fleet import MS, SECOND, ReloadingFleet, configuration
+
+WEB = "shares: 50, lendablePercent: 100, waitLimit: 1h"
+GOLD = "shares: 1, lendablePercent: 100, waitLimit: 1h"
+
+
+def full(members: int, seats: int, request_ns: int, **gold: str) -> ReloadingFleet:
+    """Return a fleet where the requests of the level ``web`` want more than there is."""
+    fleet = ReloadingFleet(members, configuration(seats, web=WEB, **gold))
+    fleet.request_ns = request_ns
+    fleet.run(SECOND)
+    for number in range(4 * seats):
+        fleet.ask(number % members, "web", 1)
+    fleet.run(5 * SECOND)
+    return fleet
+
+
+@pytest.mark.parametrize(("members", "seats", "least"), [(1, 8, 3), (3, 8, 3), (4, 20, 5), (8, 40, 8), (4, 100, 10)])
+def test_long_requests_don_t_take_the_min_of_an_idle_level(members: int, seats: int, least: int) -> None:
+    fleet = full(members, seats, 3600 * SECOND, gold=f"{GOLD}, minSeats: {least}")
+    assert fleet.most["web"] == seats - least
+    for number in range(least):
+        fleet.ask(number % members, "gold", 1)
+    fleet.run(SECOND)
+    # a member with more long requests than its share may have no seat for one of its requests
+    assert fleet.used["gold"] >= least - least // 10
+
+
+def test_seats_beyond_the_min_are_used() -> None:
+    fleet = full(8, 40, 50 * MS, gold=f"{GOLD}, minSeats: 8")
+    used = 0
+    for _ in range(200):
+        fleet.run(7 * MS)
+        used += fleet.used["web"]
+    assert 0.95 * 32 <= used / 200 <= 32
