@@ -93,15 +93,15 @@ class Allocator:
         self._budgets: dict[str, Budget] = {}  # by configuration
         self._reported = 0  # the seats that members had when they reported for the first time
         self._learns_until = now + lease_ns + margin_ns
-        self._lease_ns = lease_ns
-        self._margin_ns = margin_ns
-        self._turn_ns = turn_ns
+        self._lease_ns, self._margin_ns, self._turn_ns = lease_ns, margin_ns, turn_ns
         self._most_members = most_members
         self._rotation = Rotation(turn_ns, now)
         self._targeted: Mapping[str, int] = {}
         self._moved: Mapping[str, Mapping[str, int]] = {}  # parts of promises
+        self._families: Mapping[str, Collection[str]] = {}
         self._maxes = LevelMaxes(turn_ns)
-        self._levels, self._divided_at, self._now = LevelAmounts(), now, now
+        self._levels = LevelAmounts()
+        self._divided_at = self._now = now
 
     @property
     def debt(self) -> int:
@@ -202,6 +202,7 @@ class Allocator:
         usages = {name: account.usages for name, account in live.items()}
         shared = replace(budget, seats=max(0, budget.seats - self._set_aside)) if self._set_aside else budget
         self.shares = divide_budget(shared, usages, self._levels)
+        self._families = budget.families
         if self.debt > budget.seats:  # a max that the seats don't exceed may be exceeded until they are given back
             budget = replace(budget, seats=self.debt)
         self._maxes.divide(now, budget, live, self.shares, is_learning=self.is_learning(now))
@@ -360,7 +361,7 @@ class Allocator:
         )
 
     def _kept(self, account: MemberAccount, seats: int, maxes: Mapping[str, int]) -> KeptSeats:
-        return KeptSeats(self.shares.members[account.report.member], seats, account.usages, maxes)
+        return KeptSeats(self.shares.members[account.report.member], seats, account.usages, maxes, self._families)
 
     def _grant(self, account: MemberAccount, seats: int, maxes: Mapping[str, int]) -> Grant:
         self._owed -= account.debt.owed
@@ -421,8 +422,10 @@ def _demand(report: Report) -> int:
 
 
 def _level_parts(share: MemberShare, least: Mapping[str, int]) -> dict[str, LevelPart]:
-    """Return the levels' parts of a member's seats."""
+    """Return the parts of levels and parents of a member's seats."""
+    # where a level of a parent's name has requests, it isn't a child of this parent, and the part is that of the level
+    keys = sorted(share.levels, key=lambda key: key != level_of(key))
     return {
-        level_of(name): LevelPart(max(1, one.amount * _WEIGHT // SEAT), least[name], one.factors)
-        for name, one in share.levels.items()
+        level_of(key): LevelPart(max(1, one.amount * _WEIGHT // SEAT), least[key], one.factors)
+        for key, one in ((key, share.levels[key]) for key in keys)
     }

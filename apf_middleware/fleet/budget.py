@@ -56,6 +56,15 @@ class Budget(Value):
         return {claim.parent for claim in self.claims.values()}
 
     @property
+    def families(self) -> dict[str, list[str]]:
+        """The children of each parent."""
+        found: dict[str, list[str]] = {}
+        for name, claim in self.claims.items():
+            if claim.parent is not None:
+                found.setdefault(claim.parent, []).append(name)
+        return found
+
+    @property
     def leaves(self) -> list[str]:
         """The names of the levels that aren't parents of others."""
         parents = self.parents

@@ -5,11 +5,14 @@ no request wants of its part while all its seats are in use: a remaining seat ha
 many requests had begun before the seats were divided anew. If the other members used their new seats for any level,
 long requests would take the whole min little by little. So members with seats to spare keep what others can't.
 
+What a parent is promised beyond the mins of its children is for all of these, so it counts as another level, which uses
+what the children use beyond their own promises.
+
 A member leaves enough seats for a request of each level that demands more than it is promised, so with one seat it
 keeps none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from apf_middleware.fleet.messages import LevelUsage
 from apf_middleware.fleet.shares import MemberShare
@@ -18,17 +21,23 @@ __all__ = ["KeptSeats", "moved_promises"]
 
 
 class KeptSeats:
-    """What a member with this ``share`` keeps of its ``seats`` for each level: the ``least`` seats.
+    """What a member with this ``share`` keeps of its ``seats`` for each level and parent: the ``least`` seats.
 
-    The ``maxes`` are its parts of levels' maxes.
+    The ``families`` are the children of parents, and the ``maxes`` the member's parts of maxes.
     """
 
-    __slots__ = ("_free", "_maxes", "_needed", "_seats", "_share", "_usages", "least")
+    __slots__ = ("_families", "_free", "_maxes", "_needed", "_seats", "_share", "_usages", "least")
 
     def __init__(
-        self, share: MemberShare, seats: int, usages: Mapping[str, LevelUsage], maxes: Mapping[str, int]
+        self,
+        share: MemberShare,
+        seats: int,
+        usages: Mapping[str, LevelUsage],
+        maxes: Mapping[str, int],
+        families: Mapping[str, Collection[str]],
     ) -> None:
         self._share = share
+        self._families = families
         self._seats = seats
         self._usages = usages
         self._maxes = maxes
@@ -49,7 +58,7 @@ class KeptSeats:
             used = self._in_use(name)
             kept = min(max(0, self.least[name] - used), free)
             free -= kept
-            demand = self._usages[name].demand if name in self._usages else 0
+            demand = self._demand(name)
             if (rest := share.promised - max(used + kept, demand)) > 0:
                 found[name] = rest
         return found
@@ -66,9 +75,19 @@ class KeptSeats:
             return 0
         return max(0, self._maxes.get(level, self._seats) - max(self.least[level], self._in_use(level)))
 
-    def _in_use(self, level: str) -> int:
-        usage = self._usages.get(level)
+    def _in_use(self, name: str) -> int:
+        family = self._families.get(name)
+        if family is not None:
+            return sum(max(0, self._in_use(one) - self.least.get(one, 0)) for one in family)
+        usage = self._usages.get(name)
         return 0 if usage is None else usage.in_use
+
+    def _demand(self, name: str) -> int:
+        family = self._families.get(name)
+        if family is not None:
+            return sum(max(0, self._demand(one) - self.least.get(one, 0)) for one in family)
+        usage = self._usages.get(name)
+        return 0 if usage is None else usage.demand
 
     def __repr__(self) -> str:
         return f"<KeptSeats: {self.least} of {self._seats}>"

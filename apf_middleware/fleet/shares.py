@@ -17,15 +17,15 @@ of the member, but a member that divided its share equally among its own flows w
 is held back, and that has requests at several members, has a *factor*: at each member its weight is multiplied by its
 part of the demand, demand(f, m) / demand(f).
 
-**Seats that no flow wants.** The seats that a level is promised and doesn't demand go to the members where its requests
-have arrived recently. Of the seats that remain, a quarter is kept at the allocator for members that ask for more, if
-there are several; each member without a whole seat is raised to one; the rest is divided in proportion to recent
-arrivals.
+**Seats that no flow wants.** The seats that a level, or a parent, is promised and doesn't demand go to the members
+where its requests have arrived recently. Of the seats that remain, a quarter is kept at the allocator for members that
+ask for more, if there are several; each member without a whole seat is raised to one; the rest is divided in proportion
+to recent arrivals.
 
 Amounts are integers, in units of 2**-20 seats (`SEAT`), and rounded down.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from apf_middleware.copying import Value
@@ -60,7 +60,8 @@ class LevelShare:
 class MemberShare:
     """One member's share: by ``levels``, and its part of the seats that no level has (``spare``).
 
-    The ``reserve`` is the part of its levels' seats that no flow demands.
+    What a parent is promised beyond the mins of its children has a share of its own. The ``reserve`` is the part of all
+    these seats that no flow demands.
     """
 
     __slots__ = ("levels", "reserve", "spare")
@@ -130,29 +131,30 @@ def divide_budget(budget: Budget, usages: Usages, levels: LevelAmounts | None = 
     amounts = (levels or LevelAmounts()).divide(budget, {name: one.demand for name, one in by_level.items()})
     for name, one in by_level.items():
         one.divide(amounts[name], shares)
-        reserve = amounts[name] - one.demand * SEAT
-        if reserve > 0:
-            for member, part in _by_arrivals(reserve, {m: levels.get(name) for m, levels in usages.items()}).items():
-                shares[member].at(name).amount += part
-                shares[member].reserve += part
+        _reserve(amounts[name] - one.demand * SEAT, name, [name], shares, usages)
         promise(budget.claims[name].least * SEAT, amounts[name], name, shares.values())
-    spare = budget.seats * SEAT - sum(amounts.values())
+    for parent, family in budget.families.items():
+        least = budget.claims[parent].least - sum(budget.claims[name].least for name in family)
+        if least > 0:
+            _reserve(amounts[parent] - sum(amounts[name] for name in family), parent, family, shares, usages)
+            promise(least * SEAT, amounts[parent], parent, shares.values(), [parent, *family])
+    spare = budget.seats * SEAT - sum(amounts[name] for name, claim in budget.claims.items() if claim.parent is None)
     _spread(spare, shares, usages)
     is_contended = any(one.total * SEAT > amounts[name] for name, one in by_level.items())
-    return FleetShares(shares, amounts, is_contended)
+    return FleetShares(shares, {name: amounts[name] for name in by_level}, is_contended)
 
 
 # Levels
 
 
 def _divide_among_levels(budget: Budget, demands: Mapping[str, int]) -> dict[str, int]:
-    """Return the seats of each level, in units of 2**-20 seats."""
+    """Return the seats of each level and parent, in units of 2**-20 seats."""
     total = budget.seats * SEAT
     claims = {name: _in_units(claim, demands.get(name, 0)) for name, claim in budget.claims.items()}
     if len({budget.priorities.get(name, 0) for name in demands}) > 1:
         claims = _in_order_of_priority(total, budget, claims)
     found = deserved_by_name(total, claims)
-    return {name: int(found[name]) for name in demands}
+    return {name: int(one) for name, one in found.items()}
 
 
 def _in_units(claim: SeatDemand, demand: int) -> SeatDemand:
@@ -252,25 +254,44 @@ def _water_level(amount: int, claims: Sequence[tuple[int, int]]) -> tuple[int, i
 # Seats that no flow wants
 
 
-def promise(least: int, amount: int, level: str, shares: Iterable[MemberShare]) -> None:
-    """Divide the min of a level among the members in whole seats, in proportion to their shares of the level."""
+def promise(
+    least: int, amount: int, name: str, shares: Iterable[MemberShare], levels: Collection[str] | None = None
+) -> None:
+    """Divide the min of a level or parent among the members in whole seats, in proportion to their shares of it.
+
+    The shares are those of the ``levels``, together the ``amount``; without these, of the one of this ``name``.
+    """
     if not amount:
         return
     exact, promised = SEAT // 2, 0
     for share in shares:
-        found = share.levels.get(level)
-        if found is not None:
-            exact += found.amount * min(least, amount) // amount
+        own = sum(map(share.amount_of, levels or [name]))
+        if own or name in share.levels:
+            exact += own * min(least, amount) // amount
+            found = share.at(name)
             found.promised = exact // SEAT - promised
             promised += found.promised
 
 
-def _by_arrivals(amount: int, usages: Mapping[str, LevelUsage | None]) -> dict[str, int]:
+def _reserve(
+    amount: int, name: str, levels: Collection[str], shares: Mapping[str, MemberShare], usages: Usages
+) -> None:
+    """Divide what a level or parent has and no flow of these ``levels`` demands."""
+    if amount <= 0:
+        return
+    arrivals = {
+        member: sum(found[level].arrivals for level in levels if level in found) for member, found in usages.items()
+    }
+    for member, part in _by_arrivals(amount, arrivals).items():
+        shares[member].at(name).amount += part
+        shares[member].reserve += part
+
+
+def _by_arrivals(amount: int, arrivals: Mapping[str, int]) -> dict[str, int]:
     """Divide ``amount`` in proportion to recent arrivals, or equally if there were none."""
-    arrivals = {member: usage.arrivals if usage else 0 for member, usage in usages.items()}
     total = sum(arrivals.values())
     if not total:
-        return {member: amount // len(usages) for member in usages}
+        return {member: amount // len(arrivals) for member in arrivals}
     return {member: amount * one // total for member, one in arrivals.items()}
 
 
@@ -286,9 +307,6 @@ def _spread(amount: int, shares: Mapping[str, MemberShare], usages: Usages) -> N
         for member, one in missing.items():
             shares[member].spare += one * given // needed
         rest -= given
-    totals = {
-        member: LevelUsage(arrivals=1 + sum(usage.arrivals for usage in levels.values()))
-        for member, levels in usages.items()
-    }
+    totals = {member: 1 + sum(usage.arrivals for usage in levels.values()) for member, levels in usages.items()}
     for member, part in _by_arrivals(rest, totals).items():
         shares[member].spare += part

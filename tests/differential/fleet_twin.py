@@ -62,12 +62,34 @@ def twin_shares(seats: int, claims: Mapping[str, SeatDemand], usages: Usages) ->
     parents = {claim.parent for claim in claims.values()}
     leaves = [name for name in claims if name not in parents]
     demands = {name: _demand_of_level(seats, name, usages) for name in leaves}
-    levels = _levels(seats, claims, demands)
+    amounts = _levels(seats, claims, demands)
+    levels = {name: amounts[name] for name in leaves}
     found = TwinShares(levels, {member: {} for member in usages}, dict.fromkeys(usages, Fraction(0)))
     for name in leaves:
         _divide_level(found, name, demands[name], usages)
-    _spread(found, Fraction(seats) - sum(levels.values(), Fraction(0)), usages)
+    for parent in parents - {None}:
+        _reserve(found, parent, amounts, claims, usages)
+    top = (amounts[name] for name, claim in claims.items() if claim.parent is None)
+    _spread(found, Fraction(seats) - sum(top, Fraction(0)), usages)
     return found
+
+
+def _reserve(
+    found: TwinShares,
+    parent: str | None,
+    amounts: Mapping[str, Fraction],
+    claims: Mapping[str, SeatDemand],
+    usages: Usages,
+) -> None:
+    """Divide what a parent deserves and its children don't, in proportion to the arrivals of these."""
+    assert parent is not None
+    children = [name for name, claim in claims.items() if claim.parent == parent]
+    rest = amounts[parent] - sum((amounts[name] for name in children), Fraction(0))
+    arrivals = {
+        member: sum(levels[name].arrivals for name in children if name in levels) for member, levels in usages.items()
+    }
+    for member, part in _in_proportion(rest, arrivals).items():
+        found.members[member][parent] = part
 
 
 def _demand_of_level(seats: int, level: str, usages: Usages) -> int:
@@ -92,7 +114,7 @@ def _flows_of_level(
 
 
 def _levels(seats: int, claims: Mapping[str, SeatDemand], demands: Mapping[str, int]) -> dict[str, Fraction]:
-    """Divide the seats among the families, and the seats of each family among its children."""
+    """Divide the seats among the families, and the seats of each family among its children; return those of both."""
 
     def bounds(name: str) -> tuple[int, int, int]:
         children = [bounds(child) for child, claim in claims.items() if claim.parent == name]
@@ -106,7 +128,7 @@ def _levels(seats: int, claims: Mapping[str, SeatDemand], demands: Mapping[str, 
     for parent in list(found):
         children = {name: bounds(name) for name, claim in claims.items() if claim.parent == parent}
         found |= fill(found[parent], children)
-    return {name: found[name] for name in demands}
+    return found
 
 
 def _divide_level(found: TwinShares, level: str, demand: int, usages: Usages) -> None:

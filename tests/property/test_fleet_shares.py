@@ -110,6 +110,10 @@ def test_all_parts_together_are_no_more_than_the_budget(fleet: Fleet) -> None:
         assert sum(part.amount for part in parts) <= amount
         assert sum(part.promised for part in parts) <= min(budget.claims[name].least, -(-amount // SEAT))
         assert all(0 <= part.promised * SEAT < part.amount + SEAT for part in parts)
+    for parent, family in budget.families.items():
+        parts = [share.levels[parent] for share in shares.members.values() if parent in share.levels]
+        common = budget.claims[parent].least - sum(budget.claims[name].least for name in family)
+        assert sum(part.promised for part in parts) <= max(0, common)
 
 
 @given(fleets())

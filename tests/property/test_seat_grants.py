@@ -66,7 +66,7 @@ class World:
     def draw_grant(self) -> SeatGrant:
         seats = self.random.randint(0, self.fleet_seats)
         rest, levels = seats, {}
-        for name in self.lending.levels:
+        for name in [*self.lending.levels, *self.lending.parents]:
             least = self.random.randint(0, rest)
             rest -= least
             levels[name] = LevelGrant(self.random.randint(0, 3000), least)

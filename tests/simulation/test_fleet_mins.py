@@ -37,3 +37,15 @@ def test_seats_beyond_the_min_are_used() -> None:
         fleet.run(7 * MS)
         used += fleet.used["web"]
     assert 0.95 * 32 <= used / 200 <= 32
+
+
+@pytest.mark.parametrize("members", [1, 3, 6])
+def test_long_requests_don_t_take_the_min_of_a_parent(members: int) -> None:
+    child = "shares: 1, lendablePercent: 100, parent: plans, waitLimit: 1h"
+    plans = {"plans": "shares: 1, minSeats: 6", "free": child, "paid": child}
+    fleet = full(members, 24, 3600 * SECOND, **plans)
+    assert fleet.most["web"] == 18
+    for number in range(6):
+        fleet.ask(number % members, "paid", 1)
+    fleet.run(SECOND)
+    assert fleet.used["paid"] == 6

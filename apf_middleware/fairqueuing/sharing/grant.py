@@ -22,7 +22,8 @@ LEASED_FOR_EVER: Final = 2**62 - 1
 class LevelGrant(Value):
     """One level's part of a grant: its ``weight`` against the member's other levels, and its own ``least`` seats.
 
-    The weights are proportions of any unit. No other level may use the ``least`` seats.
+    The weights are proportions of any unit. No other level may use the ``least`` seats. Those of a parent are for all
+    its children, besides what each of these is promised; its weight is that of the children.
     """
 
     weight: int

@@ -5,12 +5,12 @@ level *counts for* the seats that it uses or its min, whichever is larger. An ex
 uses. A parent counts for the sum of its children's counts or its min, whichever is larger. ``free`` is T minus the
 counts of all parents, and of all levels without a parent.
 
-A member of a fleet shares fewer seats: those of its grant (see `grant`). Then no level is promised more than the grant
-says, and no level may use more than its part of the max, or than the largest grant that is possible. Its max is that of
-the whole fleet: how many of this member's seats are kept for the mins of other levels is said by the grant. If more
-seats are in use than were granted, nothing is promised, so no request begins until enough have ended. While seats that
-are promised to a level are in use by others, they are *withheld*: T is reduced by them until the next grant finds
-enough seats free. (A promise may be used at any time, so it would exceed the grant.)
+A member of a fleet shares fewer seats: those of its grant (see `grant`). Then no level or parent is promised more than
+the grant says, and no level may use more than its part of the max, or than the largest grant that is possible. Its max
+is that of the whole fleet: how many of this member's seats are kept for the mins of other levels is said by the grant.
+If more seats are in use than were granted, nothing is promised, so no request begins until enough have ended. While
+seats that are promised to a level or parent are in use by others, they are *withheld*: T is reduced by them until the
+next grant finds enough seats free. (A promise may be used at any time, so it would exceed the grant.)
 
 The sums are updated when a level uses more or fewer seats (`SeatLedger.count`), and computed again when levels, limits
 or states change (`SeatLedger.promise`). `lending` explains how they are used.
@@ -99,15 +99,20 @@ class SeatLedger:
         for parent in parents:
             parent.most = min(parent.most, grant.maxes.get(parent.name, parent.most))
             _promise_within(parent.most, [level for level in limited if level.parent is parent])
+        common = {parent: _common_promise(parent, limited, grant) for parent in parents}
         used = sum(level.queueset.seats_in_use for level in limited)
         missing = sum(max(0, level.least - level.queueset.seats_in_use) for level in limited)
+        missing += sum(max(0, least - _used_beyond(parent, limited)) for parent, least in common.items())
         self.withheld = missing if used <= grant.seats < used + missing else 0
         self.total = self.free = grant.seats - self.withheld
         if used + missing > grant.seats:
+            for parent, least in common.items():
+                common[parent] = min(least, _used_beyond(parent, limited)) if self.withheld else 0
             for level in limited:
                 level.least = min(level.least, level.queueset.seats_in_use) if self.withheld else 0
-        for parent in parents:
-            parent.begin(_promised_to_children(parent, levels), 0)
+        for parent, least in common.items():
+            promised = _promised_to_children(parent, levels)
+            parent.begin(promised, promised + least)
             parent.counted = 0
             self.free -= parent.count(0)
 
@@ -183,6 +188,21 @@ def _promise_within(most: int, children: Collection[SharedLevel]) -> None:
 
 def _promised_to_children(parent: Parent, levels: Sequence[SharedLevel]) -> int:
     return sum(level.least for level in levels if level.parent is parent)
+
+
+def _common_promise(parent: Parent, levels: Sequence[SharedLevel], grant: SeatGrant) -> int:
+    """Return what ``grant`` promises the children of ``parent`` together, beyond what it promises each of them."""
+    part = grant.levels.get(parent.name)
+    is_of_level = any(level.name == parent.name for level in levels)  # which drains, and isn't a child
+    if part is None or is_of_level or is_parent_closed(parent, levels):
+        return 0
+    return max(0, min(part.least, parent.most - _promised_to_children(parent, levels)))
+
+
+def _used_beyond(parent: Parent, levels: Sequence[SharedLevel]) -> int:
+    """Return the seats that the children of ``parent`` use beyond what each of them is promised."""
+    children = [level for level in levels if level.parent is parent]
+    return sum(max(0, level.queueset.seats_in_use - level.least) for level in children)
 
 
 def _make_room(seats: int, levels: Sequence[SharedLevel], parents: Collection[Parent]) -> None:

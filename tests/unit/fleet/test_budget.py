@@ -15,6 +15,14 @@ def test_a_budget_has_no_negative_number_of_seats() -> None:
         Budget(-1)
 
 
+def test_families_are_the_children_of_parents() -> None:
+    claims = {
+        name: SeatDemand(1, 0, parent=parent) for name, parent in {"p": None, "a": "p", "b": None, "c": "p"}.items()
+    }
+    budget = Budget(9, claims)
+    assert (budget.families, budget.leaves) == ({"p": ["a", "c"]}, ["a", "b", "c"])
+
+
 def test_levels_of_a_former_configuration_keep_their_claims_and_the_parents_that_there_are() -> None:
     budget = Budget(9, {"a": SeatDemand(1, 0, 1, None, "p"), "p": SeatDemand(1, 0, 0, 4)})
     former = {"a": SeatDemand(7, 0), "b": SeatDemand(2, 0, 1, 3, "p"), "c": SeatDemand(2, 0, 1, 3, "a")}

@@ -19,7 +19,7 @@ def kept(seats: int, web: LevelUsage, gold: LevelUsage = NONE, *, promised: int 
     share.at("web").amount = 4 * SEAT
     share.at("gold").amount = promised * SEAT
     share.at("gold").promised = promised
-    return KeptSeats(share, seats, {"web": web, "gold": gold}, {"gold": most})
+    return KeptSeats(share, seats, {"web": web, "gold": gold}, {"gold": most}, {})
 
 
 def test_a_member_keeps_what_it_is_promised() -> None:
@@ -60,3 +60,16 @@ def test_a_member_keeps_no_more_than_its_part_of_the_max() -> None:
     assert moved_promises({"a": kept(4, usage(4)), "b": kept(6, usage(4), most=1)}) == {}
     assert kept(6, usage(4), most=2).room("gold") == 1
     assert kept(6, usage(4)).room("unknown") == 0
+
+
+def test_the_seats_of_a_parent_are_for_all_its_children() -> None:
+    """One child is promised a seat and uses three, so it uses two of the parent's three seats."""
+    share = MemberShare()
+    for name, promised in (("one", 1), ("two", 0), ("parent", 3)):
+        share.at(name).promised = promised
+    families = {"parent": ["one", "two"]}
+    member = KeptSeats(share, 8, {"one": usage(3), "web": usage(4)}, {}, families)
+    assert member.least == {"one": 1, "two": 0, "parent": 3}
+    assert (member.rest(), member.spare()) == ({}, 0)
+    assert KeptSeats(share, 7, {"one": usage(3), "web": usage(4)}, {}, families).rest() == {"parent": 1}
+    assert KeptSeats(share, 7, {"one": usage(3), "two": usage(0, 1), "web": usage(4)}, {}, families).rest() == {}

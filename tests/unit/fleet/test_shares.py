@@ -97,6 +97,25 @@ def test_children_divide_the_seats_of_their_parent() -> None:
     assert amounts(20, usages, "paid", **claims) == {"one": 0, "two": 8}
 
 
+def test_a_parent_keeps_what_its_children_don_t_want_of_its_min() -> None:
+    """Seats beyond the mins of the children are for all of these, where their requests arrive."""
+    usages = {"one": {"free": usage({1: 2}, arrivals=3), "web": usage({2: 50})}, "two": {"paid": usage({}, arrivals=1)}}
+    claims = {
+        "web": SeatDemand(1, 0),
+        "plans": SeatDemand(1, 0, 10),
+        "free": SeatDemand(1, 0, parent="plans"),
+        "paid": SeatDemand(1, 0, 2, parent="plans"),
+    }
+    shares = divide_budget(Budget(20, claims), usages)
+
+    assert amounts(20, usages, "plans", **claims) == {"one": 4.5, "two": 1.5}
+    assert amounts(20, usages, "web", **claims)["one"] == 10
+    assert [one.levels["plans"].promised for one in shares.members.values()] == [5, 3]
+    assert [one.spare for one in shares.members.values()] == [0, 0]
+    without = {**claims, "plans": SeatDemand(1, 0, 2)}
+    assert "plans" not in divide_budget(Budget(20, without), usages).members["one"].levels
+
+
 def test_the_highest_priority_gets_what_the_others_leave() -> None:
     usages = {"one": {"low": usage({1: 50}), "high": usage({2: 50}), "idle": usage({3: 1})}}
     claims = {name: SeatDemand(1, 0) for name in ("low", "high", "idle")}

@@ -1,6 +1,7 @@
 """The seat ledger alone: promises, counts and limits of levels and of a parent."""
 
 from apf_middleware.fairqueuing import LevelLimits, QueueSet, QueueSetSettings, SharedLevel
+from apf_middleware.fairqueuing.sharing.grant import LevelGrant, SeatGrant
 from apf_middleware.fairqueuing.sharing.hierarchy import Parent
 from apf_middleware.fairqueuing.sharing.ledger import SeatLedger
 
@@ -106,3 +107,30 @@ def test_a_level_that_is_held_has_no_seats() -> None:
     a.is_held = True
 
     assert ledger.limit_of(a) == 0
+
+
+def test_a_grant_promises_seats_to_the_children_of_a_parent_together() -> None:
+    parent = Parent("family", LevelLimits(6, 6, 8), weight=1, kept=0)
+    a, b, other = level("a", 2, parent=parent), level("b", 0, parent=parent), level("other", 0)
+    levels, ledger = (a, b, other), promised(12, level("other", 0))
+
+    def restrict(seats: int, least: int = 2) -> tuple[int, int, int]:
+        parts = {"a": LevelGrant(1, 1), "b": LevelGrant(1), "family": LevelGrant(1, least)}
+        ledger.promise(12, levels, (parent,))
+        ledger.restrict(SeatGrant(seats, levels=parts), levels, (parent,))
+        for one in levels:
+            one.counted = 0
+            ledger.count(one, max(one.queueset.seats_in_use, one.least))
+        ledger.check(seats, levels, (parent,))
+        return parent.least, ledger.limit_of(b), ledger.limit_of(other)
+
+    assert restrict(5) == (3, 4, 2)
+    assert restrict(12, least=20) == (8, 7, 4), "no more than the max"
+    other.queueset.seats_in_use = 3
+    assert restrict(5) == (0, 0, 2), "two seats aren't enough for three, so they are withheld"
+    assert ledger.withheld == 3
+    other.queueset.seats_in_use, b.queueset.seats_in_use = 2, 2
+    assert restrict(5) == (3, 2, 2), "one child uses what the parent is promised"
+    a.is_closing = b.is_closing = True
+    b.queueset.seats_in_use = 0
+    assert restrict(5)[0] == 0
