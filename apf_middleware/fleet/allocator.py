@@ -98,7 +98,7 @@ class Allocator:
         self._rotation = Rotation(turn_ns, now)
         self._targeted: Mapping[str, int] = {}
         self._moved: Mapping[str, Mapping[str, int]] = {}  # parts of promises
-        self._families: Mapping[str, Collection[str]] = {}
+        self._kept: Mapping[str, KeptSeats] = {}
         self._maxes = LevelMaxes(turn_ns)
         self._levels = LevelAmounts()
         self._divided_at = self._now = now
@@ -202,13 +202,12 @@ class Allocator:
         usages = {name: account.usages for name, account in live.items()}
         shared = replace(budget, seats=max(0, budget.seats - self._set_aside)) if self._set_aside else budget
         self.shares = divide_budget(shared, usages, self._levels)
-        self._families = budget.families
         if self.debt > budget.seats:  # a max that the seats don't exceed may be exceeded until they are given back
             budget = replace(budget, seats=self.debt)
         self._maxes.divide(now, budget, live, self.shares, is_learning=self.is_learning(now))
         self._targeted = self._targets(now)
         granted = self._grantable(now, self._targeted)
-        self._moved = self._moved_promises(granted)
+        self._keep(granted)
         grants = {}
         for name, account in live.items():
             has_news = name in asking or account.report.board != self.board.digest
@@ -348,20 +347,19 @@ class Allocator:
             free = min(free, self._reported - self._owed)
         return grantable(targets, {name: account.debt for name, account in self.accounts.items()}, free)
 
-    def _moved_promises(self, granted: Mapping[str, int]) -> Mapping[str, Mapping[str, int]]:
-        """Return by how much the promises of members change, because some keep seats that others can't."""
-        if not any(claim.least for claim in self.budget.claims.values()):
-            return {}
-        return moved_promises(
-            {
-                name: self._kept(account, granted[name], self._maxes.granted(name))
-                for name, account in self.accounts.items()
-                if account.report.configuration == self.configuration
-            }
-        )
+    def _keep(self, granted: Mapping[str, int]) -> None:
+        """Find what members keep of the ``granted`` seats for mins, and what some of them keep for others."""
+        has_mins = any(claim.least for claim in self.budget.claims.values())
+        self._kept = {
+            name: self._kept_of(account, granted[name], self._maxes.granted(name))
+            for name, account in self.accounts.items()
+            if has_mins and account.report.configuration == self.configuration
+        }
+        self._moved = moved_promises(self._kept)
 
-    def _kept(self, account: MemberAccount, seats: int, maxes: Mapping[str, int]) -> KeptSeats:
-        return KeptSeats(self.shares.members[account.report.member], seats, account.usages, maxes, self._families)
+    def _kept_of(self, account: MemberAccount, seats: int, maxes: Mapping[str, int]) -> KeptSeats:
+        share = self.shares.members[account.report.member]
+        return KeptSeats(share, seats, account.usages, maxes, self.shares.families)
 
     def _grant(self, account: MemberAccount, seats: int, maxes: Mapping[str, int]) -> Grant:
         self._owed -= account.debt.owed
@@ -372,7 +370,10 @@ class Allocator:
     def _message(self, account: MemberAccount, sequence: int, seats: int, maxes: Mapping[str, int]) -> Grant:
         name = account.report.member
         share = self.shares.members[name]
-        least = self._kept(account, seats, maxes).least
+        kept = self._kept.get(name)
+        if kept is None or kept.seats != seats:
+            kept = self._kept_of(account, seats, maxes)
+        least = dict(kept.least)
         for level, change in self._moved.get(name, {}).items():
             least[level] = max(0, least[level] + change)
         self._maxes.leave_room(name, account.usages, least)

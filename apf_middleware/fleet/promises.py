@@ -26,7 +26,7 @@ class KeptSeats:
     The ``families`` are the children of parents, and the ``maxes`` the member's parts of maxes.
     """
 
-    __slots__ = ("_families", "_free", "_maxes", "_needed", "_seats", "_share", "_usages", "least")
+    __slots__ = ("_families", "_free", "_maxes", "_needed", "_share", "_usages", "least", "seats")
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class KeptSeats:
     ) -> None:
         self._share = share
         self._families = families
-        self._seats = seats
+        self.seats: int = seats
         self._usages = usages
         self._maxes = maxes
         self._free = max(0, seats - sum(usage.in_use for usage in usages.values()))
@@ -55,6 +55,8 @@ class KeptSeats:
         """Return the promised seats that no request wants and that aren't free."""
         free, found = self._free, {}
         for name, share in self._share.levels.items():
+            if not share.promised:
+                continue
             used = self._in_use(name)
             kept = min(max(0, self.least[name] - used), free)
             free -= kept
@@ -67,13 +69,13 @@ class KeptSeats:
         """Return the free seats that no promise needs, nor a level that waits and uses none here."""
         hungry = max((max(1, one.widest) for one in self._usages.values() if one.demand and not one.in_use), default=0)
         unmet = sum(max(0, least - self._in_use(name)) for name, least in self.least.items())
-        return max(0, min(self._free - hungry - unmet, self._seats - self._needed - sum(self.least.values())))
+        return max(0, min(self._free - hungry - unmet, self.seats - self._needed - sum(self.least.values())))
 
     def room(self, level: str) -> int:
         """Return how many more seats can be kept for ``level``: it may have a max, or no share here."""
         if level not in self.least:
             return 0
-        return max(0, self._maxes.get(level, self._seats) - max(self.least[level], self._in_use(level)))
+        return max(0, self._maxes.get(level, self.seats) - max(self.least[level], self._in_use(level)))
 
     def _in_use(self, name: str) -> int:
         family = self._families.get(name)
@@ -90,7 +92,7 @@ class KeptSeats:
         return 0 if usage is None else usage.demand
 
     def __repr__(self) -> str:
-        return f"<KeptSeats: {self.least} of {self._seats}>"
+        return f"<KeptSeats: {self.least} of {self.seats}>"
 
 
 def moved_promises(members: Mapping[str, KeptSeats]) -> dict[str, dict[str, int]]:

@@ -26,7 +26,7 @@ Amounts are integers, in units of 2**-20 seats (`SEAT`), and rounded down.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from apf_middleware.copying import Value
 from apf_middleware.fairqueuing.sharing.balance import SEAT
@@ -94,11 +94,15 @@ class MemberShare:
 
 @dataclass(frozen=True, slots=True)
 class FleetShares(Value):
-    """The share of each member, and whether the fleet ``is_contended``: whether more is demanded than there is."""
+    """The share of each member, and whether the fleet ``is_contended``: whether more is demanded than there is.
+
+    The ``families`` are the children of parents.
+    """
 
     members: Mapping[str, MemberShare]
     levels: Mapping[str, int]
     is_contended: bool
+    families: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 class LevelAmounts:
@@ -133,7 +137,8 @@ def divide_budget(budget: Budget, usages: Usages, levels: LevelAmounts | None = 
         one.divide(amounts[name], shares)
         _reserve(amounts[name] - one.demand * SEAT, name, [name], shares, usages)
         promise(budget.claims[name].least * SEAT, amounts[name], name, shares.values())
-    for parent, family in budget.families.items():
+    families = budget.families
+    for parent, family in families.items():
         least = budget.claims[parent].least - sum(budget.claims[name].least for name in family)
         if least > 0:
             _reserve(amounts[parent] - sum(amounts[name] for name in family), parent, family, shares, usages)
@@ -141,7 +146,7 @@ def divide_budget(budget: Budget, usages: Usages, levels: LevelAmounts | None = 
     spare = budget.seats * SEAT - sum(amounts[name] for name, claim in budget.claims.items() if claim.parent is None)
     _spread(spare, shares, usages)
     is_contended = any(one.total * SEAT > amounts[name] for name, one in by_level.items())
-    return FleetShares(shares, {name: amounts[name] for name in by_level}, is_contended)
+    return FleetShares(shares, {name: amounts[name] for name in by_level}, is_contended, families)
 
 
 # Levels
