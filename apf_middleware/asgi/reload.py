@@ -15,11 +15,9 @@ from functools import partial
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from anyio import CapacityLimiter
-from anyio.to_thread import run_sync
-
 from apf_middleware.asgi.background_tasks import BackgroundTasks
 from apf_middleware.asgi.loop_lock import LoopLock
+from apf_middleware.asgi.own_thread import run_in_own_thread
 from apf_middleware.asgi.resolver import RequestResolver
 from apf_middleware.asgi.signals import Signals
 from apf_middleware.asgi.watcher import Watcher, require_sources
@@ -145,8 +143,7 @@ class Reloader:
             if self._completed > begun:
                 return self.error is None
             self._begun = number = self._begun + 1
-            # A separate limiter, because the app uses the default one, which may have no free thread under overload.
-            outcome = await run_sync(self._read, limiter=CapacityLimiter(1))
+            outcome = await run_in_own_thread(self._read)
             # Not reached if this call is cancelled: the next caller then reads the files again and shares nothing.
             self._completed = number
             return self._conclude(outcome)
@@ -160,9 +157,7 @@ class Reloader:
         async with self._lock.here():
             if not trial.has_server and self._needs_server(configuration):
                 return (Problem(Place(source), "kind", Absent.ABSENT, _VANISHED, _COPY),)
-            prepared, problems, _ = await run_sync(
-                partial(self._prepare, configuration, source), limiter=CapacityLimiter(1)
-            )
+            prepared, problems, _ = await run_in_own_thread(partial(self._prepare, configuration, source))
             if prepared is None:
                 return problems
             try:

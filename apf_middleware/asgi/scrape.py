@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from anyio.to_thread import run_sync
 from prometheus_client import CollectorRegistry
 from starlette.types import Scope, Send
 
 from apf_middleware.asgi.identity import Chain
+from apf_middleware.asgi.own_thread import run_in_own_thread
 from apf_middleware.asgi.responses import Answer, send_answer, uncached_answer
 from apf_middleware.asgi.scope import HeaderView, method_of, path_of
 from apf_middleware.config.metrics import MetricsSettings
@@ -140,7 +140,7 @@ class Scrape:
         if found is None:
             if self._directory and self._publisher is not None:
                 self._publisher.publish()  # if this fails, the scrape does
-                body, content_type = await run_sync(partial(scrape, self._directory, accept))
+                body, content_type = await run_in_own_thread(partial(scrape, self._directory, accept))
             else:
                 body, content_type = render(accept, self._collector)
             body, is_gzip = compress(body, encoding)

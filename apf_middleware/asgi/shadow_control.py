@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from anyio.lowlevel import checkpoint
-from anyio.to_thread import run_sync
 
 from apf_middleware.asgi.background_tasks import BackgroundTasks
+from apf_middleware.asgi.own_thread import run_in_own_thread
 from apf_middleware.asgi.reload import server_file
 from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import RequestResolver
@@ -216,7 +216,7 @@ class ShadowControl:
 
     async def _read(self, read: "Callable[[], ShadowTrial]", source: str) -> "ShadowTrial | None":
         try:
-            return await run_sync(read)
+            return await run_in_own_thread(read)
         except Exception as error:  # noqa: BLE001 - as above
             _log_refusal(source, error)
             return None

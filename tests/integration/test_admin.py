@@ -16,6 +16,7 @@ from apf_middleware.config.admin import AdminSettings
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import Admission
 from tests.support.asgi_exchange import Exchange, http_scope
+from tests.support.busy_threads import busy_threads
 from tests.support.protected_app import ProtectedApp, configuration, settle, with_admin
 
 pytestmark = pytest.mark.anyio
@@ -129,6 +130,28 @@ async def test_the_admin_answers_while_the_level_is_full(opened: Opened) -> None
 
         [crowd] = [row for row in rows if row.startswith("crowd")]
         assert [cell.strip() for cell in crowd.split(",")][1:7] == ["1", "false", "false", "1", "2", "2"]
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("method", "page", "body"),
+    [
+        ("GET", "configuration", b""),
+        ("PUT", "shadow", json.dumps({"configuration": "apiVersion: apf/v1\nkind: Server\nspec: {seats: 3}"}).encode()),
+        ("POST", "recordings", b'{"seconds": 0.01}'),
+    ],
+)
+async def test_the_admin_doesnt_wait_for_the_threads_of_the_app(
+    config: Configuration, method: str, page: str, body: bytes
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks, config)
+        protected.middleware = with_admin(protected._app, config, AdminSettings(operators=("operators",)))
+        headers = {"Authorization": "Bearer secret-o", "Content-Type": "application/json"}
+        with busy_threads(), anyio.fail_after(60):
+            scope = http_scope(f"{PATH}/{page}", method=method, headers=headers)
+            exchange = await Exchange(protected.middleware, scope, tasks).body(body).start().end()
+        assert exchange.status == 200, exchange.content
         tasks.cancel_scope.cancel()
 
 

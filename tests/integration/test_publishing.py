@@ -11,6 +11,7 @@ from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi import service as module
 from apf_middleware.asgi.service import Service
 from apf_middleware.metrics import scrape
+from tests.support.busy_threads import busy_threads
 from tests.support.protected_app import ProtectedApp
 from tests.support.until import until
 
@@ -72,6 +73,15 @@ async def test_a_worker_is_listed_from_its_start_to_its_end(directory: Path) -> 
 
         assert "apf_server_seats" not in scrape(directory)[0].decode(), "nothing is published after the end"
         assert published(directory, "dispatched_requests_total") == 1
+
+
+async def test_a_scrape_doesnt_wait_for_the_threads_of_the_app() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks)
+        with busy_threads(), anyio.fail_after(60):
+            scraped = await protected.request("/metrics").end()
+        assert b"apf_server_seats 1\n" in scraped.content
+        protected.middleware.service.end()
 
 
 async def test_an_idle_worker_publishes_less_often(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 from anyio.abc import TaskGroup
-from anyio.to_thread import current_default_thread_limiter
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity import Authenticated, FunctionAuthenticator, Refused
 from apf_middleware.classification import Identity
 from apf_middleware.config import load_text
+from tests.support.busy_threads import busy_threads
 from tests.support.examples import seeds
 from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, problem, settle
 from tests.support.reloadable_app import CROWD, QUEUES, ReloadableApp, level, written
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-RUN = "apf_middleware.asgi.reload.run_sync"
+RUN = "apf_middleware.asgi.reload.run_in_own_thread"
 
 
 @pytest.fixture
@@ -219,16 +219,8 @@ async def test_levels_refuse_changes_that_need_a_restart(file: Path) -> None:
 async def test_a_reload_doesnt_wait_for_the_threads_of_the_app(file: Path) -> None:
     async with anyio.create_task_group() as tasks:
         protected = ReloadableApp(tasks, file, written(level("crowd")))
-        limiter = current_default_thread_limiter()
-        everybody = [object() for _ in range(int(limiter.total_tokens))]
-        for one in everybody:
-            limiter.acquire_on_behalf_of_nowait(one)
-        try:
-            with anyio.fail_after(60):
-                assert await protected.middleware.reload()
-        finally:
-            for one in everybody:
-                limiter.release_on_behalf_of(one)
+        with busy_threads(), anyio.fail_after(60):
+            assert await protected.middleware.reload()
 
 
 async def test_an_error_of_an_authenticator_is_reported(file: Path) -> None:

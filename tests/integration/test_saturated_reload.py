@@ -22,7 +22,7 @@ from apf_middleware.asgi.service import Service
 from tests.support.asgi_exchange import Exchange, http_scope
 from tests.support.virtual_loop import VirtualLoop
 
-READ_FILES = "apf_middleware.asgi.reload.run_sync"
+READ_FILES = "apf_middleware.asgi.reload.run_in_own_thread"
 QUEUING = "queuing: {queues: 1, handSize: 1, queueLengthLimit: 500}"
 LEVEL = """---
 apiVersion: apf/v1

@@ -10,13 +10,12 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-from anyio.to_thread import run_sync
-
 from apf_middleware.asgi.admin.documents import ConfigurationProblem, ReloadDocument
 from apf_middleware.asgi.admin.formatting import Formatter, printable
 from apf_middleware.asgi.admin.observation import View
 from apf_middleware.asgi.admin.protocol import AdminError, AdminRequest, answer_json
 from apf_middleware.asgi.loop_lock import LoopLock
+from apf_middleware.asgi.own_thread import run_in_own_thread
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.config import Configuration, Problem, convert
 from apf_middleware.config.emit import emit_documents
@@ -47,7 +46,7 @@ class ConfigurationDump:
         if as_json not in kept:
             async with self._lock.here():  # simultaneous requests use one thread, not one each
                 if as_json not in kept:
-                    kept[as_json] = await run_sync(partial(_write, configuration, as_json=as_json))
+                    kept[as_json] = await run_in_own_thread(partial(_write, configuration, as_json=as_json))
         text, unsaid = kept[as_json]
         found = (*problems, *unsaid)
         if as_json:

@@ -6,9 +6,8 @@ It ends after its time, when it is stopped, when its client disconnects, and whe
 
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
-
-from anyio.to_thread import run_sync
 
 from apf_middleware.asgi.admin.documents import (
     RecordingDocument,
@@ -30,6 +29,7 @@ from apf_middleware.asgi.admin.protocol import (
 )
 from apf_middleware.asgi.admin.recording_stream import RecordingStream
 from apf_middleware.asgi.admin.streamed_answer import StreamedAnswer
+from apf_middleware.asgi.own_thread import run_in_own_thread
 from apf_middleware.asgi.recording import Recorder, RecordingSettings
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.classification.text import printable
@@ -86,7 +86,7 @@ class RecordingResource:
 
     async def _start(self, request: AdminRequest) -> StreamedAnswer:
         asked, view = await read_body(request, RecordingStart), self._view
-        configuration = await run_sync(fingerprint, view.configuration)
+        configuration = await run_in_own_thread(partial(fingerprint, view.configuration))
         if view.controller.is_closing:
             raise AdminError(409, "closing", "Conflict", "The server shuts down.")
         if len(self._recorders()) >= MOST_AT_ONCE:

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from anyio.to_thread import run_sync
-
 from apf_middleware.asgi.admin.documents import FieldError, Nothing, ShadowDocument, ShadowStart
 from apf_middleware.asgi.admin.observation import View
 from apf_middleware.asgi.admin.protocol import (
@@ -18,6 +16,7 @@ from apf_middleware.asgi.admin.protocol import (
     read_body,
     worker_of,
 )
+from apf_middleware.asgi.own_thread import run_in_own_thread
 from apf_middleware.asgi.responses import Answer
 from apf_middleware.asgi.shadow_control import read_trial
 from apf_middleware.classification.text import printable
@@ -52,7 +51,7 @@ class ShadowResource:
         classify_only = body.get("classifyOnly", False)
         try:
             # YAML takes long to read, so a thread reads it.
-            trial = await run_sync(partial(read_trial, text, source, classify_only=classify_only))
+            trial = await run_in_own_thread(partial(read_trial, text, source, classify_only=classify_only))
             self._view.shadow.start(trial)
         except ConfigurationError as error:
             raise invalid(_errors(error.problems)) from None

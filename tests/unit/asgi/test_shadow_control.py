@@ -339,7 +339,7 @@ async def test_of_two_trials_of_other_members_the_later_one_is_followed(monkeypa
         await may_read.wait()
         return read()
 
-    monkeypatch.setattr("apf_middleware.asgi.shadow_control.run_sync", read_later)
+    monkeypatch.setattr("apf_middleware.asgi.shadow_control.run_in_own_thread", read_later)
     async with anyio.create_task_group() as tasks:
         control = ProtectedApp(tasks).middleware.service.shadow
         control.follow(NEW, "old.yaml", classify_only=False)
