@@ -238,11 +238,12 @@ class JwtSettings(Settings):
             scheme, host, user = "", None, None
         if scheme not in ("http", "https") or not host or not self.jwks_url.isprintable() or " " in self.jwks_url:
             rule = "it must be a URL that begins with https://, without spaces and with a valid port if it has one"
-            yield Violation(("jwks_url",), self.jwks_url, rule)
+            # Only what is behind a password, which errors would show to all who read the log.
+            yield Violation(("jwks_url",), self.jwks_url.rpartition("@")[2], rule, is_secret="@" in self.jwks_url)
         elif user is not None:
             hint = "Keys that verify tokens are public, so publish them without a password"
             rule = "it must have no user name and password, which the log would have, too"
-            yield Violation(("jwks_url",), f"{scheme}://…@{host}", rule, hint)
+            yield Violation(("jwks_url",), f"{scheme}://…@{host}", rule, hint, is_secret=True)
         elif scheme == "http" and host not in _LOOPBACK and not self.plain_http:
             rule = "it must be https, because otherwise the keys could be replaced on the way"
             hint = "On a network that you trust, write plainHttp: true"

@@ -309,3 +309,12 @@ def test_the_password_in_a_url_is_not_shown() -> None:
     with pytest.raises(InvalidValueError, match=r"^jwks_url is 'https://…@issuer', but") as caught:
         JwtSettings(("RS256",), "i", jwks_url="https://user:secret@issuer/keys")
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["https://user:secret@issuer/keys", "https://user:secret@issuer:port/keys"])
+def test_the_password_in_a_url_of_a_file_is_not_shown(url: str) -> None:
+    errors = read_source(server(f"  - {{type: jwt, algorithms: [RS256], issuer: i, jwksUrl: '{url}'}}\n")).errors
+    assert [one.field for one in errors] == ["spec.authentication[0].jwksUrl"]
+    assert "issuer" in str(errors[0])
+    assert "secret" not in str(errors[0])
+    assert "secret" not in str(errors[0].as_dict())
