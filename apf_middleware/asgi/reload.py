@@ -143,7 +143,11 @@ class Reloader:
             if self._completed > begun:
                 return self.error is None
             self._begun = number = self._begun + 1
-            outcome = await run_in_own_thread(self._read)
+            try:
+                outcome = await run_in_own_thread(self._read)
+            except (OSError, RuntimeError) as error:  # the system has no further thread
+                problem = Problem(Place(fspath(self._sources[0])), "", None, f"it can't be read now: {error}")
+                outcome = _Outcome(None, (problem,))
             # Not reached if this call is cancelled: the next caller then reads the files again and shares nothing.
             self._completed = number
             return self._conclude(outcome)
@@ -240,6 +244,7 @@ class Reloader:
         """Begin to react to signals and changed files; this needs the running event loop."""
         if not self._sources:
             return
+        self._lock.here()  # This loads code, for which a busy server may have no file descriptor later.
         # The watcher calls this in its thread, and a signal may interrupt any statement. Both only post to the loop.
         ask = partial(EventLoop().post, self.ask)
         if self._signals is not None:

@@ -20,6 +20,7 @@ from tests.support.busy_threads import busy_threads
 from tests.support.examples import seeds
 from tests.support.protected_app import ALL_HEADERS, ProtectedApp, configuration, problem, settle
 from tests.support.reloadable_app import CROWD, QUEUES, ReloadableApp, level, written
+from tests.support.until import until
 
 if TYPE_CHECKING:
     from tests.support.asgi_exchange import Exchange
@@ -221,6 +222,21 @@ async def test_a_reload_doesnt_wait_for_the_threads_of_the_app(file: Path) -> No
         protected = ReloadableApp(tasks, file, written(level("crowd")))
         with busy_threads(), anyio.fail_after(60):
             assert await protected.middleware.reload()
+
+
+async def test_a_reload_for_which_there_is_no_thread_is_reported(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_function: Callable[[], object]) -> object:
+        raise RuntimeError("can't start new thread")
+
+    async with anyio.create_task_group() as tasks:
+        protected = ReloadableApp(tasks, file, written(level("crowd")))
+        service = protected.middleware.service
+        with monkeypatch.context() as patch:
+            patch.setattr(RUN, fail)
+            service._reloader.ask()
+            await until(lambda: protected.loads()["failure"] == 1)
+        assert "can't start new thread" in str(service.last_reload_error)
+        assert await service.reload(), "the next one is as any other"
 
 
 async def test_an_error_of_an_authenticator_is_reported(file: Path) -> None:
