@@ -115,7 +115,7 @@ class AdaptiveTotal:
     def observe(self, now: int, route: str, duration: int, outcome: RequestOutcome) -> None:
         """Learn from a request for ``route`` that ends now, after ``duration`` in service.
 
-        Its vote weighs as much as its route is usually long, however many seats it has.
+        Its vote weighs as much as it is long, up to a quarter of what is typical, however many seats it has.
         """
         self.window.observe(now, route, duration, outcome)
 

@@ -8,10 +8,10 @@ doesn't: those out of the range before and after don't move it.)
 from math import sqrt
 from typing import Final
 
-__all__ = ["MOST_DEVIATION", "RobustMean"]
+__all__ = ["BINS", "MOST_DEVIATION", "RobustMean"]
 
 MOST_DEVIATION: Final = 1.0
-_BINS: Final = 64
+BINS: Final = 64
 _PER_UNIT: Final = 8  # bins
 _ROUNDS: Final = 8
 _CLOSE: Final = 1e-4
@@ -34,13 +34,17 @@ class RobustMean:
         self.mean = center
         self.spread = 0.0
         self._estimated = 0.0  # samples that both rest on
-        self._origin = center - _BINS / 2 / _PER_UNIT
-        self._counts = [0.0] * _BINS
-        self._sums = [0.0] * _BINS
+        self._origin = center - BINS / 2 / _PER_UNIT
+        self._counts = [0.0] * BINS
+        self._sums = [0.0] * BINS
+
+    def bin(self, sample: float) -> int:
+        """Return the number of the bin for a sample."""
+        index = int((sample - self._origin) * _PER_UNIT)
+        return 0 if index < 0 else BINS - 1 if index >= BINS else index
 
     def add(self, sample: float, weight: float = 1.0) -> None:
-        index = int((sample - self._origin) * _PER_UNIT)
-        index = 0 if index < 0 else _BINS - 1 if index >= _BINS else index
+        index = self.bin(sample)
         self.count += weight
         self._counts[index] += weight
         self._sums[index] += weight * sample

@@ -4,8 +4,9 @@ from math import log, sqrt
 from typing import Final
 
 from apf_middleware.adaptive.request_outcome import RequestOutcome
-from apf_middleware.adaptive.robust_mean import MOST_DEVIATION, RobustMean
-from apf_middleware.adaptive.route_reference import NEWEST, RouteReference
+from apf_middleware.adaptive.robust_mean import MOST_DEVIATION
+from apf_middleware.adaptive.route_reference import RouteReference
+from apf_middleware.adaptive.seat_samples import SeatSamples
 from apf_middleware.adaptive.window_summary import WindowSummary
 
 __all__ = ["SampleWindow"]
@@ -24,15 +25,10 @@ class SampleWindow:
 
     Only requests that started within the window count: others ran under another limit. At first these are only the
     short ones, so nothing counts until a request may have taken several times the mean duration.
-
-    ``samples`` is the sum of their weights. Requests of a route weigh as much as they contribute to the seats in use:
-    in proportion to their present duration, up to that of the request on a random seat. Otherwise many short requests,
-    say from a cache, would hide that the others become slower.
     """
 
     def __init__(self, begin: int) -> None:
         self.begin: int = begin
-        self.samples: float = 0.0
         self.troubles: int = 0
         self.unknown: int = 0
         self._number = 0
@@ -41,10 +37,9 @@ class SampleWindow:
         self._others = RouteReference()  # of all further routes together
         self._seen: list[RouteReference] = []
         self._level = 0.0
-        self._times = self._squares = 0.0  # of a window: the sum of its durations, and of their squares
         self._duration = 0.0
         self._gain = 1.0
-        self._durations = RobustMean()
+        self._durations = SeatSamples()
         self._clear()
         self._noted_at = begin
         self._in_use = 0
@@ -53,7 +48,7 @@ class SampleWindow:
         self._lag = False
 
     def _clear(self) -> None:
-        self.samples = 0.0
+        self._adopted = 0.0
         self.troubles = 0
         self.unknown = 0
         self._known_time = self._unknown_time = 0
@@ -68,6 +63,11 @@ class SampleWindow:
         self._usable_time = 0.0
         self._waiting_time = 0
         self._lag_time = 0
+
+    @property
+    def samples(self) -> float:
+        """The sum of the weights of the samples."""
+        return self._adopted + self._durations.estimate().count
 
     @property
     def duration_ns(self) -> float:
@@ -87,8 +87,7 @@ class SampleWindow:
     @property
     def mean(self) -> float:
         """The mean of all samples until now, on which outliers have little effect."""
-        self._durations.estimate()
-        return self._durations.mean
+        return self._durations.estimate().mean
 
     @property
     def is_new(self) -> bool:
@@ -103,30 +102,38 @@ class SampleWindow:
 
     def observe(self, now: int, route: str, duration: int, outcome: RequestOutcome) -> None:
         """Add a request that ends now and has run for ``duration``."""
+        duration = max(1, duration)
+        logarithm = log(duration)
+        reference = self._routes.get(route) or self._others
         if outcome is RequestOutcome.SUCCESS:
             self._succeeded += 1
+            if reference.is_known:
+                self._durations.spend(duration, logarithm)
         elif not self._has_duration(outcome):
             return
-        known = self._routes.get(route)
-        self._duration += self._gain * (known or self._others).weight * (duration - self._duration)
+        weight = self._durations.weight(duration)
+        self._duration += self._gain * weight * (duration - self._duration)
         self._gain = max(_GAIN, self._gain / (1 + self._gain))
         elapsed = now - self.begin
         if duration > elapsed or elapsed < self.settling_ns:
             return
-        reference = known or self._begin(route)
+        if reference is self._others:
+            reference = self._begin(route)
         if reference.window != self._number:
             self._see(reference)
-        above = log(max(1, duration)) - reference.value
+        above = logarithm - reference.value
         if reference.is_known:
             self._known_time += duration
-            above = self._add(above, reference.weight)
+            self._durations.add(above, duration, logarithm)
+            above = min(self._level + MOST_DEVIATION, max(above, self._level - MOST_DEVIATION))
         else:
             if reference.count >= _REPEATED:
                 self._unknown_time += duration
             self.unknown += 1
-            reference.squares += above * above
+            reference.squares += weight * above * above
         reference.count += 1
-        reference.total += above
+        reference.weight += weight
+        reference.total += weight * above
 
     def _has_duration(self, outcome: RequestOutcome) -> bool:
         """Count a request that didn't succeed; return whether its duration says something."""
@@ -157,30 +164,19 @@ class SampleWindow:
         self._seen.append(reference)
         if reference.is_known:  # the others collect samples until there are enough
             reference.count = 0
+            reference.weight = 0.0
             reference.total = 0.0
-            reference.weigh(self._squares / self._times if self._times else 0.0)  # what a random seat is used for
-
-    def _add(self, above: float, weight: float) -> float:
-        """Add a sample; return it, or the most or least that one sample may be."""
-        self.samples += weight
-        self._durations.add(above, weight)
-        deviation = above - self._level
-        if deviation > MOST_DEVIATION:
-            return self._level + MOST_DEVIATION
-        if deviation < -MOST_DEVIATION:
-            return self._level - MOST_DEVIATION
-        return above
 
     def adopt(self) -> None:
         """Count the samples of routes that are new: learn these now, as if all requests had the same level."""
         level = self.mean
         for reference in self._seen:
-            count, total = reference.count, reference.total
+            weight, total = reference.weight, reference.total
             if reference.is_known or not reference.learn(level):
                 continue
-            self.samples += count
-            self._adopted_squares += reference.squares - total * total / count
-            reference.total = count * level
+            self._adopted += weight
+            self._adopted_squares += reference.squares - total * total / weight
+            reference.total = weight * level
 
     def note(self, now: int, in_use: int, waiting: int, *, usable: float = 1.0, is_late: bool = False) -> None:
         """Take the state from now on; before, it was what was noted last. Forget it until requests count."""
@@ -206,11 +202,11 @@ class SampleWindow:
         """Return the means until now."""
         self.note(now, self._in_use, self._waiting, usable=self._usable, is_late=self._lag)
         span, samples = max(1, self._span), self.samples
-        level = self.mean
-        squares = self._durations.count * self._durations.spread**2 + self._adopted_squares
+        mean = self._durations.estimate()
+        squares = mean.count * mean.spread**2 + self._adopted_squares
         return WindowSummary(
             samples,
-            level,
+            mean.mean,
             sqrt(max(0.0, squares) / samples) if samples else 0.0,
             self._seat_time / span,
             self.usable,
@@ -222,21 +218,8 @@ class SampleWindow:
             self._refused,
         )
 
-    def _weigh(self) -> None:
-        """Learn how long the requests that hold the seats take at present; older windows fade exponentially."""
-        times = squares = 0.0
-        for reference in self._seen:
-            if reference.is_known and reference.count:
-                duration = reference.measure()
-                times += duration * reference.count
-                squares += duration * duration * reference.count
-        if times:
-            self._times += NEWEST * (times - self._times)
-            self._squares += NEWEST * (squares - self._squares)
-
     def restart(self, now: int, level: float, *, learns: bool) -> None:
         """Begin the next window; samples far from ``level`` are outliers. Let routes learn if ``learns``."""
-        self._weigh()
         if learns:
             for reference in self._seen:
                 reference.learn(level)

@@ -442,7 +442,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     _adaptive(
         "adaptive_duration_seconds",
-        "Mean duration of the recent requests, each by its route's part of the seats in use.",
+        "Mean duration of the recent requests, each by its part of the seats in use.",
         lambda one: one.duration_ns / NS,
         mode="livemax",
     ),

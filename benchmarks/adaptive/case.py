@@ -19,14 +19,25 @@ Arrival = tuple[float, str, float]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Requests of a path; sizes are log-normal, and one in a hundred may be so many times longer."""
+    """Requests of a path; sizes are log-normal, and one in a hundred may be so many times longer.
+
+    The part of them that is ``cached`` needs nothing of the backend: their size is 0.
+    """
 
     name: str
     mean: float
     sigma: float = 0.5
     straggler: float = 1.0
+    cached: float = 0.0
+
+    @property
+    def work(self) -> float:
+        """The mean of all sizes."""
+        return self.mean * (1 - self.cached)
 
     def size(self, random: Random) -> float:
+        if self.cached and random.random() < self.cached:
+            return 0.0
         size = self.mean * random.lognormvariate(-self.sigma * self.sigma / 2, self.sigma)
         return size * self.straggler if self.straggler > 1 and random.random() < 0.01 else size
 
@@ -85,7 +96,7 @@ class Case:
     def mean(self) -> float:
         """The mean size of a request at first."""
         weights = self.mixes[0][1] if self.mixes else [1.0] * len(self.routes)
-        return sum(route.mean * weight for route, weight in zip(self.routes, weights, strict=True)) / sum(weights)
+        return sum(route.work * weight for route, weight in zip(self.routes, weights, strict=True)) / sum(weights)
 
     @property
     def throughput(self) -> float:
@@ -118,7 +129,7 @@ class Case:
         """Return the work a second that the backend can complete or that comes, whichever is less."""
         part = _at(self.capacities, now, float(self.capacity)) / self.capacity
         weights = _at(self.mixes, now, [1.0] * len(self.routes))
-        mean = sum(one.mean * weight for one, weight in zip(self.routes, weights, strict=True)) / sum(weights)
+        mean = sum(one.work * weight for one, weight in zip(self.routes, weights, strict=True)) / sum(weights)
         offered = _at(self.loads, now, 1.0) * self.throughput * mean * _at(self.stretches, now, 1.0)
         if self.connections:
             offered = self.connections

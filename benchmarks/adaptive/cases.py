@@ -74,6 +74,11 @@ def _changing() -> Iterator[Case]:
         loads=((0.0, 1.5), (60.0, 0.33), (120.0, 1.5)),
         marks=(0.0, 60.0, 120.0),
     )
+    yield Case(
+        name="cached",
+        about="90 % of requests, of the same route, are answered from a cache",
+        routes=(Route("all", 0.5, cached=0.9),),
+    )
     yield Case(name="neighbour", about="30 % of the capacity comes and goes", capacities=_neighbour())
     drift = [(float(at), 1.01 ** (at / 4)) for at in range(0, 480, 4)]
     yield Case(name="drift", about="service time grows 1 % every 4 s", seconds=480.0, stretches=drift)

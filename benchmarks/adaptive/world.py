@@ -13,6 +13,7 @@ __all__ = ["Measured", "World"]
 
 _TICK = 0.05
 _RETRIES = 0.7  # the part of rejected callers who come again
+_LOOKUP = 0.001  # of what is cached
 _PAUSE = 0.002  # of a connection, between two requests
 _END: Arrival = (inf, "", 0.0)
 
@@ -52,7 +53,7 @@ class World:
         self._waiting: deque[Arrival] = deque()
         self._running: dict[int, _Running] = {}
         self._time_limits: deque[tuple[float, int]] = deque()
-        self._outage_ends: deque[tuple[float, int]] = deque()
+        self._other_ends: deque[tuple[float, int, RequestOutcome]] = deque()  # of requests without the backend
         self._retries: deque[Arrival] = deque()
         self._changes = deque(case.capacities)
         self._random = Random(case.seed)
@@ -82,12 +83,12 @@ class World:
             self._dispatch(now)
 
     def _next_other(self) -> float:
-        """Return when a time limit, an outage's request, a retry or a change of capacity is due."""
+        """Return when a time limit, a request without the backend, a retry or a change of capacity is due."""
         running = self._running
         while self._time_limits and self._time_limits[0][1] not in running:
             self._time_limits.popleft()
         due = self._time_limits[0][0] if self._time_limits else inf
-        for queue in (self._outage_ends, self._retries, self._changes):
+        for queue in (self._other_ends, self._retries, self._changes):
             if queue and queue[0][0] < due:
                 due = queue[0][0]
         return due
@@ -97,8 +98,8 @@ class World:
             self._backend.change_capacity(now, self._changes.popleft()[1])
         elif self._retries and self._retries[0][0] <= now:
             self._arrive(now, self._retries.popleft())
-        elif self._outage_ends and self._outage_ends[0][0] <= now:
-            self._end(now, self._outage_ends.popleft()[1], RequestOutcome.ERROR)
+        elif self._other_ends and self._other_ends[0][0] <= now:
+            self._end(*self._other_ends.popleft())
         else:
             number = self._time_limits.popleft()[1]
             self._backend.abort(now, number)
@@ -148,9 +149,12 @@ class World:
         for outage in self._case.outages:
             if outage.begin <= now < outage.end:
                 if outage.seconds is not None:
-                    self._outage_ends.append((now + outage.seconds, self._number))
+                    self._other_ends.append((now + outage.seconds, self._number, RequestOutcome.ERROR))
                     return
                 size = inf
+        if not size:
+            self._other_ends.append((now + _LOOKUP, self._number, RequestOutcome.SUCCESS))
+            return
         self._backend.start(now, self._number, size)
         self._time_limits.append((now + self._case.time_limit, self._number))
 

@@ -24,7 +24,7 @@ def sharing(capacity: float) -> Slowdown:
 class ModelledServer:
     """Runs as many of ``demand`` requests as the controller allows; ``routes`` are names and durations in seconds.
 
-    The requests of ``steady`` routes take as long as alone, however many others run.
+    Requests of the ``steady`` durations take as long as alone, however many others run.
     """
 
     def __init__(self, total: AdaptiveTotal, slowdown: Slowdown, demand: int = 1000, seed: int = 1) -> None:
@@ -33,7 +33,7 @@ class ModelledServer:
         self.usable: Usable = lambda total: total
         self.demand = demand
         self.routes: list[tuple[str, float]] = [("all", 0.05)]
-        self.steady: set[str] = set()
+        self.steady: set[float] = set()
         self.outcome = RequestOutcome.SUCCESS
         self.sigma = 0.5  # of the logarithms of durations
         self.failing = 0.0  # the part of requests that end with ``outcome``
@@ -57,7 +57,7 @@ class ModelledServer:
         usable = self.usable(total)
         running = min(self.demand, usable)
         slowdown = self.slowdown(running)
-        durations = [one * (1 if route in self.steady else slowdown) for route, one in self.routes]
+        durations = [one * (1 if one in self.steady else slowdown) for _, one in self.routes]
         mean = sum(durations) / len(durations)
         self._owed += running * STEP_NS / 1e9 / mean
         while self._owed >= 1:

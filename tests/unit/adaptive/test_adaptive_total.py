@@ -57,7 +57,7 @@ def test_capacity_that_comes_back_is_found_at_25_requests_a_second() -> None:
 
     assert fmean(few) <= 7
     assert fmean(times) <= 5
-    assert max(times) <= 10
+    assert max(times) <= 12
 
 
 def test_a_start_that_is_far_too_large_is_left_within_seconds() -> None:
@@ -141,12 +141,23 @@ def test_another_mix_of_routes_is_no_congestion() -> None:
 
 
 @pytest.mark.parametrize("cached", [1, 9])
-@pytest.mark.parametrize("start", [5, 200])
-def test_requests_that_need_no_backend_hide_no_congestion(cached: int, start: int) -> None:
-    found = server(start=start)
-    found.routes = [("cached", 0.002)] * cached + [("query", 0.2)]
-    found.steady = {"cached"}
+@pytest.mark.parametrize("route", ["cached", "query"])
+def test_requests_that_need_no_backend_hide_no_congestion(cached: int, route: str) -> None:
+    found = server(start=5)
+    found.routes = [(route, 0.002)] * cached + [("query", 0.2)]
+    found.steady = {0.002}
     found.run(60)
+
+    assert 32 <= fmean(found.run(60)) <= 60
+
+
+@pytest.mark.parametrize("route", ["cached", "query"])
+def test_requests_that_need_no_backend_hide_no_congestion_of_the_start(route: str) -> None:
+    """The requests of the start take a second, and each try as long as ten of them."""
+    found = server(start=200)
+    found.routes = [(route, 0.002), ("query", 0.2)]
+    found.steady = {0.002}
+    found.run(180)
 
     assert 32 <= fmean(found.run(60)) <= 60
 

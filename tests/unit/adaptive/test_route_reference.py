@@ -9,7 +9,8 @@ from apf_middleware.adaptive.route_reference import RouteReference
 
 def feed(reference: RouteReference, *values: float) -> RouteReference:
     reference.count = len(values)
-    reference.total = sum(values)
+    reference.weight = 0.5 * reference.count
+    reference.total = 0.5 * sum(values)
     return reference
 
 
@@ -38,16 +39,3 @@ def test_a_known_route_learns_its_difference_from_the_others() -> None:
     assert reference.seconds == pytest.approx(1.0)
     feed(reference, 0.5, 0.5).learn(0.0)
     assert reference.value == pytest.approx(log(1e9) + 0.1)
-
-
-def test_a_route_weighs_less_the_shorter_it_is_than_what_is_typical() -> None:
-    reference = feed(RouteReference(), *[log(1e9)] * 10)
-    reference.learn(0.0)
-    reference.weigh(1e9)
-    assert reference.weight == 1, "nothing is known yet of its present durations"
-
-    feed(reference, log(2), log(2)).measure()
-    assert reference.present == pytest.approx(2e9)
-    for typical, weight in ((0.0, 1.0), (1e9, 1.0), (2.5e9, 1.0), (30e9, 0.1)):
-        reference.weigh(typical)
-        assert reference.weight == pytest.approx(weight)
