@@ -59,10 +59,11 @@ def sync_engine(url: str, size: int = 2, more: int = 0, patience: float = 0.5) -
 
 
 class Use:
-    """Uses a connection for a moment, and notes how many do at a time."""
+    """Uses a connection for a moment, at first until so many are used ``together``; notes how many are at a time."""
 
-    def __init__(self, seconds: float = 0.002) -> None:
+    def __init__(self, seconds: float = 0.002, together: int = 1) -> None:
         self.seconds = seconds
+        self.together = together
         self.now = self.most = 0
         self._lock = threading.Lock()
 
@@ -76,6 +77,7 @@ class Use:
             self.enter()
             await connection.execute(text("SELECT 1"))
             await asyncio.sleep(self.seconds)
+            await until(lambda: self.most >= self.together)
             self.now -= 1
 
     def blocks(self, engine: Engine) -> None:
@@ -92,11 +94,10 @@ class Use:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_no_more_requests_are_admitted_than_the_pool_has_connections(url_of: UrlOf) -> None:
     async with async_engine(url_of("async")) as engine, anyio.create_task_group() as tasks:
-        gates, use = Gates(), Use()
+        gates, use = Gates(), Use(together=3)
         gate = engine_gate(gates, "db", engine)
         protected = HandlerApp(tasks, gates, partial(use.awaits, engine))
         waiters = protected.request_many(30, users=3)
-        await until(lambda: use.most == 3)
         for waiter in waiters:
             await waiter.end()
 
