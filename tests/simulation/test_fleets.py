@@ -227,7 +227,7 @@ def test_a_fleet_finds_the_capacity_of_the_backend_that_it_shares_and_the_next_a
 
     assert 32 <= usual <= 60
     assert min(after) >= 0.5 * usual, "a new controller tries smaller totals, but begins with this one"
-    assert found.tenant("customers").served > 0.97 * found.tenant("customers").requests
+    assert found.tenant("customers").served > 0.95 * found.tenant("customers").requests, "of 8 s from the start on"
     assert found.fairness is not None
     assert found.fairness > 0.99
     assert found.fleet is not None
