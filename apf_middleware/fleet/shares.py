@@ -139,9 +139,10 @@ def divide_budget(budget: Budget, usages: Usages, levels: LevelAmounts | None = 
         promise(budget.claims[name].least * SEAT, amounts[name], name, shares.values())
     families = budget.families
     for parent, family in families.items():
+        # Children without shares leave what their parent has, although they demand it.
+        _reserve(amounts[parent] - sum(amounts[name] for name in family), parent, family, shares, usages)
         least = budget.claims[parent].least - sum(budget.claims[name].least for name in family)
         if least > 0:
-            _reserve(amounts[parent] - sum(amounts[name] for name in family), parent, family, shares, usages)
             promise(least * SEAT, amounts[parent], parent, shares.values(), [parent, *family])
     spare = budget.seats * SEAT - sum(amounts[name] for name, claim in budget.claims.items() if claim.parent is None)
     _spread(spare, shares, usages)

@@ -116,6 +116,14 @@ def test_a_parent_keeps_what_its_children_don_t_want_of_its_min() -> None:
     assert "plans" not in divide_budget(Budget(20, without), usages).members["one"].levels
 
 
+def test_children_without_shares_have_the_seats_of_their_parent() -> None:
+    usages = {"one": {"trial": usage({1: 50}, arrivals=1), "web": usage({2: 50})}}
+    claims = {"web": SeatDemand(1, 0), "plans": SeatDemand(1, 0), "trial": SeatDemand(0, 0, parent="plans")}
+    [share] = divide_budget(Budget(20, claims), usages).members.values()
+
+    assert share.amount == 20 * SEAT
+
+
 def test_the_highest_priority_gets_what_the_others_leave() -> None:
     usages = {"one": {"low": usage({1: 50}), "high": usage({2: 50}), "idle": usage({3: 1})}}
     claims = {name: SeatDemand(1, 0) for name in ("low", "high", "idle")}
