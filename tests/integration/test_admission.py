@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
 from tests.support.asgi_exchange import Exchange, http_scope
+from tests.support.blocked_loop import call_beside_the_loop
 from tests.support.protected_app import ProtectedApp, configuration, problem, settle
 
 if TYPE_CHECKING:
@@ -346,12 +346,7 @@ async def test_what_a_handler_does_in_a_thread_is_done_in_the_event_loop(how: st
             "unwatch": partial(admission.unwatch, admission.watch("prices")),
             "revocable": admission.revocable,
         }
-        thread = threading.Thread(target=calls[how])
-        thread.start()
-        thread.join(0.1)
-        assert thread.is_alive(), "the loop, which is blocked here, has not done it yet"
-        with anyio.fail_after(60):
-            await anyio.to_thread.run_sync(thread.join)
+        await call_beside_the_loop(calls[how])
         assert admission.seats == (how != "release")
         protected.finish()
         await holder.end()

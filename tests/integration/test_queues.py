@@ -1,7 +1,6 @@
 """Named queues through the middleware: how requests choose one, how they end there, and how handlers are revoked."""
 
 import json
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.config import load_text
 from tests.support.asgi_exchange import Exchange, http_scope
+from tests.support.blocked_loop import call_beside_the_loop
 from tests.support.protected_app import settle
 
 if TYPE_CHECKING:
@@ -363,12 +363,7 @@ async def test_queues_are_changed_in_the_event_loop_whichever_thread_asks(how: s
         "operate": partial(queues.operate, "batch", "pause"),
         "delete": partial(queues.delete, "old", cascade=True),
     }
-    thread = threading.Thread(target=calls[how])
-    thread.start()
-    thread.join(0.1)
-    assert thread.is_alive(), "the loop, which is blocked here, has not done it yet"
-    with anyio.fail_after(60):
-        await anyio.to_thread.run_sync(thread.join)
+    await call_beside_the_loop(calls[how])
     names = {one.name for one in queues.list()}
     assert ("new" in names, "old" in names) == (how == "create", how != "delete")
     assert queues.status("batch").state == ("Paused" if how == "operate" else "Open")
