@@ -157,7 +157,7 @@ def is_refused(path: Path) -> bool:
         probe.settimeout(0)  # a worker that is too busy to accept isn't dead
         try:
             probe.connect(os.fspath(path))
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, FileNotFoundError):  # another worker may just have removed it
             return True
         except OSError:
             return False

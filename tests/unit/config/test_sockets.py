@@ -152,3 +152,8 @@ def test_what_dead_workers_left_is_removed_and_the_living_stay(directory: Path) 
 
         assert sorted(one.name for one in directory.iterdir()) == ["notes.txt", "shop.2.sock", "shop.3.sock"]
         assert not is_refused(directory / "shop.2.sock")
+
+
+def test_nobody_listens_at_a_socket_that_is_gone(directory: Path) -> None:
+    """It was there when the directory was read, and another worker has removed it."""
+    assert is_refused(socket_path(directory, "shop", 7))
