@@ -75,8 +75,7 @@ class MemberAccount:
         self.sequence = max(self.sequence, self.confirmed)
         self.debt.confirm(self.confirmed, report.seats, report.in_use, floor)
         for name, debt in self.maxes.items():
-            # what it says nothing about, it may use as it likes
-            debt.confirm(self.confirmed, report.maxes.get(name, self.debt.owed), 0)
+            debt.confirm(self.confirmed, *self._use_of(name))
         # of these parts it may have given some back
         self.granted = {name: min(part, self.maxes[name].seats) for name, part in self.granted.items()}
         return any(now_owed < before for before, now_owed in zip(owed, self._all_owed(), strict=True))
@@ -89,11 +88,15 @@ class MemberAccount:
 
     def open_max(self, name: str) -> Debt:
         """Return the debt of a max that was not divided before; grants on their way may say nothing about it."""
-        # what the member says nothing about, it may use as it likes
-        debt = self.maxes[name] = Debt(self.report.maxes.get(name, self.debt.owed), 0)
+        debt = self.maxes[name] = Debt(*self._use_of(name))
         if self.report.sequence != self.sequence:
             debt.grant(self.sequence, self.debt.owed)
         return debt
+
+    def _use_of(self, name: str) -> tuple[int, int]:
+        """Return the member's part of a max, and the seats in use: what it says nothing about, it uses as it likes."""
+        part = self.report.maxes.get(name)
+        return (self.report.seats, self.debt.owed) if part is None else (part, part)
 
     def _all_owed(self) -> list[int]:
         return [self.debt.owed, *[debt.owed for debt in self.maxes.values()]]

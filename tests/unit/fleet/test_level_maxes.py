@@ -176,6 +176,23 @@ def test_requests_beyond_a_part_count_until_they_have_ended() -> None:
     assert fleet.exchange(a={"batch": 9}, b={"batch": 9}) == {"a": {"batch": 1}, "b": {"batch": 1}}
 
 
+def test_a_request_that_outlives_a_lease_is_no_part_of_a_max() -> None:
+    """It may belong to any level, but that doesn't let another request begin while all seats of a max are in use."""
+    fleet = Fleet(BATCH)
+    fleet.exchange(a={"batch": 9})
+    fleet.members["b"] = late = Membership("b", lease_ns=1000)
+    late.join(1)
+    usage = LevelUsage(0, 0, 0, FlowTable.of({7: 9}))
+    for _ in range(3):
+        fleet.report("a", {"batch": 9}, maxes={"batch": 2})
+        in_use = {"web": LevelUsage(1, 0, 0, FlowTable.of({8: 1})), "batch": usage}
+        fleet.allocator.receive(fleet.now, late.report(fleet.now, 1, in_use))
+        for name, grant in fleet.allocator.divide(fleet.now, "ab").items():
+            fleet.members[name].receive(fleet.now, grant)
+    assert fleet.members["b"].maxes(fleet.now) == {"batch": 0}
+    assert fleet.exchange(a={"batch": 9}, b={"batch": 9}) == {"a": {"batch": 1}, "b": {"batch": 1}}
+
+
 def test_a_part_that_has_shrunk_is_owed_until_that_is_confirmed() -> None:
     fleet = Fleet(BATCH)
     fleet.exchange(a={"batch": 9})
