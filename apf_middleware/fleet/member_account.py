@@ -95,8 +95,9 @@ class MemberAccount:
 
     def _use_of(self, name: str) -> tuple[int, int]:
         """Return the member's part of a max, and the seats in use: what it says nothing about, it uses as it likes."""
-        part = self.report.maxes.get(name)
-        return (self.report.seats, self.debt.owed) if part is None else (part, part)
+        report = self.report
+        part = report.maxes.get(name)
+        return (report.seats, self.debt.owed) if part is None else (part, report.exceeded.get(name, 0))
 
     def _all_owed(self) -> list[int]:
         return [self.debt.owed, *[debt.owed for debt in self.maxes.values()]]

@@ -98,11 +98,12 @@ class Membership:
         *,
         asks: bool = False,
         samples: DurationSamples | None = None,
-        maxes: Mapping[str, int] | None = None,
+        used: Mapping[str, int] = {},
         leaving: Mapping[str, SeatDemand] | None = None,
     ) -> Report:
-        """Return a report sent ``now``, with the seats in use of divided ``maxes``, and the ``leaving`` levels."""
+        """Return a report sent ``now``, with the seats ``used`` of divided maxes, and the ``leaving`` levels."""
         self._number_next(now)
+        maxes = self.maxes(now)
         grant = self.grant if self.grant is not None and self.grant.epoch == self.epoch else None
         is_used = grant is not None and grant.configuration == configuration.digest
         if configuration.budget is not None:
@@ -124,8 +125,9 @@ class Membership:
             {} if grant is not None and grant.board == self.board.digest else dict(self.board.notices),
             asks,
             samples,
-            {name: max(part, (maxes or {}).get(name, 0)) for name, part in self.maxes(now).items()},
+            dict(maxes),
             leaving or {},
+            {name: seats for name, seats in used.items() if name in maxes and seats > maxes[name]},
         )
 
     def _number_next(self, now: int) -> None:

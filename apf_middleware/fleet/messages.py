@@ -116,8 +116,8 @@ class Report(Value):
     ``age_ns``; ``budget`` is what it says about seats, unless the allocator uses it already. ``board`` is the digest of
     the member's `Board`, whose ``notices`` are sent if the allocator's digest is another one. A member that ``asks``
     gets the ``rows`` of all members with its next grant. If the total adapts, the report has ``samples``. ``maxes`` are
-    the most seats that the member uses, or may use, of each level whose max is divided. ``leaving`` are the claims of
-    levels that drain.
+    the member's parts of levels and parents whose max is divided; of those that are ``exceeded``, requests that had
+    begun before use these seats, which is more. ``leaving`` are the claims of levels that drain.
     """
 
     member: str
@@ -136,6 +136,7 @@ class Report(Value):
     samples: DurationSamples | None = None
     maxes: Mapping[str, int] = field(default_factory=dict)
     leaving: Mapping[str, SeatDemand] = field(default_factory=dict)
+    exceeded: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +262,8 @@ def _written_report(report: Report) -> dict[str, Any]:
     written = {"v": VERSION, "m": report.member, "n": numbers, "c": report.configuration, "l": levels}
     if report.maxes:
         written["x"] = dict(report.maxes)
+    if report.exceeded:
+        written["o"] = dict(report.exceeded)
     if report.leaving:
         written["f"] = _written_claims(report.leaving)
     if report.asks:
@@ -353,13 +356,14 @@ def _read_report(found: Mapping[str, Any]) -> Report:
         _read_notices(found.get("notices", {})),
         _flag(found.get("asks", False)),
         _read_samples(found["s"]) if "s" in found else None,
-        _read_maxes(found),
+        _read_seats(found.get("x", {})),
         _read_claims(found.get("f", {})),
+        _read_seats(found.get("o", {})),
     )
 
 
-def _read_maxes(found: Mapping[str, Any]) -> dict[str, int]:
-    return {_text(name): _count(seats) for name, seats in found.get("x", {}).items()}
+def _read_seats(found: Mapping[str, Any]) -> dict[str, int]:
+    return {_text(name): _count(seats) for name, seats in found.items()}
 
 
 def _read_samples(found: Any) -> DurationSamples:  # noqa: ANN401 - what JSON contains
@@ -446,7 +450,7 @@ def _read_grant(found: Mapping[str, Any]) -> Grant:
             for name, (in_use, demand, arrivals, flows) in found.get("sums", {}).items()
         },
         _count(found.get("most", 0)),
-        _read_maxes(found),
+        _read_seats(found.get("x", {})),
         tuple(map(_text, found.get("y", ()))),
     )
 

@@ -227,8 +227,8 @@ class SimulatedMember:
             if grant is not None and grant.is_contended and not self.waiting_flows():
                 self.membership.lower(self.now, self.in_use + grant.keep)
             levels = {level: self.usage(level) for level in self.world.leaves}
-            maxes = {name: self.used_of(name) for name in self.world.families}
-            report = self.membership.report(self.now, self.in_use, levels, maxes=maxes)
+            used = {name: self.used_of(name) for name in self.world.families}
+            report = self.membership.report(self.now, self.in_use, levels, used=used)
             if not self.is_cut_off:
                 self.world.send(self.world.deliver_report, report)
 

@@ -196,7 +196,7 @@ class FleetMember:
             self._configured(),
             asks=self._asks,
             samples=samples,
-            maxes=self._maxes.report(),
+            used=self._maxes.report(),
             leaving=self._usage.leaving(),
         )
         if self.membership.floor != floor:

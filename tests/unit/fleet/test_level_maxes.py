@@ -33,7 +33,7 @@ class Fleet:
         self.grants: dict[str, Grant] = {}
         self.leaving: Mapping[str, SeatDemand] = {}
 
-    def report(self, name: str, wanted: Mapping[str, int], widest: int = 0, maxes: Mapping[str, int] = {}) -> None:
+    def report(self, name: str, wanted: Mapping[str, int], widest: int = 0, used: Mapping[str, int] = {}) -> None:
         if name not in self.members:
             self.members[name] = Membership(name, lease_ns=1000)
             self.members[name].join(1)
@@ -41,7 +41,7 @@ class Fleet:
             level: LevelUsage(0, 0, widest, FlowTable.of({sum(name.encode()): one})) for level, one in wanted.items()
         }
         configuration = MemberConfiguration("c", 0, self.budget)
-        report = self.members[name].report(self.now, 0, usages, configuration, maxes=maxes, leaving=self.leaving)
+        report = self.members[name].report(self.now, 0, usages, configuration, used=used, leaving=self.leaving)
         self.allocator.receive(self.now, report)
 
     def exchange(self, widest: int = 0, **wanted: Mapping[str, int]) -> dict[str, Mapping[str, int]]:
@@ -168,7 +168,7 @@ def test_requests_beyond_a_part_count_until_they_have_ended() -> None:
     fleet = Fleet(BATCH)
     fleet.exchange(a={"batch": 9})
     for _ in range(3):
-        fleet.report("a", {"batch": 9}, maxes={"batch": 2})
+        fleet.report("a", {"batch": 9}, used={"batch": 2})
         fleet.report("b", {"batch": 9})
         for name, grant in fleet.allocator.divide(fleet.now, "ab").items():
             fleet.members[name].receive(fleet.now, grant)
@@ -184,12 +184,25 @@ def test_a_request_that_outlives_a_lease_is_no_part_of_a_max() -> None:
     late.join(1)
     usage = LevelUsage(0, 0, 0, FlowTable.of({7: 9}))
     for _ in range(3):
-        fleet.report("a", {"batch": 9}, maxes={"batch": 2})
+        fleet.report("a", {"batch": 9}, used={"batch": 2})
         in_use = {"web": LevelUsage(1, 0, 0, FlowTable.of({8: 1})), "batch": usage}
         fleet.allocator.receive(fleet.now, late.report(fleet.now, 1, in_use))
         for name, grant in fleet.allocator.divide(fleet.now, "ab").items():
             fleet.members[name].receive(fleet.now, grant)
     assert fleet.members["b"].maxes(fleet.now) == {"batch": 0}
+    assert fleet.exchange(a={"batch": 9}, b={"batch": 9}) == {"a": {"batch": 1}, "b": {"batch": 1}}
+
+
+def test_requests_that_outlive_a_lease_at_a_level_are_no_part_of_its_max() -> None:
+    """Otherwise one could begin when these have ended, while others use all seats of the max."""
+    fleet = Fleet(BATCH)
+    fleet.exchange(a={"batch": 9})
+    for _ in range(3):
+        fleet.report("a", {"batch": 9}, used={"batch": 2})
+        fleet.report("b", {"batch": 9}, used={"batch": 1})
+        for name, grant in fleet.allocator.divide(fleet.now, "ab").items():
+            fleet.members[name].receive(fleet.now, grant)
+        assert fleet.members["b"].maxes(fleet.now) == {"batch": 0}
     assert fleet.exchange(a={"batch": 9}, b={"batch": 9}) == {"a": {"batch": 1}, "b": {"batch": 1}}
 
 

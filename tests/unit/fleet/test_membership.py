@@ -158,11 +158,13 @@ def test_parts_of_maxes_are_those_of_the_lease() -> None:
     one.report(0, 0, {})
     one.receive(1, Grant(1, 1, 1, 8, maxes={"web": 3, "batch": 1}))
     assert one.limit.maxes == one.maxes(LEASE - 1) == {"web": 3, "batch": 1}
-    assert one.report(2, 5, {}, maxes={"web": 4}).maxes == {"web": 4, "batch": 1}, "requests beyond a part count"
+    report = one.report(2, 5, {}, used={"web": 4, "batch": 1, "new": 3})
+    assert (report.maxes, report.exceeded) == ({"web": 3, "batch": 1}, {"web": 4})
     one.lower_maxes({"web": 2})
-    assert one.report(3, 2, {}, maxes={"web": 2}).maxes == {"web": 2, "batch": 1}
+    assert one.report(3, 2, {}, used={"web": 2}).maxes == {"web": 2, "batch": 1}
     assert one.maxes(LEASE) == {}
-    assert one.report(LEASE, 1, {}, maxes={"web": 1}).maxes == {}
+    report = one.report(LEASE, 1, {}, used={"web": 1})
+    assert (report.maxes, report.exceeded) == ({}, {})
 
 
 def test_maxes_that_are_new_here_are_held_until_a_report_of_later_is_answered() -> None:

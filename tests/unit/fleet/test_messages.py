@@ -63,7 +63,7 @@ BUDGET = Budget(
         Grant(1, 1, 1, 0, configuration="c", board="d", notices=NOTICES),
         Grant(1, 1, 1, 0, rows=(MemberRow("a", 4, 3, 9, 10**9, "c"), MemberRow("b", 0, 0, 0, 0, "")), allocator="a"),
         Report("m", 1, 0, 0, 0, 0, asks=True),
-        Report("m", 1, 0, 0, 0, 0, maxes={"web": 3, "batch": 0}),
+        Report("m", 1, 0, 0, 0, 0, maxes={"web": 3, "batch": 0}, exceeded={"batch": 1}),
         Report("m", 1, 0, 0, 0, 0, leaving={"old": SeatDemand(3, 0, 1, 2, "p"), "web": SeatDemand(1, 0)}),
         Grant(1, 1, 1, 0, most=8),
         Grant(1, 1, 1, 0, maxes={"web": 3, "batch": 0}, scarce=("batch",)),
