@@ -223,13 +223,14 @@ class Deck:
             hand = self._deal(entropy)
         best = start = self.choices % self._hand_size
         self.choices += 1
-        if waiting:
-            least = hand[start].waiting_work
+        if waiting and (least := hand[start].waiting_work):
             for place in range(start + 1, start + self._hand_size):
                 work = hand[place].waiting_work
                 # as upstream, the first of equal queues is chosen
                 if work < least:
                     best = place
+                    if not work:
+                        break
                     least = work
         queue = hand[best]
         if exact is not None:
