@@ -25,6 +25,13 @@ NATIVE_TESTS := tests/unit tests/integration tests/property tests/differential t
 # What `make test` runs; TESTS='tests --ignore=tests/simulation' leaves a folder out.
 TESTS := tests
 
+# Python prefers the package in the working directory to the installed one, so the compiled build is used in a copy
+# of the checkout without the package.
+define NATIVE_CHECKOUT
+rm -rf $(NATIVE)/checkout && mkdir $(NATIVE)/checkout
+git ls-files -z --cached --others --exclude-standard ':!apf_middleware' | tar --null -T - -c | tar -x -C $(NATIVE)/checkout
+endef
+
 # For two cores: end-to-end tests wait now and then.
 PYTEST := -m pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
@@ -32,10 +39,10 @@ PYTEST := -m pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench native test-native docs types dist clean
+.PHONY: help demo test check format bench native test-native bench-native docs types dist clean
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 demo: $(DEMO)  ## an elephant and some mice before a real server, with and without protection (20 s); CONSOLE=1: in a browser
 	@$(BIN)/python -m examples.demo $(if $(CONSOLE),--console)
@@ -61,10 +68,13 @@ bench: $(READY)  ## speed of the core and of classification, then fairness
 native: $(COMPILED)  ## the compiled build (needs a C compiler), installed into .venv-native
 
 test-native: $(COMPILED)  ## the tests of behaviour, with the compiled build
-	rm -rf $(NATIVE)/checkout && mkdir $(NATIVE)/checkout
-	git ls-files -z --cached --others --exclude-standard ':!apf_middleware' | tar --null -T - -c | tar -x -C $(NATIVE)/checkout
+	$(NATIVE_CHECKOUT)
 	ln -sfn $(abspath ../shared) $(NATIVE)/shared
 	cd $(NATIVE)/checkout && ../bin/python $(PYTEST) $(NATIVE_TESTS)
+
+bench-native: $(COMPILED)  ## speed of the core, of classification and of the middleware, with the compiled build
+	$(NATIVE_CHECKOUT)
+	cd $(NATIVE)/checkout && for name in core classify overhead; do ../bin/python -m benchmarks.$$name || exit; done
 
 docs: $(READY)  ## the documentation's site, into site/
 	$(BIN)/python -m docs.generate.reference
