@@ -276,14 +276,25 @@ def _versions() -> list[Json]:
         ),
         timeseries(
             "Configurations read",
-            "By outcome. After a failure the one before stays in force, and the log says what is wrong.",
+            "By outcome, and servers whose last one was a failure: there the one before stays in force, and the log "
+            "says what is wrong.",
             Query(f"sum by (outcome) (increase(apf_configuration_loads_total{{{SERVER}}}[{SPAN}]))", "{{outcome}}"),
+            Query(f"sum(1 - apf_configuration_last_load_successful{{{SERVER}}})", "servers with a broken one"),
+            width=6,
+        ),
+        timeseries(
+            "Sources of credentials that fail",
+            "Files and URLs of tokens or keys that can't be read; what was read before stays in force.",
+            Query(
+                f"max by (instance, source) (apf_authentication_failing_sources{{{SERVER}}})",
+                "{{instance}}: {{source}}",
+            ),
             width=6,
         ),
         table(
             "Versions",
             "What runs where.",
             [("servers", Query(f"sum by (instance, version) (apf_info{{{SERVER}}})"))],
-            width=12,
+            width=6,
         ),
     ]

@@ -276,7 +276,9 @@ class Service:
         criticality = None if self.resolver.criticality is None else self.resolver.criticality.reader
         return read_server(self.controller, self.queues, self._read_fleet())._replace(
             authentication_failures=self.resolver.refused,
+            failing_sources=self.chain.failing_sources(),
             configuration_loads=dict(self._reloader.loads),
+            has_broken_configuration=self._reloader.error is not None,
             version=__version__,
             unknown_queues=dict(self.resolver.unknown_queues),
             invalid_headers={} if self.deadlines is None else dict(self.deadlines.reader.invalid),

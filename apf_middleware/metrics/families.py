@@ -459,6 +459,13 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "reason",
     ),
     _server(
+        "authentication_failing_sources",
+        "Files and URLs of tokens or keys that could not be read the last time; what was read before stays in force.",
+        lambda reading: reading.failing_sources,
+        "source",
+        mode="livemax",
+    ),
+    _server(
         "hang_ups_total",
         "Clients that left while their requests waited for their bodies, gates or seats.",
         lambda reading: reading.hang_ups,
@@ -469,6 +476,12 @@ FAMILIES: Final[tuple[Family, ...]] = (
         "Configurations that were read, by outcome; after a failure the previous one stays in force.",
         lambda reading: reading.configuration_loads,
         "outcome",
+    ),
+    _server(
+        "configuration_last_load_successful",
+        "1 if the last configuration that was read is in force, 0 if it failed and the previous one stays in force.",
+        lambda reading: int(not reading.has_broken_configuration),
+        mode="livemin",
     ),
     _gate("gate_held", "1 while an operator keeps the gate closed.", lambda gate: int(gate.is_held), mode="livemax"),
     _gate("parked_requests", "Requests that a gate keeps waiting now.", lambda gate: gate.parked),

@@ -188,10 +188,12 @@ class ServerReading(NamedTuple):
 
     ``hang_ups`` counts clients that left, by the phase of their request, which is ``waiting``. ``open_streams`` are by
     level; a removed level is included as long as it has any. ``receiving`` are the requests without seats that wait for
-    their bodies, by level, and ``body_bytes`` is the size of the buffered bodies. ``configuration_loads`` are by
-    outcome (``success``, ``failure``), ``request_kinds`` by phase (``executing``, ``waiting``) and kind (``readOnly``,
-    ``mutating``), ``revocations`` by named queue. ``invalid_headers`` are the time limits that can't be read, by
-    header. ``invalid_criticality`` are the claims that can't be read, by header, and ``lowered_criticality`` those of
+    their bodies, by level, and ``body_bytes`` is the size of the buffered bodies. ``failing_sources`` are the files and
+    URLs of tokens or keys that could not be read the last time, by kind. ``configuration_loads`` are by outcome
+    (``success``, ``failure``); if the last one was a failure, the server ``has_broken_configuration``.
+    ``request_kinds`` are by phase (``executing``, ``waiting``) and kind (``readOnly``, ``mutating``), and
+    ``revocations`` by named queue. ``invalid_headers`` are the time limits that can't be read, by header.
+    ``invalid_criticality`` are the claims that can't be read, by header, and ``lowered_criticality`` those of
     callers that may not claim so much, by what they claimed.
     ``predictions`` are by level. ``passed`` are the requests that the ``mode`` has let pass, by mode.
     ``shadow`` is there while a second configuration is tried. ``has_legacy_names`` adds the legacy families.
@@ -202,11 +204,13 @@ class ServerReading(NamedTuple):
     seats: int
     fair_fraction: float | None = None
     authentication_failures: Mapping[str, int] = _NONE
+    failing_sources: Mapping[str, int] = _NONE
     hang_ups: Mapping[str, int] = _NONE
     open_streams: Mapping[str, int] = _NONE
     receiving: Mapping[str, int] = _NONE
     body_bytes: int = 0
     configuration_loads: Mapping[str, int] = _NONE
+    has_broken_configuration: bool = False
     version: str = ""
     queues: tuple[NamedQueueSnapshot, ...] = ()
     revocations: Mapping[str, int] = _NONE

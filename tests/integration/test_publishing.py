@@ -141,6 +141,7 @@ async def test_changes_are_reported_by_a_worker_without_requests(directory: Path
     write(file, "{seats: many}")
     assert not await service.reload()
     await until_there('apf_configuration_loads_total{outcome="failure"} 1')
+    await until_there("apf_configuration_last_load_successful 0")
     service.switch("observe")
     await until_there('apf_mode{mode="observe"} 1')
     service.queues.operate("users", "pause")

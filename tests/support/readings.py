@@ -126,6 +126,7 @@ FULL = reading(
     schema_counters=(busy_counters(), busy_counters("jail"), busy_counters("exempt", "admins")),
     fair_fraction=1.0,
     authentication_failures={"expired": 1},
+    failing_sources={"token-file": 0},
     hang_ups={"waiting": 1},
     open_streams={"work": 4},
     receiving={"work": 2},

@@ -208,6 +208,16 @@ class Chain:
         """Return whether the request has come through a trusted proxy."""
         return self._proxies.is_peer(scope)
 
+    def failing_sources(self) -> dict[str, int]:
+        """Return how many files and URLs of tokens or keys could not be read the last time, for each kind there is."""
+        found: dict[str, int] = {}
+        for one in self._authenticators:
+            state: tuple[str, bool] | None = getattr(one, "source_state", None)
+            if state is not None:
+                kind, is_failing = state
+                found[kind] = found.get(kind, 0) + is_failing
+        return found
+
     def refresh(self) -> bool:
         """Refresh all authenticators, and return whether cached answers may be out of date."""
         changed = False

@@ -95,6 +95,13 @@ class JwtAuthenticator:
         """The number of failed attempts to read or fetch the keys."""
         return self._source.failures
 
+    @property
+    def source_state(self) -> tuple[str, bool]:
+        """The kind of the source of the keys, and whether it could not be read the last time."""
+        settings = self._settings
+        kind = "key-file" if settings.key_file else "jwks-file" if settings.jwks_file else "jwks-url"
+        return kind, self._source.is_failing
+
     def authenticate(self, scope: Scope) -> Authenticated | Refused | None:
         """Return the identity in a valid token, or a refusal; None without a token."""
         token = self._credential.read(scope)

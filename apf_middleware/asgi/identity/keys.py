@@ -170,11 +170,14 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 class FetchedKeys:
-    """The keys at a URL; ``keys`` is None before the first successful fetch."""
+    """The keys at a URL; ``keys`` is None before the first successful fetch.
+
+    They are ``is_failing`` while the last fetch has failed.
+    """
 
     __slots__ = (
         *("_clock", "_due", "_fresh", "_interval", "_last", "_read", "_thread", "_wait", "_wanted"),
-        *("failures", "fetches", "keys", "url"),
+        *("failures", "fetches", "is_failing", "keys", "url"),
     )
 
     def __init__(
@@ -184,6 +187,7 @@ class FetchedKeys:
         self.keys: Keys | None = None
         self.fetches: int = 0
         self.failures: int = 0
+        self.is_failing: bool = False
         self._read = read
         self._interval = interval
         self._clock = clock
@@ -228,11 +232,13 @@ class FetchedKeys:
             keys = self._read(_downloaded(self.url))
         except (OSError, ValueError, http.client.HTTPException) as error:
             self.failures += 1
+            self.is_failing = True
             # before the wait is doubled, because the warning names the present one
             self._tell(error.rule if isinstance(error, BrokenLineError) else str(error))
             pause = self._wait
             self._wait = min(2 * self._wait, max(self._interval, RETRY_SECONDS))
         else:
+            self.is_failing = False
             self._wait = RETRY_SECONDS
             pause = self._interval
             if self.keys is None:  # no token was accepted before, so no cached answer has to be cleared first

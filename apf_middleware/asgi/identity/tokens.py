@@ -150,6 +150,11 @@ class TokenAuthenticator:
             return self._credential.refused("unknown-token")
         return known[1]
 
+    @property
+    def source_state(self) -> tuple[str, bool] | None:
+        """The kind of the source of the tokens, and whether it could not be read the last time; None without a file."""
+        return None if self._file is None else ("token-file", self._file.is_failing)
+
     def refresh(self) -> bool:
         """Read the file again if it has changed, and return whether its content is different."""
         if self._file is None or not self._file.refresh():

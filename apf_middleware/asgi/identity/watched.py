@@ -34,15 +34,19 @@ class BrokenLineError(ValueError):
 
 
 class WatchedFile(Generic[_Content]):
-    """The content of a file, parsed by ``read``, which raises BrokenLineError for invalid content."""
+    """The content of a file, parsed by ``read``, which raises BrokenLineError for invalid content.
 
-    __slots__ = ("_look", "_name", "_read", "content", "failures", "path")
+    It ``is_failing`` while the file could not be read the last time.
+    """
+
+    __slots__ = ("_look", "_name", "_read", "content", "failures", "is_failing", "path")
 
     def __init__(self, name: str, path: str, read: Callable[[bytes], _Content]) -> None:
         self._name = name
         self._read = read
         self.path: str = path
         self.failures: int = 0
+        self.is_failing: bool = False
         self._look = _NO_FILE
         try:
             self.content: _Content = self._taken()
@@ -68,6 +72,7 @@ class WatchedFile(Generic[_Content]):
         before = self.content
         try:
             self.content = self._taken()
+            self.is_failing = False
         except BrokenLineError as error:
             self._tell(f"{self.path}:{error.line}" if error.line else self.path, error.rule)
         except OSError as error:
@@ -88,6 +93,7 @@ class WatchedFile(Generic[_Content]):
 
     def _tell(self, place: str, rule: str) -> None:
         self.failures += 1
+        self.is_failing = True
         hint = "the previous content stays in force until the file is fixed"
         log_event(logging.WARNING, "apf.identity-file-rejected", setting=self._name, place=place, error=rule, hint=hint)
 

@@ -48,6 +48,8 @@ OWN = {
     "server_seats",
     "authentication_failures_total",
     "hang_ups_total",
+    "authentication_failing_sources",
+    "configuration_last_load_successful",
     "configuration_loads_total",
     "cut_requests_total",
     "open_streams",

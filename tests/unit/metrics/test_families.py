@@ -265,6 +265,8 @@ def test_the_server() -> None:
             authentication_failures={"expired": 2},
             hang_ups={"waiting": 1, "executing": 4},
             configuration_loads={"success": 3, "failure": 1},
+            has_broken_configuration=True,
+            failing_sources={"jwks-url": 2, "token-file": 0},
             version="1.2.3",
         )
     )
@@ -274,6 +276,8 @@ def test_the_server() -> None:
     assert metrics("apf_authentication_failures_total", reason="expired") == 2
     assert metrics("apf_hang_ups_total", phase="executing") == 4
     assert metrics("apf_configuration_loads_total", outcome="failure") == 1
+    assert metrics("apf_configuration_last_load_successful") == 0
+    assert metrics("apf_authentication_failing_sources", source="jwks-url") == 2
     assert metrics("apf_info", version="1.2.3") == 1
 
 
@@ -381,7 +385,7 @@ def test_the_page_documents_all_reasons() -> None:
 
 
 def test_queries_use_existing_metrics() -> None:
-    asked = set(re.findall(r"\bapf_(\w+?)(?:_bucket|_count|_sum)?(?=[\[{])", PAGE))
+    asked = set(re.findall(r"\bapf_(\w+?)(?:_bucket|_count|_sum)?(?=[\[{)])", PAGE))
 
     assert len(asked) >= 4
     assert asked <= {one.suffix for one in FAMILIES}

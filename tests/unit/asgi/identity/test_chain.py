@@ -1,6 +1,7 @@
 """The chain: which authenticator decides, and what its verdicts depend on."""
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from apf_middleware.asgi.identity import (
     Authenticated,
     Chain,
     Refused,
+    TokenAuthenticator,
     TrustedProxies,
     Verdict,
     build_chain,
@@ -114,6 +116,22 @@ def test_refreshing_asks_all_and_survives_each(caplog: pytest.LogCaptureFixture)
     [record] = caplog.records
     assert (record.levelno, record.__dict__["event"]) == (logging.ERROR, "apf.identity-refresh-failed")
     assert "RuntimeError: no" in record.__dict__["apf"]["error"]
+
+
+def test_sources_that_fail_are_counted_by_kind(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("one.csv", "two.csv")]
+    for path in paths:
+        path.write_text("secret,alice,1\n")
+    several = [TokenAuthenticator(TokenSettings(str(path))) for path in paths]
+    chain = Chain([Fixed(None), *several, TokenAuthenticator({})])
+    assert chain.failing_sources() == {"token-file": 0}
+
+    paths[1].write_text("secret\n")
+    chain.refresh()
+    assert chain.failing_sources() == {"token-file": 1}
+    paths[1].write_text("secret,alice,1\n")
+    chain.refresh()
+    assert chain.failing_sources() == {"token-file": 0}
 
 
 def test_the_client_s_address_is_that_behind_the_proxies() -> None:

@@ -186,6 +186,7 @@ def test_a_new_key_is_asked_for_although_the_known_one_has_no_id(issuer: Issuer)
 
     assert world.says(NEW, "new") == "unknown-key"
     assert world.passed(RETRY_SECONDS)
+    assert world.tokens.source_state == ("jwks-url", False)
     assert world.says(NEW, "new") == ""
 
 
@@ -239,7 +240,9 @@ def test_any_failure_leaves_the_old_keys(
     world.fetched()
     issuer.status, issuer.body, issuer.headers = answer
 
+    assert world.tokens.source_state == ("jwks-url", False)
     assert not world.passed(300)
+    assert world.tokens.source_state == ("jwks-url", True)
     assert world.tokens.failures == 1
     assert world.says(OLD, "old") == ""
     [record] = caplog.records

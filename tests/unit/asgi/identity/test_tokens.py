@@ -124,9 +124,11 @@ def test_a_broken_file_leaves_the_old_tokens_and_is_reported_once(
     tokens: TokenAuthenticator, path: Path, write: Write, caplog: pytest.LogCaptureFixture
 ) -> None:
     write("secret-z,zoe,9\nsecret-y\n")
+    assert tokens.source_state == ("token-file", False)
     for _ in range(3):
         assert not tokens.refresh()
 
+    assert tokens.source_state == ("token-file", True)
     assert identity_of(tokens, request(bearer("secret-a"))).name == "alice"
     [record] = caplog.records
     assert record.levelno == logging.WARNING
@@ -138,6 +140,7 @@ def test_a_broken_file_leaves_the_old_tokens_and_is_reported_once(
 
     write("secret-z,zoe,9\n")
     assert tokens.refresh()
+    assert tokens.source_state == ("token-file", False)
     assert identity_of(tokens, request(bearer("secret-z"))).name == "zoe"
 
 
