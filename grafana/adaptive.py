@@ -33,6 +33,7 @@ def adaptive() -> Row:
                 "Decisions",
                 "By reason; held-unused means that there was no need for more.",
                 Query(server_rate("adaptive_decisions_total", "reason"), "{{reason}}"),
+                unit="ops",
                 stack=True,
                 width=9,
             ),

@@ -59,8 +59,8 @@ def queues() -> Row:
                 "named a queue that isn't there.",
                 Query(f'sum by (state) (apf_queue_state{{{_QUEUE}, state!="Open"}})', "{{state}}"),
                 Query(f"max(apf_queue_live_changes{{{SERVER}}})", "differ from files"),
-                Query(f"sum(rate(apf_queue_revocations_total{{{_QUEUE}}}[{SPAN}]))", "asked to give way"),
-                Query(f"sum(rate(apf_unknown_queue_requests_total{{{SERVER}}}[{SPAN}]))", "unknown names"),
+                Query(f"sum(increase(apf_queue_revocations_total{{{_QUEUE}}}[{SPAN}]))", "asked to give way"),
+                Query(f"sum(increase(apf_unknown_queue_requests_total{{{SERVER}}}[{SPAN}]))", "unknown names"),
                 width=8,
             ),
             table(

@@ -73,6 +73,7 @@ def shadow() -> Row:
                     "{{flow_schema}}: {{priority_level}}",
                 ),
                 unit="reqps",
+                width=6,
             ),
             timeseries(
                 "Requests of the shadow",
@@ -80,13 +81,20 @@ def shadow() -> Row:
                 Query(server_rate("shadow_requests_total", "job"), "{{job}}: seen"),
                 Query(server_rate("shadow_assumed_durations_total", "job"), "{{job}}: assumed"),
                 unit="reqps",
+                width=6,
             ),
             timeseries(
                 "Lag of the shadow",
-                "How far its clock is behind, because durations aren't known yet. An error ends it for good.",
+                "How far its clock is behind, because durations aren't known yet.",
                 Query(f"max by (instance) (apf_shadow_lag_seconds{{{SERVER}}})", "{{instance}}"),
-                Query(f"max by (instance) (apf_shadow_failed{{{SERVER}}})", "{{instance}}: failed"),
                 unit="s",
+                width=6,
+            ),
+            timeseries(
+                "Shadows that have failed",
+                "An error ends a shadow for good; the log has it.",
+                Query(f"sum by (instance) (apf_shadow_failed{{{SERVER}}})", "{{instance}}"),
+                width=6,
             ),
         ],
     )

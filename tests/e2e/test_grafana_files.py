@@ -209,6 +209,29 @@ def test_a_restart_is_no_course_of_virtual_time(tmp_path: Path) -> None:
     ask_about("Seats for each busy queue", 0, series, {'{priority_level="web"}': 0.5}, tmp_path)
 
 
+@pytest.mark.parametrize("panel", [one for one, _ in panels(BOARDS[PREFIX])], ids=lambda panel: panel["title"])
+def test_units_fit_what_is_asked_for(panel: Mapping[str, Any]) -> None:
+    """All queries of a panel have one unit: events per second, or seconds, or numbers and parts of a whole."""
+    kinds = {kind_of(target["expr"]) for target in panel["targets"]}
+    unit = panel["fieldConfig"]["defaults"].get("unit", panel["options"].get("yAxis", {}).get("unit"))
+
+    if panel["type"] in ("table", "heatmap"):
+        return
+    assert len(kinds) == 1
+    assert kinds == {{"reqps": "events per second", "ops": "events per second", "s": "seconds"}.get(unit, "numbers")}
+
+
+def kind_of(query: str) -> str:
+    """Return what a query gives; the rate of a sum of seconds is a number of those that last so long at once."""
+    if "histogram_quantile" in query:
+        return "seconds"
+    if " / " in query or "deriv(" in query:
+        return "numbers"
+    if "rate(" in query:
+        return "numbers" if "seconds_total" in query else "events per second"
+    return "seconds" if re.search("_seconds\\b", query) else "numbers"
+
+
 def test_panels_have_distinct_numbers_and_titles_and_a_word_of_explanation() -> None:
     found = [panel for panel, _ in panels(BOARDS[PREFIX])]
 
