@@ -5,7 +5,6 @@ problem its place in the document and, for a misspelt key, the one that may be m
 """
 
 import difflib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, make_dataclass
 from typing import Any, Final, Literal, get_args, get_type_hints
@@ -17,7 +16,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticKnownError, core_schema
 
-from apf_middleware.config.problems import Absent, Path, Problems, brief, dotted
+from apf_middleware.config.problems import HIDDEN, Absent, Path, Problems, brief, dotted, is_secret
 from apf_middleware.config.settings import (
     Settings,
     SettingsT,
@@ -198,10 +197,6 @@ _WANTED: Final[Mapping[str, str]] = {
 
 _MAPPINGS: Final = frozenset(kind for kind, rule in _WANTED.items() if rule == "it must be a mapping")
 
-_SECRET: Final = re.compile("password|secret|tokens?$|key$", re.IGNORECASE)
-_HIDDEN: Final = "***"
-"""It is shown instead of the values of unknown keys that may be secrets, because errors are logged."""
-
 _BOUNDS: Final[Mapping[str, tuple[str, str]]] = {
     "greater_than": ("be more than", "gt"),
     "greater_than_equal": ("be at least", "ge"),
@@ -265,7 +260,7 @@ def _explained(model: type[Settings], details: ErrorDetails, data: object, *, hi
         for one in context["found"]:
             yield Violation((*path, *one.path), one.value, one.rule, one.hint)
     elif kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        value = _HIDDEN if _SECRET.search(str(path[-1])) else details["input"]
+        value = HIDDEN if is_secret(path[-1]) else details["input"]
         yield Violation(path, value, "there is no such key here", _nearest(model, path, data) if hinting else "")
     elif kind in ("union_tag_not_found", "union_tag_invalid"):
         known = sorted(str(_tag_of(one)) for one in _models_at(model, path, data))

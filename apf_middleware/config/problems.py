@@ -1,5 +1,6 @@
 """Problems of a configuration and their places: each is a value, and all of them are reported together."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as declared
@@ -9,6 +10,7 @@ from typing import Final
 from apf_middleware.exceptions import APFError
 
 __all__ = [
+    "HIDDEN",
     "MOST_LINES",
     "Absent",
     "ConfigurationError",
@@ -19,12 +21,19 @@ __all__ = [
     "Severity",
     "brief",
     "dotted",
+    "is_secret",
 ]
 
 MOST_LINES: Final = 200
 """The number of problems in a message; further ones are only counted there."""
 
+HIDDEN: Final = "***"
+"""It is shown instead of values that may be secrets."""
+
 _MOST_CHARACTERS: Final = 80  # of a value in a message
+_MOST_SEARCHED: Final = 4_096  # characters of a value in which a URL is looked for
+_URL_PASSWORD: Final = re.compile("([?&]password=)[^&#\\s'\"]+", re.IGNORECASE)
+_SECRET: Final = re.compile("password|secret|tokens?$|key$", re.IGNORECASE)
 
 Path = tuple[str | int, ...]
 """The way from a document's root to a field: ``("spec", "rules", 0)`` is written ``spec.rules[0]``."""
@@ -89,12 +98,31 @@ class Problem:
         }
 
 
+def is_secret(key: object) -> bool:
+    """Return whether the value of this key may be a secret, which no message shows, because errors are logged."""
+    return _SECRET.search(str(key)) is not None
+
+
 def brief(value: object) -> str:
-    """Return the value as YAML would have it in one line, cut to what a message has room for."""
-    if isinstance(value, Sequence | Mapping) and not isinstance(value, str) and len(value) > _MOST_CHARACTERS:
+    """Return the value as YAML would have it in one line, without passwords, cut to what a message has room for."""
+    if isinstance(value, str):
+        text = _written(_without_passwords(value)[: _MOST_CHARACTERS + 1])
+    elif isinstance(value, Sequence | Mapping) and len(value) > _MOST_CHARACTERS:
         return f"{'a mapping' if isinstance(value, Mapping) else 'a list'} of {len(value)}"
-    text = _written(value[: _MOST_CHARACTERS + 1] if isinstance(value, str) else value)
+    else:
+        text = _without_passwords(_written(value))
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+
+
+def _without_passwords(text: str) -> str:
+    """Return the text with URLs without what stands before their hosts, and without passwords in their queries."""
+    return _URL_PASSWORD.sub(r"\1…", re.sub(r"\S+", _without_user, text[:_MOST_SEARCHED]))
+
+
+def _without_user(word: re.Match[str]) -> str:
+    scheme, _, rest = word[0].partition("://")
+    # the last one, because a password may have a slash or an at sign
+    return f"{scheme}://…@{rest.rpartition('@')[2]}" if "@" in rest else word[0]
 
 
 def _written(value: object) -> str:
@@ -102,7 +130,7 @@ def _written(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key}: {_written(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {HIDDEN if is_secret(key) else _written(one)}' for key, one in value.items())}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_written, value))}]"
     if isinstance(value, str) and value.isprintable():  # other text gets the escapes of Python
