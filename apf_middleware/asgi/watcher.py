@@ -74,14 +74,14 @@ class Watcher:
         self._thread = None
 
     def _run(self, stop: threading.Event, changed: Callable[[], object]) -> None:
-        self._compare(changed)
+        self._compare(stop, changed)
         try:
             self._follow(stop, changed)
         except Exception as error:  # noqa: BLE001 - errors of watchfiles have no class of their own
             # Often a limit of the system: many processes of a user share a small number of inotify instances.
             log_event(logging.WARNING, "apf.watch-failed", instead="look at the files every second", error=error)
             while not stop.wait(_MOST_MS / 1000):
-                self._compare(changed)
+                self._compare(stop, changed)
 
     def _follow(self, stop: threading.Event, changed: Callable[[], object]) -> None:
         directories, is_deep = watched_directories(self._sources)
@@ -96,10 +96,7 @@ class Watcher:
             rust_timeout=_MOST_MS,
             yield_on_timeout=True,  # catches changes between the first comparison and the start of the watch
         ):
-            # A change that is noticed after `stop` must not start a reload in a server that has ended.
-            if stop.is_set():
-                return
-            self._compare(changed)
+            self._compare(stop, changed)
 
     def _concerns(self, *_change: object) -> bool:
         """Return whether the files have changed, when watchfiles asks whether to report a change of any file.
@@ -113,10 +110,19 @@ class Watcher:
             self._looked_at, self._differs = now, self._seen() != self._look
         return self._differs
 
-    def _compare(self, changed: Callable[[], object]) -> None:
+    def _compare(self, stop: threading.Event, changed: Callable[[], object]) -> None:
         look = self._seen()
-        if look != self._look:
-            self._look = look
+        if look == self._look:
+            return
+        # watchfiles takes a file that is still being written for quiet, because it counts the changed files.
+        waited_ms, before = 0, self._look
+        while look != before and waited_ms < _MOST_MS:
+            stop.wait(_QUIET_MS / 1000)
+            waited_ms += _QUIET_MS
+            before, look = look, self._seen()
+        self._look = look
+        # A change that is noticed after `stop` must not start a reload in a server that has ended.
+        if not stop.is_set():
             changed()
 
     def _seen(self) -> _Look:

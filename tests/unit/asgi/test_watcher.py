@@ -47,6 +47,29 @@ def test_a_watcher_reports_only_its_files_also_when_they_are_replaced(
     assert changed.acquire(timeout=60)
 
 
+def test_a_file_that_is_still_being_written_is_reported_when_it_is_complete(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = iter((0, 100, 200, 300, 300))
+    changed = threading.Semaphore(0)
+    left: list[list[int]] = []
+
+    class Scripted(Watcher):
+        def _seen(self) -> tuple[tuple[str, int, int, int, int], ...]:
+            return ((str(file), 0, next(sizes, 300), 0, 0),)
+
+    def report() -> None:
+        left.append(list(sizes))
+        changed.release()
+
+    watcher = Scripted([file])
+    monkeypatch.setattr(watcher, "_watch", lambda *_given, **_named: ())
+    watcher.start(report)
+    assert changed.acquire(timeout=60)
+    watcher.stop()
+    assert left == [[]]
+
+
 def test_a_watcher_logs_no_changes_of_other_files(
     watcher: Watcher, file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
