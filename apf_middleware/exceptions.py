@@ -209,8 +209,9 @@ def require_integer(name: str, value: object, *, least: int | None = None, most:
     return value
 
 
-def require_amount(name: str, value: object) -> float:
-    """Return ``value``; raise InvalidValueError unless it is a number (not a bool) from 0 to 2**53."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_AMOUNT:  # also NaN
-        raise InvalidValueError(name, value, "it must be a number from 0 to 2**53")
+def require_amount(name: str, value: object, *, most: int = MOST_AMOUNT) -> float:
+    """Return ``value``; raise InvalidValueError unless it is a number (not a bool) from 0 to ``most``."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:  # also NaN
+        bound = "2**53" if most == MOST_AMOUNT else str(most)
+        raise InvalidValueError(name, value, f"it must be a number from 0 to {bound}")
     return value

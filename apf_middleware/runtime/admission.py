@@ -408,8 +408,7 @@ class Admission(Ticket):
 
         Return False if the request has already given its seats back.
         """
-        if require_amount("seats", seats) > MOST_CHARGED:
-            raise InvalidValueError("seats", seats, f"it must be at most {MOST_CHARGED}")
+        require_amount("seats", seats, most=MOST_CHARGED)
         return self.destination.controller.home.call(partial(self._charge, seats))
 
     def _charge(self, seats: float) -> bool:
@@ -434,11 +433,15 @@ class Admission(Ticket):
         with the request or by `unwatch`. If writes are estimated as in Kubernetes, a request that writes a watched
         object is charged for the notifications.
         """
+        given = (("resource", resource), ("namespace", namespace), ("name", name), ("api_group", api_group))
+        for argument, value in given:
+            _require_type(argument, value, str, "text")
         watched = Resource(resource, api_group, namespace=namespace, name=name)
         return self.destination.controller.home.call(lambda: self.long_term().watch(watched))
 
     def unwatch(self, watch: Watch) -> None:
         """Remove a watch that `watch` has registered."""
+        _require_type("watch", watch, Watch, "what `watch` has returned")
         if self.stream is not None:
             self.destination.controller.home.call(partial(self.stream.forget, watch))
 
@@ -514,3 +517,8 @@ class Admission(Ticket):
         """Pickle an `AdmissionRecord`, because another process can't hold the seats."""
         values = (self.level, self.schema, self.flow, self.seats, self.waited, self.reason, self.flow_weight)
         return AdmissionRecord, values
+
+
+def _require_type(name: str, value: object, kind: type, described: str) -> None:
+    if not isinstance(value, kind):
+        raise InvalidValueError(name, value, f"it must be {described}")

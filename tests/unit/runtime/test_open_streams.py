@@ -2,7 +2,7 @@
 
 import random
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from apf_middleware.exceptions import TicketStateError
 from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.runtime import Admission, Controller, OpenStreams
 from apf_middleware.runtime.open_streams import Stream, StreamRegistry
+from tests.support.builds import raises_for_wrong_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,6 +201,23 @@ def test_what_is_watched_is_forgotten_with_the_request() -> None:
     admission.stream.close()
 
     assert (watches.interested("update", PODS), watches.total) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "message"),
+    [
+        ("watch", (5,), "resource is 5, but it must be text"),
+        ("watch", ("pods", None), "namespace is None, but it must be text"),
+        ("unwatch", ("pods",), "watch is 'pods', but it must be what `watch` has returned"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_refused(method: str, arguments: tuple[Any, ...], message: str) -> None:
+    house = House(configuration("a"))
+    admission = house.comes()
+    admission.watch("pods")
+    with raises_for_wrong_type(message):
+        getattr(admission, method)(*arguments)
+    assert house.controller.watches.total == 1
 
 
 def test_nothing_begins_after_the_end() -> None:
