@@ -27,6 +27,7 @@ __all__ = [
     "derive_hierarchy",
     "derive_limits",
     "derive_resolver",
+    "derive_seat_caps",
     "derive_settings",
     "derive_work",
 ]
@@ -202,11 +203,16 @@ def derive_criticality(configuration: Configuration) -> Callable[[RequestDigest]
 
 def derive_work(configuration: Configuration, sources: Sources) -> Estimation:
     """Return the estimation of how many seats requests take."""
-    hands = {name: level.queuing.hand if level.queuing else None for name, level in configuration.levels.items()}
     return derive_estimation(
         configuration.server.estimation,
         schemas=configuration.estimates,
         routes=configuration.server.routes,
-        caps=derive_caps(hands, derive_limits(configuration, configuration.server.largest_total)),
+        caps=derive_seat_caps(configuration),
         sources=sources,
     )
+
+
+def derive_seat_caps(configuration: Configuration) -> dict[str, int]:
+    """Return the most seats that a request may take at each level, with the server's largest total; 0 for any."""
+    hands = {name: level.queuing.hand if level.queuing else None for name, level in configuration.levels.items()}
+    return derive_caps(hands, derive_limits(configuration, configuration.server.largest_total))

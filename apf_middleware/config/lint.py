@@ -5,14 +5,16 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
+from operator import itemgetter
 from typing import Final
 
 from apf_middleware.classification import Conjunction, FlowSchema, Rule, Source
 from apf_middleware.classification.paths import parse_template
 from apf_middleware.classification.rules import ServiceAccountSubject
 from apf_middleware.config.authentication import ProxySettings, network
-from apf_middleware.config.build import derive_limits
+from apf_middleware.config.build import derive_limits, derive_seat_caps
 from apf_middleware.config.covering import covers, size_of, takes_everything
+from apf_middleware.config.estimation import ConstantEstimate
 from apf_middleware.config.flow_weights import given_weights
 from apf_middleware.config.formats import Definition
 from apf_middleware.config.formats.versions import ASSURED
@@ -66,6 +68,8 @@ _PATHS: Final[dict[str, dict[str, Path]]] = {
         "min": ("spec", "minSeats"),
         "max": ("spec", "maxSeats"),
         "hand": ("spec", "queuing", "handSize"),
+        "seats": ("spec", "estimate", "seats"),
+        "finalSeats": ("spec", "estimate", "finalSeats"),
         "weight": ("spec", "weight"),
         "weights": ("spec", "weights"),
         "groupWeights": ("spec", "groupWeights"),
@@ -92,8 +96,11 @@ def lint_objects(merged: MergedObjects, problems: Problems) -> None:
             _lint_criticality(schema, problems)
     if merged.server_document is not None:
         _lint_server(merged.server_document, merged.server, problems)
-        _lint_borrowing(merged.server_document, merged, problems)
         _lint_trust(merged.server_document, merged.server, problems)
+    if not problems.errors:  # seats can't be derived if, for example, there is no parent of a name
+        _lint_estimates(merged, problems)
+        if merged.server_document is not None:
+            _lint_borrowing(merged.server_document, merged, problems)
 
 
 def _warn(problems: Problems, definition: Definition, key: str, value: object, *, rule: str, hint: str) -> None:
@@ -251,6 +258,21 @@ def _lint_promises(merged: MergedObjects, problems: Problems) -> None:
             rule=rule,
             hint=f"{nobody}. Lower minSeats, or give the server more seats",
         )
+
+
+def _lint_estimates(merged: MergedObjects, problems: Problems) -> None:
+    """Warn of schemas with a constant estimate of more seats than their levels let one request have."""
+    configuration = merged.configuration()
+    caps = derive_seat_caps(configuration) if merged.server.estimation.cap else {}
+    for known in merged.schemas:
+        estimate, cap = configuration.estimates.get(known.thing.name), caps.get(known.thing.level)
+        if known.definition is None or not cap or not isinstance(estimate, ConstantEstimate):
+            continue
+        key, seats = max(("seats", estimate.seats), ("finalSeats", estimate.final_seats), key=itemgetter(1))
+        if seats > cap:
+            rule = f"the level {known.thing.level!r} lets a request have {plural(cap, 'seat')}, so each is cut to that"
+            hint = "Lower it, give the level more seats, or write estimation: {cap: false} in the Server document"
+            _warn(problems, known.definition, key, seats, rule=rule, hint=hint)
 
 
 def _shared_levels(merged: MergedObjects) -> Collection[str]:

@@ -106,7 +106,7 @@ def read_documents(
     incomplete = bool(problems.errors)
     merged = merge(definitions, problems, defaults)
     if not incomplete:  # otherwise a level that has an error would be reported as missing
-        lint_objects(merged, problems)
         report_conflicts(merged, definitions, problems)
+        lint_objects(merged, problems)
     has_server = any(isinstance(one.thing, ServerSettings) for one in definitions)
     return Reading(None if problems.errors else merged.configuration(), tuple(problems), has_server)

@@ -141,6 +141,38 @@ def test_one_excessive_guarantee_is_enough_for_a_warning() -> None:
     assert warning == "2 spec.minSeats: the minSeats of all levels add up to 11, and the server has 10 seats"
 
 
+@pytest.mark.parametrize(
+    ("estimate", "server", "expected"),
+    [
+        ("{seats: 3}", "resolver: web", "seats"),
+        ("{seats: 2, finalSeats: 3, linger: 1s}", "resolver: web", "finalSeats"),
+        ("{seats: 2}", "resolver: web", None),
+        ("{source: learned}", "resolver: web", None),
+        ("{seats: 3}", "estimation: {cap: false}", None),
+    ],
+)
+def test_constant_estimates_that_are_always_cut_are_reported(estimate: str, server: str, expected: str | None) -> None:
+    text = schema("s", 10, ALICE, "l", f", estimate: {estimate}") + level("l", "{queuing: {queues: exact}}")
+
+    rule = "the level 'l' lets a request have 2 seats, so each is cut to that"
+    wanted = [] if expected is None else [f"2 spec.estimate.{expected}: {rule}"]
+    assert warnings(text, seats=10, more=server) == wanted
+
+
+def test_seats_are_not_derived_of_levels_with_errors() -> None:
+    text = level("l", "{parent: nobody}") + schema("s", 10, ALICE, "l", ", estimate: {seats: 3}")
+    periodic = SERVER.replace("defaults: none", "defaults: none, borrowing: periodic")
+
+    [error] = read_source(periodic % 10 + text).errors
+    assert error.field == "spec.parent"
+
+
+def test_a_level_without_queues_cuts_no_estimate() -> None:
+    text = schema("s", 10, ALICE, "l", ", estimate: {seats: 9}") + level("l", "{response: Reject}")
+
+    assert warnings(text, seats=10) == []
+
+
 def weighted(level: str, weights: str = "weight: 2") -> str:
     spec = f"{{level: {level}, distinguisher: {{source: user}}, {weights}, rules: [{ALICE}]}}"
     return f"---\napiVersion: apf/v1\nkind: FlowSchema\nmetadata: {{name: s}}\nspec: {spec}\n"
