@@ -51,6 +51,7 @@ _RELOAD: Final = (signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()
 _RULE: Final = "it can't change while the server runs"
 _VANISHED: Final = "a Server document must stay while the configuration in force has one"
 _ALLOW: Final = "Write it back, or start the server with allow_empty=True"
+_MOST_LOGGED: Final = 20  # warnings of one configuration
 _COPY: Final = "Copy it from the server's own files, or start the server with allow_empty=True"
 
 
@@ -225,14 +226,18 @@ class Reloader:
         self.error, self.warnings = None, warnings
         counts = {"levels": len(configuration.levels), "schemas": len(configuration.schemas)}
         log_event(logging.INFO, "apf.reloaded", seats=configuration.server.total, **counts, warnings=len(warnings))
+        self._log_warnings()
+
+    def _log_warnings(self) -> None:
+        for one in self.warnings[:_MOST_LOGGED]:
+            log_event(logging.WARNING, "apf.configuration-warning", **_place_in_log(one), warning=str(one))
 
     def _fail(self, problems: tuple[Problem, ...]) -> None:
         self.loads["failure"] += 1
         self._publish_soon()
         self.error = ConfigurationError(problems)
         first = problems[0]
-        place = {"file": first.place.file, "line": first.place.line, "field": first.field}
-        log_event(logging.ERROR, "apf.reload-failed", **place, errors=len(problems), error=str(first))
+        log_event(logging.ERROR, "apf.reload-failed", **_place_in_log(first), errors=len(problems), error=str(first))
 
     def located(self, error: UnknownGateError) -> APFError:
         """Return the error with its file and line, if the configuration was read from files."""
@@ -241,7 +246,8 @@ class Reloader:
     # Reloads on a signal or on changes of the files, from the server's start to its end
 
     def begin(self) -> None:
-        """Begin to react to signals and changed files; this needs the running event loop."""
+        """Log the warnings, and begin to react to signals and changed files; this needs the running event loop."""
+        self._log_warnings()
         if not self._sources:
             return
         self._lock.here()  # This loads code, for which a busy server may have no file descriptor later.
@@ -265,6 +271,10 @@ class Reloader:
 
     def __repr__(self) -> str:
         return f"<Reloader of {', '.join(fspath(one) for one in self._sources) or 'nothing'}: {dict(self.loads)}>"
+
+
+def _place_in_log(problem: Problem) -> dict[str, object]:
+    return {"file": problem.place.file, "line": problem.place.line, "field": problem.field}
 
 
 def located(error: InvalidValueError, sources: Sequence[str | PathLike[str]]) -> APFError:

@@ -234,6 +234,27 @@ async def test_warnings_are_those_of_what_is_in_force(file: Path) -> None:
     assert service.last_reload_error is not None
 
 
+async def test_warnings_are_logged_when_a_configuration_comes_into_force(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "apf_middleware")
+    file.write_text(  # noqa: ASYNC240 - a small file of the test
+        f"{SERVER.format(10)}---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: nobody}}\n"
+        "spec: {shares: 10}\n"
+    )
+    middleware = APFMiddleware(app, file)
+    middleware.service.begin()
+    try:
+        assert await middleware.reload()
+    finally:
+        middleware.service.end()
+    at_start, at_reload = caplog.records
+    assert at_start.__dict__["event"] == at_reload.__dict__["event"] == "apf.configuration-warning"
+    [warning] = middleware.service.problems
+    fields = {"file": str(file), "line": warning.place.line, "field": "metadata.name", "warning": str(warning)}
+    assert at_start.__dict__["apf"] == at_reload.__dict__["apf"] == fields
+
+
 async def test_a_reloader_shows_what_it_reads(file: Path) -> None:
     middleware = APFMiddleware(app, file)
     assert repr(middleware.service._reloader) == f"<Reloader of {file}: {{'success': 1, 'failure': 0}}>"
