@@ -6,11 +6,11 @@ the admin's header, because a web app may answer any request with 200 and its ho
 
 import http.client
 import json
-import os
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Final, NoReturn
 from urllib.parse import urlencode
 
@@ -19,8 +19,9 @@ import typer
 from apf_middleware.asgi.admin.protocol import MARK
 from apf_middleware.cli.control.options import require_seconds
 from apf_middleware.cli.control.outcomes import Exit, fail
-from apf_middleware.cli.control.server import TOKEN_VARIABLE, admin_address
-from apf_middleware.cli.output import Output, OutputOption, parse_headers, require_sendable, show_json
+from apf_middleware.cli.control.server import TOKEN_VARIABLE, admin_address, read_credentials
+from apf_middleware.cli.control.workers import GIVE_CREDENTIALS
+from apf_middleware.cli.output import Output, OutputOption, show_json
 from apf_middleware.config.admin import DEFAULT_PATH
 
 __all__ = ["What", "dump"]
@@ -62,9 +63,9 @@ def dump(
     ],
     what: Annotated[What, typer.Argument(help="What to show.")] = What.LEVELS,
     *,
-    token: Annotated[
-        str, typer.Option(help=f"A bearer token; the variable {TOKEN_VARIABLE} keeps it out of the list of processes.")
-    ] = "",
+    token_file: Annotated[
+        Path | None, typer.Option(help=f"A file with a bearer token; or the variable {TOKEN_VARIABLE}.")
+    ] = None,
     header: Annotated[list[str] | None, typer.Option(help="A header, NAME:VALUE; may be repeated.")] = None,
     details: Annotated[bool, typer.Option("--details", help="Add the user and the details of each request.")] = False,
     by: Annotated[_Order, typer.Option(help="The number by which flows are sorted.")] = _Order.WORK,
@@ -75,7 +76,7 @@ def dump(
 
     Exit status 1 if the server can't be asked or doesn't answer.
     """
-    headers = _headers(header or [], token or os.environ.get(TOKEN_VARIABLE, ""))
+    headers = read_credentials(token_file, header or ())
     query = {"format": str(output)}
     if details:
         query["includeRequestDetails"] = "1"
@@ -90,13 +91,6 @@ def dump(
         show_json(document)
     else:
         typer.echo(body, nl=False)
-
-
-def _headers(given: list[str], token: str) -> dict[str, str]:
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    headers |= parse_headers(given)
-    require_sendable(headers, "--token or --header")
-    return headers
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -131,7 +125,7 @@ def _refusal(url: str, error: urllib.error.HTTPError, *, shown: bool) -> str:
     status = error.code
     if status == 401:
         what = "doesn't accept these credentials" if shown else "requires credentials"
-        return f"{url} {what}: give --token or --header"
+        return f"{url} {what}: {GIVE_CREDENTIALS}"
     if status == 403 and error.headers.get(MARK) is not None:
         return f"{url} doesn't authorize you: spec.admin.groups of its Server document lists who may view"
     if status == 404:

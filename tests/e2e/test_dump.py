@@ -26,7 +26,7 @@ from tests.support.command_line import Outcome, run_apf
 from tests.support.dumps import cells
 from tests.support.protected_app import configuration, with_admin
 
-OLGA = ("--token", "secret-o")
+OLGA = ("--header", "Authorization: Bearer secret-o")
 
 
 def apf(*arguments: object, **environment: str) -> Outcome:
@@ -141,7 +141,10 @@ def test_flows_come_in_the_requested_order(busy: str, order: str) -> None:
     assert order != "waiting" or waiting == sorted(waiting, reverse=True)
 
 
-def test_credentials_can_be_given_in_three_ways(server: str, tokens: Path) -> None:
+def test_credentials_can_be_given_in_three_ways(server: str, tokens: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "token"
+    secret.write_text("secret-o\n")
+    assert apf(server, "--token-file", str(secret)).returncode == 0
     assert apf(server, APF_TOKEN="secret-o").returncode == 0  # noqa: S106 - a test's
     assert apf(server, "--header", "Authorization: Bearer secret-o").returncode == 0
     with served(guarded(tokens, header="x-api-key", path="/internal/apf")) as url:
@@ -151,9 +154,9 @@ def test_credentials_can_be_given_in_three_ways(server: str, tokens: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "requires credentials: give --token or --header"),
-        (("--token", "nonsense"), "doesn't accept these credentials"),
-        (("--token", "secret-u"), "doesn't authorize you: spec.admin.groups"),
+        ((), "requires credentials: give --token-file, the variable APF_TOKEN, or --header"),
+        (("--header", "Authorization: Bearer nonsense"), "doesn't accept these credentials"),
+        (("--header", "Authorization: Bearer secret-u"), "doesn't authorize you: spec.admin.groups"),
     ],
 )
 def test_an_unauthorized_caller_gets_the_reason(server: str, arguments: tuple[str, ...], said: str) -> None:
@@ -281,7 +284,7 @@ def test_another_protocol_is_reported(says: bytes | None, message: str) -> None:
         (("http://127.0.0.1", "seats"), "seats"),
         (("http://127.0.0.1", "--header", "nonsense"), "is not NAME:VALUE"),
         (("http://127.0.0.1", "--header", "X: a\r\nY: b"), "printable ASCII"),
-        (("http://127.0.0.1", "--token", "naïve"), "printable ASCII"),
+        (("http://127.0.0.1", "--token-file", "/nowhere"), "it can't be read"),
     ],
 )
 def test_invalid_options_send_no_request(arguments: tuple[str, ...], said: str) -> None:

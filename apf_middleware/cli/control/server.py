@@ -17,7 +17,7 @@ from apf_middleware.config.admin import DEFAULT_PATH
 from apf_middleware.config.sockets import DIRECTORY_VARIABLE, SocketFile, find_sockets, is_refused, require_safe
 from apf_middleware.exceptions import InvalidValueError, reason_of
 
-__all__ = ["TOKEN_VARIABLE", "Server", "admin_address", "find_server", "for_server"]
+__all__ = ["TOKEN_VARIABLE", "Server", "admin_address", "find_server", "for_server", "read_credentials"]
 
 DocumentT = TypeVar("DocumentT")
 
@@ -115,7 +115,7 @@ def find_server(
     """Return the server that the options name; end the command if they name none."""
     if url is not None:
         address = admin_address(url, "--server")
-        return Server(url, (UrlWorker(address, _credentials(token_file, header or ())),), timeout)
+        return Server(url, (UrlWorker(address, read_credentials(token_file, header or ())),), timeout)
     if runtime_dir is None:
         rule = f"which server? Give --runtime-dir (or the variable {DIRECTORY_VARIABLE}), or --server URL"
         raise typer.BadParameter(rule, param_hint="--runtime-dir")
@@ -149,7 +149,8 @@ def _sockets(directory: Path, app: str | None) -> Sequence[SocketFile]:
     return files
 
 
-def _credentials(token_file: Path | None, given: Sequence[str]) -> dict[str, str]:
+def read_credentials(token_file: Path | None, given: Sequence[str]) -> dict[str, str]:
+    """Return the headers that are ``given``, with a bearer token from a file or from the environment."""
     token = os.environ.get(TOKEN_VARIABLE, "")
     if token_file is not None:
         try:

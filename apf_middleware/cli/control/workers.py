@@ -25,6 +25,7 @@ from apf_middleware.config.sockets import SocketFile
 from apf_middleware.exceptions import reason_of
 
 __all__ = [
+    "GIVE_CREDENTIALS",
     "OpenAnswer",
     "Reply",
     "SocketWorker",
@@ -37,7 +38,9 @@ __all__ = [
 ]
 
 _MOST_BYTES: Final = 64 * 2**20
-_CREDENTIALS: Final = "give --token-file, the variable APF_TOKEN, or --header"
+
+GIVE_CREDENTIALS: Final = "give --token-file, the variable APF_TOKEN, or --header"
+"""The next step for those whose credentials are missing or refused."""
 
 DocumentT_co = TypeVar("DocumentT_co", covariant=True)
 
@@ -245,7 +248,7 @@ def _describe_stranger(worker: Worker, status: int, location: str | None) -> str
         why = "it may have too many connections, such as open pages of the console"
         return f"it answers {status}: {why}; close some, or try again"
     if status == http.client.UNAUTHORIZED:
-        return f"it doesn't accept these credentials: {_CREDENTIALS}"
+        return f"it doesn't accept these credentials: {GIVE_CREDENTIALS}"
     check = "check the address"
     if worker.path:
         check += f"; {worker.path} was asked, and the URL may end with another admin.path. The admin is off without"
@@ -262,7 +265,7 @@ def _parse(name: str, status: int, content: bytes, kind: type[DocumentT_co]) -> 
         if 200 <= status < 300:
             return Reply(name, status, from_json(kind, content))
         detail = from_json(ProblemDocument, content).detail
-        return Reply(name, status, detail=f"{detail.rstrip('.')}: {_CREDENTIALS}" if status == 401 else detail)
+        return Reply(name, status, detail=f"{detail.rstrip('.')}: {GIVE_CREDENTIALS}" if status == 401 else detail)
     except ValueError:
         silence = "" if status >= 300 else f"it answers {status} with an unknown document: does it run another version?"
         return Reply(name, 0 if silence else status, silence=silence)

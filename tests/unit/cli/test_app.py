@@ -57,7 +57,7 @@ COMMANDS = [
     ("collisions", "--queues", "{}"),
     ("dump", "{}"),
     ("dump", CLOSED, "{}"),
-    ("dump", CLOSED, "--token", "{}"),
+    ("dump", CLOSED, "--token-file", "{}"),
     ("dump", CLOSED, "--header", "{}"),
     ("queue", "list", "--runtime-dir", "{}"),
     ("queue", "list", "--server", "{}"),
