@@ -156,9 +156,9 @@ MUTANTS: Final[tuple[Row, ...]] = (
     (
         the_budget_holds,
         Mutant(
-            "a member that reports no part of a max uses nothing of it",
+            "members use nothing of a max that an allocator divides for the first time",
             ACCOUNTS,
-            "Debt(self.report.maxes.get(name, self.debt.owed), 0)",
+            "Debt(*self._use_of(name))",
             "Debt(0, 0)",
         ),
     ),
@@ -166,9 +166,9 @@ MUTANTS: Final[tuple[Row, ...]] = (
         the_budget_holds,
         Mutant(
             "requests beyond a part of a max aren't owed",
-            MEMBERSHIP,
-            "max(part, (maxes or {}).get(name, 0))",
-            "part",
+            ACCOUNTS,
+            "(part, report.exceeded.get(name, 0))",
+            "(part, 0)",
         ),
     ),
     (
