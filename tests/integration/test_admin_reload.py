@@ -45,7 +45,8 @@ async def test_an_operator_can_reload_while_all_seats_are_taken(
         report = json.loads(answer.content)
         assert (answer.status, report["reloaded"], report["seats"]) == (200, True, 2)
         assert {problem["severity"] for problem in report["problems"]} == {"warning"}
-        assert [record.__dict__["event"] for record in caplog.records] == ["apf.reload-asked", "apf.reloaded"]
+        events = [record.__dict__["event"] for record in caplog.records]
+        assert events == ["apf.reload-asked", "apf.reloaded", "apf.configuration-warning"]
         assert (await waiting.end()).status == 200, "the second seat is there"
         protected.finish()
         await holder.end()
