@@ -50,7 +50,7 @@ class _SelfWeightedMean:
 
     @property
     def value(self) -> int:
-        return int(self._squares / self._sum) if self._count >= _ENOUGH and self._sum else 0
+        return int(self._squares / self._sum + 0.5) if self._count >= _ENOUGH and self._sum else 0
 
     def observe(self, value: int, weight: int = 1) -> None:
         self._count = count = min(self._count + 1, self._span)
