@@ -19,7 +19,7 @@ from apf_middleware.fairqueuing import Reason
 from apf_middleware.propagation.deadline_reader import DeadlineReader
 from apf_middleware.runtime import Admission
 from apf_middleware.runtime.admission import Destination
-from apf_middleware.runtime.time_limits import LEAST_NS, limit_time
+from apf_middleware.runtime.time_limits import limit_time
 
 __all__ = ["RequestDeadlines", "build_deadlines"]
 
@@ -51,20 +51,17 @@ class RequestDeadlines:
 
     def begin(self, arrived: int, now: int, admission: Admission, scope: Scope) -> bool:
         """Set the deadline of a request that arrived at ``arrived``; reject it and return False if it can't be kept."""
-        destination, deadline = admission.destination, self.set(arrived, now, admission, scope)
-        if deadline is None or deadline - now >= LEAST_NS or destination.runtime.shared.exempt:
+        if self.set(arrived, now, admission, scope):
             return True
-        destination.counters.expired += 1
-        destination.controller.refuse(now, admission, Reason.DEADLINE)
+        admission.destination.counters.expired += 1
+        admission.destination.controller.refuse(now, admission, Reason.DEADLINE)
         return False
 
-    def set(self, arrived: int, now: int, admission: Admission, scope: Scope) -> int | None:
-        """Set and return the deadline of a request that arrived at ``arrived``; None if it has none."""
+    def set(self, arrived: int, now: int, admission: Admission, scope: Scope) -> bool:
+        """Set the deadline of a request that arrived at ``arrived``, if any; return False if it can't be kept."""
         left = self.find(admission.destination, scope, now - arrived)
-        deadline = None if left is None else arrived + left
-        if deadline is not None:
-            limit_time(admission, now, deadline - now, self._costs)  # the body may have taken a part of the time
-        return deadline
+        # the body may have taken a part of the time
+        return left is None or limit_time(admission, now, arrived + left - now, self._costs)
 
     def find(self, destination: Destination, scope: Scope, age_ns: int = 0) -> int | None:
         """Return the time between the arrival of a request, ``age_ns`` ago, and its deadline; None if it has none."""

@@ -20,8 +20,12 @@ With less, chance would decide whether a request is in time, and those that aren
 """
 
 
-def limit_time(admission: Admission, now: int, left: int, costs: LearnedCosts) -> None:
-    """Set the deadline of a request that asks for seats with ``left`` nanoseconds; ``costs`` are by route."""
+def limit_time(admission: Admission, now: int, left: int, costs: LearnedCosts) -> bool:
+    """Set the deadline of a request that asks for seats with ``left`` nanoseconds; ``costs`` are by route.
+
+    Return False if that is less than `LEAST_NS`, and the level isn't exempt.
+    """
     known = costs.expect(admission.destination.route)
     reserve = 0 if known is None else min(known.long_ns, max(0, left) // 2)
     admission.set_deadline(now + left, now + left - reserve)
+    return left >= LEAST_NS or admission.destination.runtime.shared.exempt

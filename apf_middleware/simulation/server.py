@@ -12,7 +12,7 @@ from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.gates import Gates
 from apf_middleware.runtime import Controller
 from apf_middleware.runtime.event_queue import EventQueue, FifoTimeouts, VirtualTimer
-from apf_middleware.runtime.time_limits import LEAST_NS, limit_time
+from apf_middleware.runtime.time_limits import limit_time
 from apf_middleware.simulation.backend import SimulatedBackend
 from apf_middleware.simulation.requests import SimulatedRequest
 
@@ -136,10 +136,7 @@ class SimulatedServer:
         own = self._schema_deadlines.get(destination.classification.schema, destination.runtime.deadline_ns)
         told = request.told_ns if self._tells_deadlines else None
         left = min((one for one in (own, told) if one is not None), default=None)
-        if left is None:
-            return True
-        limit_time(request.admission, request.asked_at, left, self.controller.costs)
-        return left >= LEAST_NS or destination.runtime.shared.exempt
+        return left is None or limit_time(request.admission, request.asked_at, left, self.controller.costs)
 
     def _end_wait(self, request: SimulatedRequest) -> None:
         self.controller.abandon(request.admission, Reason.DEADLINE)

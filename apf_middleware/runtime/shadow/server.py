@@ -21,7 +21,7 @@ from apf_middleware.runtime.event_queue import EventQueue, FifoTimeouts, Virtual
 from apf_middleware.runtime.shadow.durations import TypicalDurations
 from apf_middleware.runtime.shadow.request import ShadowRequest
 from apf_middleware.runtime.shadow.tallies import AT_ONCE, REJECTED, WAITED, ShadowTallies
-from apf_middleware.runtime.time_limits import LEAST_NS, limit_time
+from apf_middleware.runtime.time_limits import limit_time
 
 if TYPE_CHECKING:
     from apf_middleware.estimation import LearnedCosts
@@ -255,16 +255,13 @@ class ShadowServer:
     def _may_arrive(self, now: int, request: ShadowRequest) -> bool:
         """Return whether a request may ask for seats; refuse it otherwise."""
         admission, reason = request.admission, request.refused
-        controller, left_ns = admission.destination.controller, request.left_ns
-        if reason is not None:
-            controller.refuse(now, admission, reason)
-            return False
-        if left_ns is not None:
-            limit_time(admission, now, left_ns, self.costs)
-            if left_ns < LEAST_NS and not admission.destination.runtime.shared.exempt:
-                controller.refuse(now, admission, Reason.DEADLINE)
-                return False
-        return True
+        if reason is None:
+            left_ns = request.left_ns
+            if left_ns is None or limit_time(admission, now, left_ns, self.costs):
+                return True
+            reason = Reason.DEADLINE
+        self.controller.refuse(now, admission, reason)
+        return False
 
     def _limit_wait(self, now: int, request: ShadowRequest) -> None:
         """Schedule the end of a wait: at its limit, or at the deadline before it."""
