@@ -225,6 +225,21 @@ class RequestCache(BoundedCache[Key, V]):
         except (KeyError, TypeError):
             return None
 
+    def find(self, scope: Scope) -> tuple[Key | None, V | None]:
+        """Return the key of a request, None if it must not be cached, and the result in either generation.
+
+        Parts of the key come from the server and from the app's own authenticators, and may be of any type. If the key
+        can't be made or hashed, the request is served without the cache.
+        """
+        if not self._keys.is_memorable:
+            return None, None
+        try:
+            key = self._keys.of_request(scope)
+            known = self.get(key)
+        except (KeyError, TypeError):
+            return None, None
+        return (key if length_of(key) <= LONGEST_KEY else None), known
+
 
 class _Facts:
     """The facts that schemas read besides method, path and peer.

@@ -227,7 +227,9 @@ class RequestResolver:
 
         ``messages`` is the server's ``receive``, or the body if a part of it was received before.
         """
-        key, known = self._recall(scope)
+        key, known = self.cache.find(scope)
+        if known is None and key is not None and self._gating is not None:
+            known = self._gated.get(key)
         if known is not None and known.until > now:
             return known
         refreshes = self._refreshes
@@ -316,21 +318,6 @@ class RequestResolver:
         self.refused[refused.reason] += 1
         return refused
 
-    def _recall(self, scope: Scope) -> tuple[Key | None, ResolvedRequest | None]:
-        """Return the key of the caches, None if the request must not be cached, and what they have under this key."""
-        if not self.keys.is_memorable:
-            return None, None
-        # Parts of the key come from the server and from the app's own authenticators, and may be of any type. If the
-        # key can't be made or hashed, the request is served without the caches.
-        try:
-            key = self.keys.of_request(scope)
-            known = self.cache.get(key)
-        except (KeyError, TypeError):
-            return None, None
-        if known is None and self._gating is not None:
-            known = self._gated.get(key)
-        return (key if length_of(key) <= LONGEST_KEY else None), known
-
     def _find_caller(self, scope: Scope, now: int) -> _Caller | Refused | Awaitable[_Caller | Refused]:
         """Return the caller if it is cached with a valid credential; otherwise authenticate it."""
         key: Key | None = None
@@ -341,7 +328,7 @@ class RequestResolver:
                 if known is None and length_of(key) > LONGEST_KEY:
                     key = self.keys.shortened(key)
                     known = None if key is None else self._callers.get(key)
-            except TypeError:  # as in `_recall`
+            except TypeError:  # as in `RequestCache.find`
                 key = known = None
             if known is not None and known.until > now:
                 return known

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity import Chain
-from apf_middleware.asgi.request_cache import LONGEST_KEY, REMEMBERED, CacheKeys, Key, RequestCache, length_of
+from apf_middleware.asgi.request_cache import REMEMBERED, CacheKeys, RequestCache
 from apf_middleware.asgi.request_criticality import build_criticality
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.asgi.scope import digest_request
@@ -63,11 +63,11 @@ class ShadowPlaces:
         configuration = self._configuration
         self._naming = QueueNaming(configuration, chain.comes_from_proxy) if configuration.lets_name_queues else None
         self._criticality: RequestCriticality | None = build_criticality(configuration, chain)
-        self._keys = CacheKeys(configuration, chain, self._estimation.dependence)
-        self._cache: RequestCache[ShadowPlace] = RequestCache(self._keys)
+        own = CacheKeys(configuration, chain, self._estimation.dependence)
+        self._cache: RequestCache[ShadowPlace] = RequestCache(own)
         # The real server has one result for all requests with equal keys. If these have equal keys here, too, they
         # have one place, which is found by that result.
-        self._is_covered = keys.is_memorable and keys.cover(self._keys)
+        self._is_covered = keys.is_memorable and keys.cover(own)
         self.known: BoundedCache[ResolvedRequest, ShadowPlace] = BoundedCache(REMEMBERED)
 
     def find(self, scope: Scope, real: ResolvedRequest) -> ShadowPlace | None:
@@ -92,8 +92,10 @@ class ShadowPlaces:
             destination.route = route
         tally = self._server.tallies.schema(classification.level, classification.schema)
         place = ShadowPlace(destination, tally, real.identity, self._server.durations.of(route))
-        if is_steady and (key := self._key(scope)) is not None:
-            self._cache.put(key, place)
+        if is_steady:
+            key, _ = self._cache.find(scope)
+            if key is not None:
+                self._cache.put(key, place)
         return place
 
     def _place(self, scope: Scope, digest: RequestDigest) -> Classification | None:
@@ -119,17 +121,6 @@ class ShadowPlaces:
                 return found.work, dependence.is_steady
         self.unestimated += 1
         return cut(real.work, choice.cap), False
-
-    def _key(self, scope: Scope) -> Key | None:
-        """Return the key of the cache; None if the request must not be cached."""
-        if not self._keys.is_memorable:
-            return None
-        try:
-            key = self._keys.of_request(scope)
-            hash(key)
-        except (KeyError, TypeError):
-            return None
-        return key if length_of(key) <= LONGEST_KEY else None
 
     def __repr__(self) -> str:
         return f"<ShadowPlaces: {len(self._cache)} cached>"
