@@ -19,7 +19,7 @@ from apf_middleware.asgi.scope import peer_address
 from apf_middleware.bounded_cache import BoundedCache
 from apf_middleware.config.authentication import TrustedProxySettings, network
 
-__all__ = ["MAX_HOPS", "TrustedNetworks", "TrustedProxies"]
+__all__ = ["MAX_HOPS", "TrustedPeers", "TrustedProxies"]
 
 MAX_HOPS: Final = 64
 """The maximum number of proxies that are followed."""
@@ -54,25 +54,28 @@ def _parsed(text: str) -> str | None:
     return str(found)
 
 
-class TrustedNetworks:
-    """A set of networks that answers whether it contains an address.
+class TrustedPeers:
+    """The addresses in these ``networks``, and with ``unix`` the empty one of a peer on a Unix socket.
 
     Results are cached, because most servers have few distinct peers.
     """
 
-    __slots__ = ("_known", "_networks")
+    __slots__ = ("_known", "_networks", "_unix")
 
-    def __init__(self, networks: Iterable[str] = ()) -> None:
+    def __init__(self, networks: Iterable[str], *, unix: bool = False) -> None:
         self._networks = [network(f"networks[{place}]", one) for place, one in enumerate(networks)]
+        self._unix = unix
         self._known: BoundedCache[str, bool] = BoundedCache(_MOST_REMEMBERED // 2)
 
     def __repr__(self) -> str:
-        return f"TrustedNetworks([{', '.join(map(str, self._networks))}])"
+        return f"TrustedPeers([{', '.join(map(str, self._networks))}], unix={self._unix})"
 
     def __bool__(self) -> bool:
-        return bool(self._networks)
+        return bool(self._networks) or self._unix
 
     def __contains__(self, address: str) -> bool:
+        if not address:
+            return self._unix
         if not self._networks:
             return False
         known = self._known.get(address)
@@ -92,23 +95,21 @@ class TrustedNetworks:
 class TrustedProxies:
     """The proxies in front of the server and the one header that they write; other headers are never read."""
 
-    __slots__ = ("_forwarded", "_header", "_networks", "_unix", "headers")
+    __slots__ = ("_forwarded", "_header", "_peers", "headers")
 
     def __init__(self, settings: TrustedProxySettings | None = None) -> None:
         settings = TrustedProxySettings() if settings is None else settings
-        self._networks = TrustedNetworks(settings.networks)
-        self._unix = settings.unix
+        self._peers = TrustedPeers(settings.networks, unix=settings.unix)
         self._forwarded = settings.header == "forwarded"
         self._header = settings.header.encode("ascii")
-        self.headers: frozenset[bytes] = frozenset((self._header,)) if self._networks or self._unix else frozenset()
+        self.headers: frozenset[bytes] = frozenset((self._header,)) if self._peers else frozenset()
 
     def __repr__(self) -> str:
-        return f"TrustedProxies({self._networks!r}, header={self._header.decode()!r}, unix={self._unix})"
+        return f"TrustedProxies({self._peers!r}, header={self._header.decode()!r})"
 
     def is_peer(self, scope: Scope) -> bool:
         """Return whether the peer of the connection is a trusted proxy."""
-        here = peer_address(scope)
-        return bool(self.headers) and (here in self._networks if here else self._unix)
+        return peer_address(scope) in self._peers
 
     def client_address(self, scope: Scope) -> str:
         """Return the client's address: that of the peer of the outermost trusted proxy.
@@ -116,13 +117,13 @@ class TrustedProxies:
         If the connection's own peer isn't a trusted proxy, its address is returned; empty if it has none.
         """
         here = peer_address(scope)
-        if not self.headers or not (here in self._networks if here else self._unix):
+        if here not in self._peers:
             return here
         for hops, address in enumerate(self._addresses(scope)):
             if address is None or hops >= MAX_HOPS:
                 break
             here = address
-            if here not in self._networks:
+            if here not in self._peers:
                 break
         return here
 

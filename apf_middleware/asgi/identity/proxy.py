@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from starlette.types import Scope
 
-from apf_middleware.asgi.identity.address import TrustedNetworks
+from apf_middleware.asgi.identity.address import TrustedPeers
 from apf_middleware.asgi.identity.certificate import certificate_facts, common_name
 from apf_middleware.asgi.identity.credential import MAX_CREDENTIAL, header_values, is_plain
 from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Refused, refuse
@@ -29,13 +29,12 @@ _SCHEME: Final = "Proxy"
 class ProxyAuthenticator:
     """An authenticator that trusts the headers of the listed peers."""
 
-    __slots__ = ("_groups", "_names", "_networks", "_prefixes", "_unix", "_users", "facts", "headers")
+    __slots__ = ("_groups", "_names", "_peers", "_prefixes", "_users", "facts", "headers")
 
     memorable = True
 
     def __init__(self, settings: ProxySettings) -> None:
-        self._networks = TrustedNetworks(settings.networks)
-        self._unix = settings.unix
+        self._peers = TrustedPeers(settings.networks, unix=settings.unix)
         self._names = frozenset(settings.common_names)
         self._users = _encoded(settings.user_headers)
         self._groups = _encoded(settings.group_headers)
@@ -46,7 +45,7 @@ class ProxyAuthenticator:
         self.facts: tuple[Facts, ...] = (certificate_facts, *extra) if self._names else extra
 
     def __repr__(self) -> str:
-        return f"ProxyAuthenticator({self._networks!r}, unix={self._unix}, common_names={sorted(self._names)})"
+        return f"ProxyAuthenticator({self._peers!r}, common_names={sorted(self._names)})"
 
     def authenticate(self, scope: Scope) -> Authenticated | Refused | None:
         """Return the identity in the proxy's headers, or a refusal; None if the peer isn't listed or names no user."""
@@ -67,10 +66,8 @@ class ProxyAuthenticator:
             return refuse("malformed", _SCHEME)
 
     def _believed(self, scope: Scope) -> bool:
-        if self._networks or self._unix:
-            peer = peer_address(scope)
-            if not (peer in self._networks if peer else self._unix):
-                return False
+        if self._peers and peer_address(scope) not in self._peers:
+            return False
         return not self._names or common_name(scope) in self._names
 
     def _named(self, scope: Scope, user: bytes) -> Authenticated:

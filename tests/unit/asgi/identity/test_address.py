@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.asgi.identity import address as module
-from apf_middleware.asgi.identity.address import MAX_HOPS, TrustedNetworks, TrustedProxies
+from apf_middleware.asgi.identity.address import MAX_HOPS, TrustedPeers, TrustedProxies
 from apf_middleware.config.authentication import TrustedProxySettings
 from tests.support.authentication import request
 
@@ -140,20 +140,20 @@ def test_an_ipv4_peer_is_the_same_in_ipv6() -> None:
 
 
 def test_a_zone_is_no_part_of_a_network() -> None:
-    assert "fe80::1%eth0" in TrustedNetworks(["fe80::/10"])
+    assert "fe80::1%eth0" in TrustedPeers(["fe80::/10"])
 
 
 def test_networks_of_mapped_addresses_are_those_of_ipv4() -> None:
     for one in ("::ffff:10.0.0.0/104", "::ffff:10.1.2.3", "::ffff:0:0/96"):
-        networks = TrustedNetworks([one])
+        networks = TrustedPeers([one])
         assert "10.1.2.3" in networks
         assert "::ffff:10.1.2.3" in networks
         assert "::1" not in networks
-    assert "192.0.2.1" not in TrustedNetworks(["::ffff:10.0.0.0/104", "::/8"])
+    assert "192.0.2.1" not in TrustedPeers(["::ffff:10.0.0.0/104", "::/8"])
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    networks = TrustedNetworks(["10.0.0.0/8"])
+    networks = TrustedPeers(["10.0.0.0/8"])
     for number in range(10_000):
         assert f"10.0.{number >> 8}.{number & 255}" in networks
 
