@@ -14,22 +14,14 @@ from typing import Any, Final, TypeVar, cast
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apf_middleware.asgi.lifespan import refuse_to_start
-from apf_middleware.asgi.responses import Answer, send_answer
+from apf_middleware.asgi.responses import send_answer, uncached_answer
 from apf_middleware.exceptions import InvalidValueError, UnknownArgumentError
 from apf_middleware.runtime import log_event
 
 __all__ = ["SetupFailureApp", "answer_unavailable", "keeps_failure"]
 
 _BODY: Final = b"This server isn't set up and serves no requests for now. Its log says why.\n"
-_UNAVAILABLE: Final = Answer(
-    503,
-    [
-        (b"content-type", b"text/plain; charset=utf-8"),
-        (b"content-length", b"%d" % len(_BODY)),
-        (b"cache-control", b"no-store"),
-    ],
-    _BODY,
-)
+_UNAVAILABLE: Final = uncached_answer(503, [(b"content-type", b"text/plain; charset=utf-8")], _BODY)
 
 _SetUp = TypeVar("_SetUp", bound=Callable[..., None])
 

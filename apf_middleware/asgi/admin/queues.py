@@ -5,7 +5,8 @@ command line does; to keep a change, write it into the files.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -149,21 +150,15 @@ class QueueResource:
         return answer_json(document, without=("drift",) if drift is None else (), status=status_code)
 
 
-class _as_admin_error:  # noqa: N801 - used as a function
-    """Turns the errors of named queues into answers, and logs refused changes."""
-
-    def __init__(self, request: AdminRequest, action: str, name: str = "") -> None:
-        self._request = request
-        self._action = action
-        self._name = name or request.name
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, QueueError):
-            if self._action != "get":
-                log_refusal(self._request.actor, f"{self._action} queue {self._name}", str(error))
-            raise _admin_error(error) from None
+@contextmanager
+def _as_admin_error(request: AdminRequest, action: str, name: str = "") -> Iterator[None]:
+    """Turn the errors of named queues into answers, and log refused changes."""
+    try:
+        yield
+    except QueueError as error:
+        if action != "get":
+            log_refusal(request.actor, f"{action} queue {name or request.name}", str(error))
+        raise _admin_error(error) from None
 
 
 def _admin_error(error: QueueError) -> AdminError:
