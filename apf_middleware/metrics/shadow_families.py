@@ -1,52 +1,30 @@
 """The metrics of a configuration that is tried; their names are those of the same numbers of the one in force."""
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
 
 from apf_middleware.metrics.family import DURATIONS, NS, Family, SeriesSource
 from apf_middleware.metrics.reading import LevelReading, SchemaReading, ServerReading, ShadowReading
-from apf_middleware.metrics.series import Labels, Series, read_rejections, read_waits
+from apf_middleware.metrics.series import read_rejections, read_waits
 
 __all__ = ["SHADOW_FAMILIES"]
 
-
-def _shadows(reading: ServerReading) -> Iterable[tuple[Labels, ShadowReading]]:
-    return [] if reading.shadow is None else [((), reading.shadow)]
+T = TypeVar("T")
 
 
-def _schemas(reading: ServerReading) -> Iterable[tuple[Labels, SchemaReading]]:
-    shadow = reading.shadow
-    return () if shadow is None else (((one.level, one.schema), one) for one in shadow.server.schemas)
+def _of_shadow(read: Callable[[ShadowReading], Iterable[T]]) -> Callable[[ServerReading], Iterable[T]]:
+    """Return the function that reads the same of a server's shadow; nothing without one."""
+    return lambda reading: () if reading.shadow is None else read(reading.shadow)
 
 
-def _levels(reading: ServerReading) -> Iterable[tuple[Labels, LevelReading]]:
-    shadow = reading.shadow
-    return () if shadow is None else (((one.name,), one) for one in shadow.server.levels)
-
-
-def _rejections(reading: ServerReading) -> Iterator[Series]:
-    if reading.shadow is not None:
-        yield from read_rejections(reading.shadow.server)
-
-
-def _waits(reading: ServerReading) -> Iterator[Series]:
-    if reading.shadow is not None:
-        yield from read_waits(reading.shadow.server)
-
-
-def _otherwise(reading: ServerReading) -> Iterator[Series]:
-    if reading.shadow is not None:
-        yield from reading.shadow.otherwise.items()
-
-
-def _decisions(reading: ServerReading) -> Iterator[Series]:
-    if reading.shadow is not None:
-        yield from reading.shadow.decisions.items()
-
-
-_shadow: Final[SeriesSource[ShadowReading]] = SeriesSource((), _shadows)
-_schema: Final[SeriesSource[SchemaReading]] = SeriesSource(("priority_level", "flow_schema"), _schemas)
-_level: Final[SeriesSource[LevelReading]] = SeriesSource(("priority_level",), _levels)
+_shadow: Final[SeriesSource[ShadowReading]] = SeriesSource((), _of_shadow(lambda shadow: [((), shadow)]))
+_schema: Final[SeriesSource[SchemaReading]] = SeriesSource(
+    ("priority_level", "flow_schema"),
+    _of_shadow(lambda shadow: (((one.level, one.schema), one) for one in shadow.server.schemas)),
+)
+_level: Final[SeriesSource[LevelReading]] = SeriesSource(
+    ("priority_level",), _of_shadow(lambda shadow: (((one.name,), one) for one in shadow.server.levels))
+)
 
 SHADOW_FAMILIES: Final[tuple[Family, ...]] = (
     _shadow("shadow_requests_total", "Requests that the shadow has seen.", lambda one: one.requests),
@@ -59,7 +37,7 @@ SHADOW_FAMILIES: Final[tuple[Family, ...]] = (
         "shadow_rejected_requests_total",
         "Requests that would have been rejected, by reason.",
         (*_schema.labels, "reason"),
-        _rejections,
+        _of_shadow(lambda shadow: read_rejections(shadow.server)),
     ),
     _schema(
         "shadow_current_inqueue_requests",
@@ -75,7 +53,7 @@ SHADOW_FAMILIES: Final[tuple[Family, ...]] = (
         "shadow_request_wait_duration_seconds",
         "How long requests would have waited for seats; execute is true if they would have got seats.",
         (*_schema.labels, "execute"),
-        _waits,
+        _of_shadow(lambda shadow: read_waits(shadow.server)),
         bounds=DURATIONS,
         unit=NS,
     ),
@@ -89,13 +67,13 @@ SHADOW_FAMILIES: Final[tuple[Family, ...]] = (
         "shadow_classified_otherwise_total",
         "Requests that the configuration in force places at another level or under another schema.",
         _schema.labels,
-        _otherwise,
+        _of_shadow(lambda shadow: shadow.otherwise.items()),
     ),
     Family(
         "shadow_decisions_total",
         "Requests about which both have decided, by the decision of the configuration in force and of the shadow.",
         ("real", "shadow"),
-        _decisions,
+        _of_shadow(lambda shadow: shadow.decisions.items()),
     ),
     _shadow(
         "shadow_assumed_durations_total",
