@@ -21,7 +21,7 @@ from apf_middleware.copying import Value
 from apf_middleware.runtime.shadow import ShadowServer
 from apf_middleware.runtime.shadow.followed import find_caveats, followed_part
 from apf_middleware.runtime.shadow.report import TrialFacts, read_shadow, report
-from apf_middleware.runtime.shadow.tallies import Example
+from apf_middleware.snapshots.shadow import ShadowExample
 
 if TYPE_CHECKING:
     from apf_middleware.asgi.request_deadlines import RequestDeadlines
@@ -139,6 +139,6 @@ class Shadow:
         return f"<Shadow of {self.trial.source}: {self.server!r}>"
 
 
-def _example(scope: Scope, user: str) -> Example:
+def _example(scope: Scope, user: str) -> ShadowExample:
     shown = (method_of(scope), path_of(scope), user)
-    return Example(*(printable(one)[:_MOST_SHOWN] for one in shown))
+    return ShadowExample(*(printable(one)[:_MOST_SHOWN] for one in shown))

@@ -14,7 +14,6 @@ from apf_middleware.runtime.shadow.tallies import SchemaTally, ShadowTallies
 from apf_middleware.snapshots.shadow import (
     ShadowDecisions,
     ShadowDifference,
-    ShadowExample,
     ShadowFlowSnapshot,
     ShadowLevelSnapshot,
     ShadowSchemaSnapshot,
@@ -80,15 +79,15 @@ def read_shadow(server: ShadowServer, *, classify_only: bool, has_failed: bool) 
         server=ServerReading((), (), server.controller.seats) if classify_only else read_limits(server.controller),
         requests=server.tallies.requests,
         otherwise={(one.level, one.schema): one.otherwise for one in schemas},
-        decisions={(real, own): number for (real, own), number in _decisions(schemas).items()},
+        decisions=_decisions(schemas),
         assumed=sum(one.assumed for one in schemas),
         lag_ns=server.lag_ns,
         has_failed=has_failed,
     )
 
 
-def _decisions(schemas: Iterable[SchemaTally]) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
+def _decisions(schemas: Iterable[SchemaTally]) -> dict[tuple[str, ...], int]:
+    found: dict[tuple[str, ...], int] = {}
     for schema in schemas:
         for real, own, number in schema.decisions():
             found[real, own] = found.get((real, own), 0) + number
@@ -97,9 +96,8 @@ def _decisions(schemas: Iterable[SchemaTally]) -> dict[tuple[str, str], int]:
 
 def _differences(tallies: ShadowTallies) -> Iterator[ShadowDifference]:
     for one in tallies.differences:
-        examples = tuple(ShadowExample(example.method, example.path, example.user) for example in one.examples)
         real, shadow = one.real, one.shadow
-        yield ShadowDifference(real.schema, real.level, shadow.schema, shadow.level, one.requests, examples)
+        yield ShadowDifference(real.schema, real.level, shadow.schema, shadow.level, one.requests, tuple(one.examples))
 
 
 def _levels(server: ShadowServer) -> Iterator[ShadowLevelSnapshot]:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from apf_middleware.classification import Classification
-from apf_middleware.copying import Value
 from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime.top_flows import FlowKey
+from apf_middleware.snapshots.shadow import ShadowExample
 
 __all__ = [
     "AT_ONCE",
@@ -20,7 +20,6 @@ __all__ = [
     "PASSED",
     "REJECTED",
     "WAITED",
-    "Example",
     "FlowTally",
     "PlacementDifference",
     "SchemaTally",
@@ -92,15 +91,6 @@ class FlowTally:
         return f"<FlowTally: {self.requests} requests>"
 
 
-@dataclass(frozen=True, slots=True)
-class Example(Value):
-    """A request that is classified otherwise."""
-
-    method: str
-    path: str
-    user: str
-
-
 @dataclass(slots=True)
 class PlacementDifference:
     """The requests that the real server places under one schema, and the second configuration under another."""
@@ -108,7 +98,7 @@ class PlacementDifference:
     real: Classification
     shadow: Classification
     requests: int = 0
-    examples: list[Example] = field(default_factory=list)
+    examples: list[ShadowExample] = field(default_factory=list)
 
 
 class ShadowTallies:

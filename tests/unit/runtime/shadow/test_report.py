@@ -7,7 +7,7 @@ from apf_middleware.config import load_text
 from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime.shadow.report import TrialFacts, report, summarize_waits
-from apf_middleware.runtime.shadow.tallies import Example
+from apf_middleware.snapshots.shadow import ShadowExample
 from tests.support.shadow_world import MS, SECOND, Client, ShadowWorld, config_text
 
 SPEC = "{shares: 30, waitLimit: 10s, queuing: {queues: 1, handSize: 1, queueLengthLimit: 1}}"
@@ -22,7 +22,7 @@ def test_a_report_says_what_would_have_happened() -> None:
     world.run([Client(one, one, f"flow-{one}", "a", Work(), 100 * MS) for one in range(3)])
     difference = world.shadow.tallies.differ(Classification("x", "y", "", 0), Classification("of-a", "a", "", 0))
     assert difference is not None
-    difference.examples.append(Example("GET", "/x", "alice"))
+    difference.examples.append(ShadowExample("GET", "/x", "alice"))
 
     found = report(world.shadow, TrialFacts("new.yaml", classify_only=False, since=7.5, lasted_ns=2 * SECOND))
     assert (found.state, found.source, found.since, found.seconds) == ("running", "new.yaml", 7.5, 2)

@@ -2,7 +2,8 @@
 
 from apf_middleware.classification import Classification
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.runtime.shadow.tallies import AT_ONCE, PASSED, REJECTED, WAITED, Example, ShadowTallies
+from apf_middleware.runtime.shadow.tallies import AT_ONCE, PASSED, REJECTED, WAITED, ShadowTallies
+from apf_middleware.snapshots.shadow import ShadowExample
 
 HERE = Classification("everybody", "web", "alice", 1)
 THERE = Classification("reports", "batch", "alice", 1)
@@ -29,7 +30,7 @@ def test_examples_of_each_difference_are_few() -> None:
     for number in range(20):
         difference = tallies.differ(HERE, THERE)
         if difference is not None:
-            difference.examples.append(Example("GET", f"/{number}", "alice"))
+            difference.examples.append(ShadowExample("GET", f"/{number}", "alice"))
     tallies.differ(THERE, HERE)
 
     first, second = tallies.differences
