@@ -6,12 +6,12 @@ metrics, the logs and the dumps show what would happen.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi.body import RequestBody
-from apf_middleware.asgi.replies import with_headers
+from apf_middleware.asgi.replies import RESPONSE_STARTS, with_headers
 from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.asgi.scope import complete_digest
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from apf_middleware.asgi.scope import Headers
 
 __all__ = ["Passing"]
-
-_HANDSHAKES: Final = frozenset({"websocket.accept", "websocket.http.response.start"})
 
 
 class Passing:
@@ -188,18 +186,16 @@ class _ObservedReply:
 
     async def __call__(self, message: Message) -> None:
         kind = message["type"]
-        if kind == "http.response.start":
-            if message["status"] >= 500:
-                self._virtual.fail(message["status"])
-            headers = list(message.get("headers", ()))
-            message = {**message, "headers": [*headers, *self._headers]}
-            is_stream = any(name.lower() == b"content-type" and is_event_stream(value) for name, value in headers)
-            self._begin_response(is_stream=is_stream)
-        elif kind in _HANDSHAKES:
+        if kind in RESPONSE_STARTS:
             message = with_headers(message, self._headers)
-            self._begin_response(is_stream=kind == "websocket.accept")
-            if kind != "websocket.accept" and message["status"] >= 500:
+            is_stream = kind == "websocket.accept"
+            if not is_stream and message["status"] >= 500:
                 self._virtual.fail(message["status"])
+            if kind == "http.response.start":
+                is_stream = any(
+                    name.lower() == b"content-type" and is_event_stream(value) for name, value in message["headers"]
+                )
+            self._begin_response(is_stream=is_stream)
         await self._send(message)
 
     def _begin_response(self, *, is_stream: bool) -> None:
