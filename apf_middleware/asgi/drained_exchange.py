@@ -33,6 +33,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apf_middleware.asgi.body import announcement, completes_response
 from apf_middleware.runtime.alarm import Alarm
+from apf_middleware.runtime.event_loop import is_asyncio
 
 __all__ = ["DrainedExchange", "needs_draining"]
 
@@ -224,7 +225,7 @@ def _waits_for_room(task: Any, receive: Receive) -> bool:  # noqa: ANN401 - a ta
 
 
 def _current_task() -> Any:  # noqa: ANN401
-    if asyncio._get_running_loop() is not None:  # noqa: SLF001 - the public function raises if no loop runs
+    if is_asyncio():
         return asyncio.current_task()
     from trio.lowlevel import current_task  # noqa: PLC0415 - trio is installed only where apps run on it
 
