@@ -89,7 +89,9 @@ class RejectionAnswers:
         reason, now, destination = admission.reason, admission.rejected_at, admission.destination
         assert reason is not None, "the admission has been rejected"
         if reason is _DEADLINE and (late_by_s := _late_by_s(admission)) is not None:
-            return self._write_predicted(admission, late_by_s)
+            # later the request may have less to wait for
+            seconds = self._jittered_s(late_by_s)
+            return self._write(admission, reason, seconds, status=self._settings.status)
         if now != admission.arrived_at or reason in _BY_GATES:
             return self._write_for(admission, reason)
         key = destination.counters, reason, destination.controller.is_closing
@@ -100,7 +102,7 @@ class RejectionAnswers:
             prepared.until = now + _VALID_NS
             prepared.expected_s = self._expected_s(now, admission, reason)
             prepared.tells_own_flow = _tells_own_flow(admission, reason)
-        seconds = jittered_s(prepared.expected_s, self._bounds.least_s, self._bounds.most_s, self._chance)
+        seconds = self._jittered_s(prepared.expected_s)
         own_flow = _is_own_flow(admission) if prepared.tells_own_flow else None
         answers = prepared.answers
         answer = answers.young.get((seconds, own_flow)) or answers.get((seconds, own_flow))
@@ -115,22 +117,17 @@ class RejectionAnswers:
         if refusal is not None and refusal.retry_after is not None:
             seconds = max(1, ceil(refusal.retry_after))
         else:
-            expected_s = self._expected_s(admission.rejected_at, admission, reason)
-            seconds = jittered_s(expected_s, self._bounds.least_s, self._bounds.most_s, self._chance)
+            seconds = self._jittered_s(self._expected_s(admission.rejected_at, admission, reason))
         own_flow = _is_own_flow(admission) if _tells_own_flow(admission, reason) else None
         return self._write(admission, reason, seconds, own_flow=own_flow, refusal=refusal)
 
-    def _write_predicted(self, admission: Admission, late_by_s: float) -> Answer:
-        """Write the answer to a request that would have got its seats too late; later it may have less to wait for."""
-        seconds = jittered_s(late_by_s, self._bounds.least_s, self._bounds.most_s, self._chance)
-        return self._write(admission, _DEADLINE, seconds, own_flow=None, status=self._settings.status)
-
     def write_late(self, admission: Admission) -> Answer:
         """Write the answer to a request that got its seats after its deadline, and has given them back."""
-        now = admission.destination.controller.now()
-        expected_s = self._expected_s(now, admission, _DEADLINE)
-        seconds = jittered_s(expected_s, self._bounds.least_s, self._bounds.most_s, self._chance)
-        return self._write(admission, _DEADLINE, seconds, own_flow=None)
+        expected_s = self._expected_s(admission.destination.controller.now(), admission, _DEADLINE)
+        return self._write(admission, _DEADLINE, self._jittered_s(expected_s))
+
+    def _jittered_s(self, expected_s: float) -> int:
+        return jittered_s(expected_s, self._bounds.least_s, self._bounds.most_s, self._chance)
 
     def _expected_s(self, now: int, admission: Admission, reason: Reason) -> float:
         """Return the seconds after which the requests ahead will have been served at the current rate."""
@@ -150,7 +147,7 @@ class RejectionAnswers:
         reason: Reason,
         seconds: int,
         *,
-        own_flow: bool | None,
+        own_flow: bool | None = None,
         refusal: "Refusal | None" = None,
         status: int | None = None,
     ) -> Answer:
