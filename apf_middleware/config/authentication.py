@@ -82,13 +82,13 @@ def network(name: str, text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Netwo
         raise InvalidValueError(name, text, rule, hint) from None
 
 
-def network_rules(field: str, networks: Iterable[str]) -> Iterator[Violation]:
-    """Yield the texts that name no network."""
+def network_rules(networks: Iterable[str]) -> Iterator[Violation]:
+    """Yield the texts in the list ``networks`` of some settings that name no network."""
     for place, one in enumerate(networks):
         try:
             network("", one)
         except InvalidValueError as error:
-            yield Violation((field, place), one, error.rule, error.hint)
+            yield Violation(("networks", place), one, error.rule, error.hint)
 
 
 def _header_rules(path: Path, headers: Iterable[str]) -> Iterator[Violation]:
@@ -283,7 +283,7 @@ class ProxySettings(Settings):
             hint = "Write the proxy's address, for example networks: [10.0.0.7]"
             rule = "at least one of networks, unix and commonNames must name the trusted peers"
             yield Violation(("networks",), self.networks, rule, hint)
-        yield from network_rules("networks", self.networks)
+        yield from network_rules(self.networks)
         if "" in self.common_names:
             yield Violation(("common_names",), self.common_names, "a common name must not be empty")
 
@@ -359,4 +359,4 @@ class TrustedProxySettings(Settings):
         return bool(self.networks) or self.unix
 
     def rules(self) -> Iterator[Violation]:
-        yield from network_rules("networks", self.networks)
+        yield from network_rules(self.networks)

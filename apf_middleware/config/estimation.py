@@ -175,7 +175,7 @@ class DeclaredEstimate(Settings):
         for key, values in (("users", self.users), ("groups", self.groups)):
             if "" in values:
                 yield Violation((key,), values, "a name must not be empty")
-        yield from network_rules("networks", self.networks)
+        yield from network_rules(self.networks)
         if not self.networks:
             try:
                 Trust(frozenset(self.users), frozenset(self.groups))

@@ -15,7 +15,7 @@ from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Work
 from apf_middleware.frozen import frozen
 
-__all__ = ["MOST_SEATS", "Answer", "Computed", "Constant", "Declared", "Trust", "require_seats"]
+__all__ = ["MOST_SEATS", "Answer", "Computed", "Constant", "Declared", "Trust", "require_most_seats"]
 
 MOST_SEATS: Final = 10_000
 """The largest number of seats that can be configured for one request."""
@@ -29,9 +29,9 @@ Answer = int | Work | None
 """The result of a function: seats, work, or None for the default."""
 
 
-def require_seats(name: str, value: object) -> int:
-    """Return ``value``, or raise InvalidValueError when one request can't have so many seats."""
-    return require_integer(name, value, least=1, most=MOST_SEATS)
+def require_most_seats(value: object) -> int:
+    """Return the value of ``most_seats``, or raise InvalidValueError when one request can't have so many seats."""
+    return require_integer("most_seats", value, least=1, most=MOST_SEATS)
 
 
 @frozen
@@ -107,7 +107,7 @@ class Declared:
         self.name: str = name.lower() if place == "header" else name
         self.trust: Trust = trust
         self.per_seat: int = require_integer("per_seat", per_seat, least=1)
-        self.most_seats: int = require_seats("most_seats", most_seats)
+        self.most_seats: int = require_most_seats(most_seats)
         self.otherwise: Work = otherwise
         self._place = place
         self.dependence: Dependence = _DEPENDENCES[place] or Dependence(frozenset({self.name}))
@@ -176,7 +176,7 @@ class Computed:
         if not callable(function):
             raise InvalidValueError("function", function, "it must be callable")
         self._function = function
-        self.most_seats: int = require_seats("most_seats", most_seats)
+        self.most_seats: int = require_most_seats(most_seats)
         self.otherwise: Work = otherwise
 
     def __call__(self, digest: RequestDigest, classification: Classification) -> Work | Awaitable[Work]:

@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 
 from apf_middleware.classification import Classification, RequestDigest
 from apf_middleware.estimation.base import ONE_SEAT, Dependence, plain_work
-from apf_middleware.estimation.declared import require_seats
+from apf_middleware.estimation.declared import require_most_seats
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Work
 from apf_middleware.fairqueuing.work import round_half_away
@@ -194,7 +194,7 @@ class Learned:
     def __post_init__(self) -> None:
         if self.duration_per_seat_ns is not None:
             require_integer("duration_per_seat_ns", self.duration_per_seat_ns, least=1)
-        require_seats("most_seats", self.most_seats)
+        require_most_seats(self.most_seats)
 
     def __call__(self, digest: RequestDigest, classification: Classification) -> Work:  # noqa: ARG002
         guess = self.costs.guess(route_key(digest))
