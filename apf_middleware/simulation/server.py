@@ -11,8 +11,9 @@ from apf_middleware.config import Configuration
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.gates import Gates
 from apf_middleware.runtime import Controller
-from apf_middleware.runtime.event_queue import EventQueue, FifoTimeouts, VirtualTimer
+from apf_middleware.runtime.event_queue import EventQueue, VirtualTimer
 from apf_middleware.runtime.time_limits import limit_time
+from apf_middleware.runtime.virtual_waits import VirtualWaits
 from apf_middleware.simulation.backend import SimulatedBackend
 from apf_middleware.simulation.requests import SimulatedRequest
 
@@ -63,7 +64,7 @@ class SimulatedServer:
         self._observer = observer
         self._free_at = 0
         self._phase_ns = overhead_ns // _PHASES
-        self._wait_limits: dict[str, FifoTimeouts[SimulatedRequest]] = {}
+        self._waits = VirtualWaits(events)
         # Given a `Gates`, the controller also accepts the names of gates that the application would add at startup.
         gates = Gates() if configuration.has_gates else None
         self.controller: Controller = Controller(configuration, gates, now=events.read, alarm=alarm)
@@ -119,14 +120,7 @@ class SimulatedServer:
             self._work(self._begin, request)
         elif state is _WAITING:
             admission.waiter = request  # as the task of a server would wait, so that the controller can wake it
-            runtime, latest = admission.destination.runtime, admission.latest_start_ns
-            if latest is not None and latest < now + runtime.wait_limit_ns:
-                self._events.at(max(now, latest), self._end_wait, request)
-                return
-            limits = self._wait_limits.get(runtime.name)
-            if limits is None:
-                limits = self._wait_limits[runtime.name] = FifoTimeouts(self._events, self._time_out, _is_not_waiting)
-            limits.add(now + runtime.wait_limit_ns, request)
+            self._waits.begin(admission)
         else:
             self._reject(request)
 
@@ -137,12 +131,6 @@ class SimulatedServer:
         told = request.told_ns if self._tells_deadlines else None
         left = min((one for one in (own, told) if one is not None), default=None)
         return left is None or limit_time(request.admission, request.asked_at, left, self.controller.costs)
-
-    def _end_wait(self, request: SimulatedRequest) -> None:
-        self.controller.abandon(request.admission, Reason.DEADLINE)
-
-    def _time_out(self, request: SimulatedRequest) -> None:
-        self.controller.abandon(request.admission, Reason.TIME_OUT)
 
     def _woken(self, request: SimulatedRequest) -> None:
         if self.has_crashed:
@@ -232,7 +220,3 @@ class SimulatedServer:
 
     def __repr__(self) -> str:
         return f"<SimulatedServer: {self.open} requests, {self.backend!r}, {self.controller!r}>"
-
-
-def _is_not_waiting(request: SimulatedRequest) -> bool:
-    return request.admission.state is not _WAITING

@@ -17,11 +17,12 @@ from apf_middleware.config import Configuration
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 from apf_middleware.runtime.controller import Controller
-from apf_middleware.runtime.event_queue import EventQueue, FifoTimeouts, VirtualTimer
+from apf_middleware.runtime.event_queue import EventQueue, VirtualTimer
 from apf_middleware.runtime.shadow.durations import TypicalDurations
 from apf_middleware.runtime.shadow.request import ShadowRequest
 from apf_middleware.runtime.shadow.tallies import AT_ONCE, REJECTED, WAITED, ShadowTallies
 from apf_middleware.runtime.time_limits import limit_time
+from apf_middleware.runtime.virtual_waits import VirtualWaits
 
 if TYPE_CHECKING:
     from apf_middleware.estimation import LearnedCosts
@@ -59,7 +60,7 @@ class ShadowServer:
         self.controller: Controller = Controller(configuration, costs=self.costs, now=self._events.read, alarm=alarm)
         self.tallies: ShadowTallies = ShadowTallies()
         self.durations: TypicalDurations = TypicalDurations()
-        self._limits: dict[int, FifoTimeouts[ShadowRequest]] = {}  # by wait limit
+        self._waits = VirtualWaits(self._events)
         self._newest: ShadowRequest | None = None  # that hasn't been told yet whether the real server seats it
         self._delayed = 0
         self._part: tuple[int, int] | None = None  # of a fleet's seats
@@ -99,7 +100,7 @@ class ShadowServer:
                 request.own = AT_ONCE
                 request.place.tally.numbers[0] += 1
             else:
-                self._note_arrived(now, request)
+                self._note_arrived(request)
             return
         self._expect_newest()
         if request.own >= 0:
@@ -237,9 +238,9 @@ class ShadowServer:
         self._delayed -= 1
         if (request.refused is None and request.left_ns is None) or self._may_arrive(now, request):
             self.controller.arrive(now, request.admission)
-        self._note_arrived(now, request)
+        self._note_arrived(request)
 
-    def _note_arrived(self, now: int, request: ShadowRequest) -> None:
+    def _note_arrived(self, request: ShadowRequest) -> None:
         """Note what the second configuration has decided about a request on its arrival."""
         admission = request.admission
         state = admission.state
@@ -248,7 +249,7 @@ class ShadowServer:
             self._note_begun(request)
         elif state is _WAITING:
             admission.waiter = request
-            self._limit_wait(now, request)
+            self._waits.begin(admission)
         else:
             self._note_rejected(request)
 
@@ -262,18 +263,6 @@ class ShadowServer:
             reason = Reason.DEADLINE
         self.controller.refuse(now, admission, reason)
         return False
-
-    def _limit_wait(self, now: int, request: ShadowRequest) -> None:
-        """Schedule the end of a wait: at its limit, or at the deadline before it."""
-        admission = request.admission
-        limit_ns, latest = admission.destination.runtime.wait_limit_ns, admission.latest_start_ns
-        if latest is not None and latest < now + limit_ns:
-            self._events.at(latest, self._end_late, request)
-            return
-        limits = self._limits.get(limit_ns)
-        if limits is None:
-            limits = self._limits[limit_ns] = FifoTimeouts(self._events, self._time_out, _is_not_waiting)
-        limits.add(now + limit_ns, request)
 
     def note_woken(self, request: ShadowRequest) -> None:
         """Note that a wait has ended."""
@@ -328,15 +317,5 @@ class ShadowServer:
     def _hang_up(self, request: ShadowRequest) -> None:
         self.controller.hang_up(request.admission)
 
-    def _end_late(self, request: ShadowRequest) -> None:
-        self.controller.abandon(request.admission, Reason.DEADLINE)
-
-    def _time_out(self, request: ShadowRequest) -> None:
-        self.controller.abandon(request.admission, Reason.TIME_OUT)
-
     def __repr__(self) -> str:
         return f"<ShadowServer: {self.tallies!r}>"
-
-
-def _is_not_waiting(request: ShadowRequest) -> bool:
-    return request.admission.state is not _WAITING
