@@ -22,7 +22,7 @@ from apf_middleware.asgi.responses import (
     answer_unknown_queue,
     send_answer,
 )
-from apf_middleware.asgi.scope import complete_digest, path_of
+from apf_middleware.asgi.scope import asks_for, complete_digest, path_of
 from apf_middleware.asgi.service import Service
 from apf_middleware.asgi.stream_policy import (
     StreamPolicy,
@@ -200,7 +200,7 @@ async def _find(
     if service.due <= now:
         service.keep_house(now)
     is_own = path_of(scope).startswith(service.own_paths)
-    if is_own and service.scrape.is_for(scope):
+    if is_own and asks_for(scope, service.scrape.path):
         await service.scrape.answer(scope, send)
         return None
     if is_own and (answer := service.answer_balancer(scope, now)) is not None:

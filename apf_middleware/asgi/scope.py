@@ -21,6 +21,7 @@ from apf_middleware.classification.query import QueryParameters
 __all__ = [
     "HeaderView",
     "Headers",
+    "asks_for",
     "complete_digest",
     "digest_request",
     "headers_of",
@@ -87,6 +88,11 @@ def path_of(scope: Scope) -> str:
     if root and path.startswith(root) and (len(path) == len(root) or path[len(root)] == "/"):
         return path[len(root) :] or "/"
     return path
+
+
+def asks_for(scope: Scope, path: str | None) -> bool:
+    """Return whether this is a request to read what is at ``path``."""
+    return scope["type"] == "http" and path_of(scope) == path and method_of(scope) in {"GET", "HEAD"}
 
 
 class HeaderView(Mapping[str, str]):

@@ -16,7 +16,7 @@ from starlette.types import Scope, Send
 from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.own_thread import run_in_own_thread
 from apf_middleware.asgi.responses import Answer, send_answer, uncached_answer
-from apf_middleware.asgi.scope import HeaderView, method_of, path_of
+from apf_middleware.asgi.scope import HeaderView
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.metrics import (
     DIRECTORY_VARIABLE,
@@ -40,7 +40,10 @@ T = TypeVar("T")
 
 
 class Scrape:
-    """The endpoint that serves the results of ``read``, or registers a collector with a ``registry`` instead."""
+    """The endpoint that serves the results of ``read``, or registers a collector with a ``registry`` instead.
+
+    ``path`` is that of the endpoint; None if the middleware serves no metrics.
+    """
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class Scrape:
         self._settings = settings
         self._chain = chain
         self._path_is_own = registry is None
-        self._path = settings.served_path if self._path_is_own else None
+        self.path: str | None = settings.served_path if self._path_is_own else None
         self._collector = APFCollector(read, settings.prefix, self._run_on_loop)
         self._loop: EventLoop | None = None  # set if the app reads its own registry, which it may do in any thread
         self._directory = os.environ.get(DIRECTORY_VARIABLE)
@@ -68,7 +71,7 @@ class Scrape:
         self._settings = settings
         self._chain = chain
         if self._path_is_own:
-            self._path = settings.served_path
+            self.path = settings.served_path
 
     def find_loop(self) -> None:
         """Remember the event loop of this thread as the one that serves requests."""
@@ -79,23 +82,9 @@ class Scrape:
         return collect() if self._loop is None else self._loop.call(collect)
 
     @property
-    def path(self) -> str | None:
-        """The path where metrics are served; None if the middleware doesn't serve them."""
-        return self._path
-
-    def is_for(self, scope: Scope) -> bool:
-        """Return whether a request asks for metrics."""
-        return (
-            self._path is not None
-            and scope["type"] == "http"
-            and path_of(scope) == self._path
-            and method_of(scope) in {"GET", "HEAD"}
-        )
-
-    @property
     def is_read(self) -> bool:
         """True if the metrics can be read."""
-        return self._path is not None or not self._path_is_own or self.is_shared
+        return self.path is not None or not self._path_is_own or self.is_shared
 
     @property
     def is_shared(self) -> bool:

@@ -24,7 +24,7 @@ from apf_middleware.asgi.request_deadlines import build_deadlines
 from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import RequestResolver
 from apf_middleware.asgi.responses import Answer
-from apf_middleware.asgi.scope import method_of, path_of
+from apf_middleware.asgi.scope import asks_for
 from apf_middleware.asgi.scrape import Scrape
 from apf_middleware.asgi.shadow_control import ShadowControl
 from apf_middleware.asgi.signals import Signals
@@ -218,9 +218,8 @@ class Service:
 
     def answer_balancer(self, scope: Scope, now: int) -> Answer | None:
         """Return the answer to a balancer's question about the load; None if the request is another one."""
-        path = path_of(scope)
         for one in (self.load_reports, self._probe):
-            if one is not None and one.path == path and scope["type"] == "http" and method_of(scope) in {"GET", "HEAD"}:
+            if one is not None and asks_for(scope, one.path):
                 return one.answer(now)
         return None
 
