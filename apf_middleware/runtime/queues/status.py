@@ -47,7 +47,7 @@ class _Counts:
 
     def add(self, runtime: "LevelRuntime", rejected: dict[str, int]) -> None:
         queueset = runtime.shared.queueset
-        self.used += queueset.seats_in_use + (1 if runtime.shared.alone else 0)
+        self.used += runtime.shared.in_use
         self.is_idle = self.is_idle and runtime.shared.is_idle
         self.pending += queueset.parked
         self.inqueue -= queueset.parked  # parked requests count as waiting below
@@ -80,7 +80,7 @@ def find_deserved(registry: "LevelRegistry", grant: "SeatGrant | None" = None) -
             is_closed = is_parent_closed(part, [one.shared for one in registry])
         else:
             part = shared = runtime.shared
-            used = shared.queueset.seats_in_use + (1 if shared.alone else 0)
+            used = shared.in_use
             demand = used if shared.is_held else used + shared.queueset.seats_waiting
             is_closed = shared.is_closing and shared.is_idle
         if level.exempt:
