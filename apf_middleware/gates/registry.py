@@ -32,6 +32,7 @@ from apf_middleware.snapshots import GateSnapshot, ParkedRequest
 __all__ = ["GateRuntime", "Gates"]
 
 _SECOND: Final = 10**9
+_GateT = TypeVar("_GateT", bound=Gate)
 _Ask = TypeVar("_Ask", bound=Callable[[GateRequest], object])
 _Hint = TypeVar("_Hint", bound=Callable[[Any, GateRequest], Hint])
 _Result = TypeVar("_Result")
@@ -163,7 +164,7 @@ class Gates:
         """Return the terms that are ``given``, completed by the defaults of these gates."""
         return terms_of(given, self._default)
 
-    def _added(self, gate: "_GateT") -> "_GateT":
+    def _added(self, gate: _GateT) -> _GateT:
         self.scheduler.add(gate)
         return gate
 
@@ -241,11 +242,11 @@ class Gates:
             self.settle()
             return result
 
-        return step() if self._runtime is None else self._runtime.call(step)
+        return self._call(step)
 
     def list(self) -> list[GateSnapshot]:
         """Return the status of all gates, with a row for each key for which requests wait."""
-        return self._look(
+        return self._call(
             lambda: [
                 status
                 for gate in self.scheduler.gates.values()
@@ -255,7 +256,7 @@ class Gates:
 
     def parked(self, name: str | None = None) -> tuple[ParkedRequest, ...]:
         """Return the requests that wait for the gate ``name``, or for any gate if it is None."""
-        return self._look(
+        return self._call(
             lambda: tuple(
                 _parked_request(acquisition, self.now())
                 for acquisition in self.scheduler
@@ -263,8 +264,9 @@ class Gates:
             )
         )
 
-    def _look(self, read: Callable[[], _Result]) -> _Result:
-        return read() if self._runtime is None else self._runtime.call(read)
+    def _call(self, function: Callable[[], _Result]) -> _Result:
+        """Return the result of ``function``, which is called in the event loop's thread."""
+        return function() if self._runtime is None else self._runtime.call(function)
 
     def holding(self, ticket: Ticket) -> ParkedRequest | None:
         """Return the gate that keeps this request waiting, and for how long; None if no gate does."""
@@ -309,9 +311,6 @@ class Gates:
 def _names(given: str | Iterable[str]) -> tuple[str, ...]:
     """Return the names of events; a single one needs no list."""
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-_GateT = TypeVar("_GateT", bound=Gate)
 
 
 def _statuses(scheduler: GateScheduler, gate: Gate, now: int) -> Iterable[GateSnapshot]:
