@@ -1,10 +1,9 @@
 """The merged answers of several workers: sums, and the workers that differ from others.
 
 Each worker has seats and counters of its own, so a server has their sum; the members of a fleet have their limits in
-common, so these count once. A value that the workers should have in common
-(the state, the weight) is shown if it is the same in all; otherwise it is ``Mixed``. If a worker doesn't answer and the
-others agree, the state is ``Unknown``. Closing and Closed count as the same, because a closing queue is closed in one
-worker before it is in another.
+common, so these count once. A value that the workers should have in common (the state, the weight) is shown if it is
+the same in all; otherwise it is ``Mixed``. If a worker doesn't answer and the others agree, the state is ``Unknown``.
+Closing and Closed count as the same, because a closing queue is closed in one worker before it is in another.
 """
 
 from collections import Counter
