@@ -134,10 +134,10 @@ class Admin:
         groups = frozenset(identity.groups)
         is_authenticated = identity.name != ANONYMOUS.name and groups.isdisjoint(ANONYMOUS.groups)
         if not is_authenticated or AUTHENTICATED_GROUP not in groups:
-            raise AdminError(401, "unauthenticated", "Unauthorized", "Authentication is required.", headers=_CHALLENGE)
+            raise AdminError(401, "unauthenticated", "Authentication is required.", headers=_CHALLENGE)
         may_change = not groups.isdisjoint(self._settings.operators)
         if not may_change and groups.isdisjoint(self._settings.groups):
-            raise AdminError(403, "forbidden", "Forbidden", "Authenticated, but not authorized to view this.")
+            raise AdminError(403, "forbidden", "Authenticated, but not authorized to view this.")
         return Actor(identity.name, "http", may_change)
 
     async def _answer(self, request: AdminRequest, send: Send, page: str, place: tuple[str, str]) -> None:
@@ -193,9 +193,9 @@ class Admin:
         query = query_of(request.scope)
         asked = query.get("format", "")
         if asked not in _FORMATS:
-            raise AdminError(400, "bad-format", "Bad Request", "The format must be text or json.")
+            raise AdminError(400, "bad-format", "The format must be text or json.")
         if query.get("by", "work") not in ORDERS:
-            raise AdminError(400, "bad-order", "Bad Request", f"by must be one of {', '.join(ORDERS)}.")
+            raise AdminError(400, "bad-order", f"by must be one of {', '.join(ORDERS)}.")
         as_json = _FORMATS[asked]
         if as_json is None:
             as_json = _prefers_json(HeaderView(request.scope).get("accept", ""))
@@ -206,24 +206,24 @@ class Admin:
 
 def _require_http(scope: Scope) -> None:
     if scope["type"] != "http":
-        raise AdminError(400, "no-http", "Bad Request", "The admin answers plain HTTP requests only.")
+        raise AdminError(400, "no-http", "The admin answers plain HTTP requests only.")
 
 
 def _authorize_change(request: AdminRequest, what: str) -> None:
     if is_cross_site(request.scope):
         log_refusal(request.actor, what, "cross-site")
-        raise AdminError(403, "cross-site", "Forbidden", "A page of another site has sent this request.")
+        raise AdminError(403, "cross-site", "A page of another site has sent this request.")
     if not request.actor.may_change:
         log_refusal(request.actor, what, "not authorized")
         rule = "Authorized to view, but not to change anything: spec.admin.operators of the Server document lists"
-        raise AdminError(403, "forbidden", "Forbidden", f"{rule} the groups that may do so.")
+        raise AdminError(403, "forbidden", f"{rule} the groups that may do so.")
 
 
 def _not_allowed(methods: Collection[str]) -> AdminError:
     allowed = sorted({*methods, "HEAD"} if "GET" in methods else methods)
     detail = f"The methods of this page are {', '.join(allowed)}."
     allow = [(b"allow", ", ".join(allowed).encode())]
-    return AdminError(405, "method", "Method Not Allowed", detail, headers=allow)
+    return AdminError(405, "method", detail, headers=allow)
 
 
 def _prefers_json(accept: str) -> bool:

@@ -79,7 +79,7 @@ async def reload(view: View, request: AdminRequest) -> Answer:
         is_in_force = await view.reload()
     except InvalidValueError as error:
         detail = f"Nothing can be read again: {error.rule}."
-        raise AdminError(409, "nothing-to-read", "Conflict", detail) from None
+        raise AdminError(409, "nothing-to-read", detail) from None
     severity = Severity.WARNING if is_in_force else Severity.ERROR
     configuration = view.configuration
     outcome = ReloadDocument(

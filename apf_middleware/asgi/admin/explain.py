@@ -69,4 +69,4 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def _bad_request(detail: str) -> AdminError:
-    return AdminError(400, "bad-description", "Bad Request", detail)
+    return AdminError(400, "bad-description", detail)

@@ -63,7 +63,7 @@ class GateResource:
         if gates is None or request.name not in gates:
             if action != "get":
                 log_refusal(request.actor, f"{action} gate {request.name}", "no such gate")
-            raise AdminError(404, "not-found", "Not Found", f"There is no gate {request.name!r}.")
+            raise AdminError(404, "not-found", f"There is no gate {request.name!r}.")
         return gates
 
     async def _list(self, _request: AdminRequest) -> Answer:

@@ -12,6 +12,7 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 import anyio
@@ -61,6 +62,7 @@ LONGEST_BODY: Final = 64 * 1024
 """The longest body, in bytes; usual ones have some hundred bytes."""
 
 _BODY_TIMEOUT_S: Final = 10.0
+_TITLES: Final = {413: "Content Too Large", 422: "Unprocessable Content"}  # as RFC 9110, and Python from 3.13 on
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +102,13 @@ class AdminError(Exception):
         self,
         status: int,
         kind: str,
-        title: str,
         detail: str,
         *,
         headers: Headers | None = None,
         fields: tuple[FieldError, ...] = (),
     ) -> None:
-        super().__init__(status, kind, title, detail)
+        super().__init__(status, kind, detail)
+        title = _TITLES.get(status) or HTTPStatus(status).phrase
         self.problem: ProblemDocument = ProblemDocument(f"urn:apf:admin:{kind}", title, status, detail, fields)
         self.headers: Headers = headers or []
 
@@ -114,12 +116,12 @@ class AdminError(Exception):
 def invalid(errors: list[FieldError]) -> AdminError:
     """Return the error for fields with wrong values."""
     detail = "; ".join(f"{one.field}: {one.rule}" for one in errors)
-    return AdminError(422, "invalid", "Unprocessable Content", f"{detail}.", fields=tuple(errors))
+    return AdminError(422, "invalid", f"{detail}.", fields=tuple(errors))
 
 
 def no_such_page(names: str) -> AdminError:
     """Return the error for an unknown path; ``names`` lists the pages that exist."""
-    return AdminError(404, "no-such-page", "Not Found", f"Here are {names}.")
+    return AdminError(404, "no-such-page", f"Here are {names}.")
 
 
 # Answers
@@ -201,10 +203,10 @@ async def read_body(request: AdminRequest, kind: type[BaseModel], longest: int =
     content_type = HeaderView(request.scope).get("content-type", "").partition(";")[0].strip().lower()
     if content_type != JSON:
         detail = f"The body must be JSON, with the Content-Type {JSON}; an empty body is {{}}."
-        raise AdminError(415, "not-json", "Unsupported Media Type", detail)
+        raise AdminError(415, "not-json", detail)
     document = _parse(await _receive(request.receive, longest))
     if not isinstance(document, dict):
-        raise AdminError(400, "bad-json", "Bad Request", "The body must be a JSON object.")
+        raise AdminError(400, "bad-json", "The body must be a JSON object.")
     try:
         kind.model_validate(document)
     except ValidationError as error:
@@ -219,23 +221,23 @@ async def _receive(receive: Receive, longest: int) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
-                    raise AdminError(400, "no-body", "Bad Request", "The body ended too early.")
+                    raise AdminError(400, "no-body", "The body ended too early.")
                 body += message.get("body", b"")
                 if len(body) > longest:
                     detail = f"A body must not be longer than {longest} bytes."
-                    raise AdminError(413, "too-long", "Content Too Large", detail, headers=[(b"connection", b"close")])
+                    raise AdminError(413, "too-long", detail, headers=[(b"connection", b"close")])
                 if not message.get("more_body"):
                     return bytes(body)
     except TimeoutError:
         detail = f"The body must arrive within {_BODY_TIMEOUT_S:g} s."
-        raise AdminError(408, "too-slow", "Request Timeout", detail, headers=[(b"connection", b"close")]) from None
+        raise AdminError(408, "too-slow", detail, headers=[(b"connection", b"close")]) from None
 
 
 def _parse(body: bytes) -> object:
     try:
         return json.loads(body, object_pairs_hook=_unique, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise AdminError(400, "bad-json", "Bad Request", f"The body must be a JSON object: {error}.") from None
+        raise AdminError(400, "bad-json", f"The body must be a JSON object: {error}.") from None
 
 
 def _finite(text: str) -> float:

@@ -163,10 +163,10 @@ def _as_admin_error(request: AdminRequest, action: str, name: str = "") -> Itera
 
 def _admin_error(error: QueueError) -> AdminError:
     if isinstance(error, QueueNotFoundError):
-        return AdminError(404, error.kind, "Not Found", f"There is no queue {error.queue!r}.")
+        return AdminError(404, error.kind, f"There is no queue {error.queue!r}.")
     if isinstance(error, QueueInvalidError):
         return invalid([FieldError(_FIELD_NAMES.get(name, name), value, rule) for name, value, rule in error.problems])
-    return AdminError(409, error.kind, "Conflict", f"{error}.")
+    return AdminError(409, error.kind, f"{error}.")
 
 
 def _in_ns(changes: dict[str, Any]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class RecordingResource:
     def _recorder(self, request: AdminRequest) -> Recorder:
         found = next((one for one in self._recorders() if one.settings.id == request.name), None)
         if found is None:
-            raise AdminError(404, "not-found", "Not Found", f"There is no recording {request.name!r} under way.")
+            raise AdminError(404, "not-found", f"There is no recording {request.name!r} under way.")
         return found
 
     async def _list(self, _request: AdminRequest) -> Answer:
@@ -88,11 +88,11 @@ class RecordingResource:
         asked, view = await read_body(request, RecordingStart), self._view
         configuration = await run_in_own_thread(partial(fingerprint, view.configuration))
         if view.controller.is_closing:
-            raise AdminError(409, "closing", "Conflict", "The server shuts down.")
+            raise AdminError(409, "closing", "The server shuts down.")
         if len(self._recorders()) >= MOST_AT_ONCE:
             log_refusal(request.actor, "start a recording", "too many")
             detail = f"There are {MOST_AT_ONCE} recordings already, which is the most: stop one, or wait."
-            raise AdminError(409, "too-many", "Conflict", detail)
+            raise AdminError(409, "too-many", detail)
         settings = RecordingSettings(
             secrets.token_hex(4),
             printable(f"{request.actor.name} ({request.actor.via})"),

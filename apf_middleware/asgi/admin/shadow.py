@@ -79,7 +79,7 @@ class ShadowResource:
             raise _nothing_tried()
         if not view.shadow.is_running:
             detail = "The configuration failed while it was tried, and could fail in force, too: GET shadow says how."
-            raise AdminError(409, "shadow-failed", "Conflict", detail)
+            raise AdminError(409, "shadow-failed", detail)
         problems = await view.shadow.promote()
         if problems:
             raise invalid(_errors(problems))
@@ -96,7 +96,7 @@ class ShadowResource:
 
 def _nothing_tried() -> AdminError:
     detail = "No configuration is tried now; begin with PUT, or with apf shadow start."
-    return AdminError(404, "no-shadow", "Not Found", detail)
+    return AdminError(404, "no-shadow", detail)
 
 
 def _errors(problems: Sequence[Problem]) -> list[FieldError]:
