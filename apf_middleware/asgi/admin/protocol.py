@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope
 from apf_middleware._version import __version__
 from apf_middleware.asgi.admin.documents import FieldError, ProblemDocument, Worker, to_json
 from apf_middleware.asgi.admin.streamed_answer import StreamedAnswer
-from apf_middleware.asgi.responses import Answer
+from apf_middleware.asgi.responses import Answer, uncached_answer
 from apf_middleware.asgi.scope import Headers, HeaderView
 from apf_middleware.classification.text import printable
 from apf_middleware.runtime import log_event
@@ -147,14 +147,8 @@ def answer_json(document: object, *, without: tuple[str, ...] = (), status: int 
 
 
 def _answer(status: int, content_type: str, body: bytes, headers: Headers) -> Answer:
-    own = [
-        (b"content-type", content_type.encode()),
-        (b"content-length", b"%d" % len(body)),
-        (b"cache-control", b"no-store"),
-        (b"x-content-type-options", b"nosniff"),
-        (MARK.encode(), b"1"),
-    ]
-    return Answer(status, [*own, *headers], body)
+    own = [(b"content-type", content_type.encode()), (b"x-content-type-options", b"nosniff"), (MARK.encode(), b"1")]
+    return uncached_answer(status, [*own, *headers], body)
 
 
 def worker_of(app: str) -> Worker:
