@@ -43,12 +43,13 @@ def printable(text: str, *, most: int = _LONGEST_NAME) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
-def abridge(flow: str) -> str:
-    """Return the name of a flow; of a long one the beginning and a hash.
+def abridge(name: str, most: int = LONGEST_FLOW, mark: str = "~", digest_bytes: int = 16) -> str:
+    """Return the name of a flow, say; of one of more than ``most`` characters the beginning, a mark and a digest.
 
-    Clients choose names in headers, queries and paths, and what remembers flows mostly bounds their number only.
+    Clients choose names in headers, queries and paths, and what remembers flows mostly bounds their number only. A
+    beginning alone could be that of many flows.
     """
-    if len(flow) <= LONGEST_FLOW:
-        return flow
-    digits = blake2b(flow.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-    return f"{flow[: LONGEST_FLOW - len(digits) - 1]}~{digits}"
+    if len(name) <= most:
+        return name
+    digits = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=digest_bytes).hexdigest()
+    return f"{name[: most - len(digits) - 1]}{mark}{digits}"

@@ -6,10 +6,9 @@ unprintable characters are escaped, so that no name can begin a line of its own 
 
 import time
 from collections.abc import Hashable
-from hashlib import blake2b
 from typing import Final
 
-from apf_middleware.classification.text import printable
+from apf_middleware.classification.text import abridge, printable
 from apf_middleware.fairqueuing import format_seat_seconds
 
 __all__ = ["LONGEST_NAME", "NEVER", "Formatter", "format_duration", "printable", "short_name"]
@@ -61,14 +60,8 @@ class Formatter:
 
 
 def short_name(name: str) -> str:
-    """Return a name of bounded length that stands for ``name``: its beginning, and a digest of all of it.
-
-    Clients choose names, so a beginning alone could be that of many flows.
-    """
-    if len(name) <= LONGEST_NAME:
-        return name
-    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
-    return f"{name[: LONGEST_NAME - len(digest) - 1]}…{digest}"
+    """Return a name of bounded length that stands for ``name``: its beginning, and a digest of all of it."""
+    return abridge(name, LONGEST_NAME, "…", _DIGEST_BYTES)
 
 
 def format_duration(duration_ns: int) -> str:
