@@ -347,9 +347,7 @@ NonEmpty = Annotated[str, AfterValidator(_non_empty), _schema(minLength=1)]
 _DURATION_SCHEMA: Final = {"type": "string", "pattern": f"^{DURATION_PATTERN}$", "examples": ["15s", "1m30s"]}
 _SIZE_SCHEMA: Final = {"type": "string", "pattern": f"^{_SIZE}$", "examples": ["64KiB", "32MiB"]}
 
-Duration = Annotated[
-    str, AfterValidator(_check_duration), _schema(pattern=f"^{DURATION_PATTERN}$", examples=["15s", "1m30s"])
-]
+Duration = Annotated[str, AfterValidator(_check_duration), _schema(**_DURATION_SCHEMA)]
 Nanoseconds = Annotated[
     int, Ge(0), PlainValidator(_read_duration), PlainSerializer(written_duration), WithJsonSchema(_DURATION_SCHEMA)
 ]
