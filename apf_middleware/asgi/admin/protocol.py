@@ -10,7 +10,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Protocol
@@ -41,6 +41,7 @@ __all__ = [
     "answer_dump",
     "answer_error",
     "answer_json",
+    "answer_stream",
     "invalid",
     "is_cross_site",
     "log_change",
@@ -147,8 +148,19 @@ def answer_json(document: object, *, without: tuple[str, ...] = (), status: int 
 
 
 def _answer(status: int, content_type: str, body: bytes, headers: Headers) -> Answer:
-    own = [(b"content-type", content_type.encode()), (b"x-content-type-options", b"nosniff"), (MARK.encode(), b"1")]
-    return uncached_answer(status, [*own, *headers], body)
+    return uncached_answer(status, [*_own_headers(content_type), *headers], body)
+
+
+def answer_stream(
+    content_type: str, parts: AsyncGenerator[bytes, None], patience_s: float, headers: Headers
+) -> StreamedAnswer:
+    """Answer with ``parts`` as they are made, each of which a client may take ``patience_s`` seconds to read."""
+    own = [*_own_headers(content_type), (b"cache-control", b"no-store")]
+    return StreamedAnswer(200, [*own, *headers], parts, patience_s)
+
+
+def _own_headers(content_type: str) -> Headers:
+    return [(b"content-type", content_type.encode()), (b"x-content-type-options", b"nosniff"), (MARK.encode(), b"1")]
 
 
 def worker_of(app: str) -> Worker:

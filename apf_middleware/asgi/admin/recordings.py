@@ -17,11 +17,11 @@ from apf_middleware.asgi.admin.documents import (
 )
 from apf_middleware.asgi.admin.observation import View
 from apf_middleware.asgi.admin.protocol import (
-    MARK,
     AdminError,
     AdminRequest,
     Handler,
     answer_json,
+    answer_stream,
     log_change,
     log_refusal,
     read_body,
@@ -43,7 +43,7 @@ MOST_AT_ONCE: Final = 4
 PATIENCE_S: Final = 60.0
 """The longest time for which a client may stop reading: then its recording ends, so that it takes no place for ever."""
 
-_NDJSON: Final = b"application/x-ndjson"
+_NDJSON: Final = "application/x-ndjson"
 
 
 class RecordingResource:
@@ -104,13 +104,7 @@ class RecordingResource:
         facts = {"id": settings.id, "seconds": settings.seconds, "sample": settings.sample, "names": settings.names}
         log_change(request.actor, "recording-started", **facts)
         stream = RecordingStream(view, settings, key, configuration=configuration, app=self._app)
-        headers = [
-            (b"content-type", _NDJSON),
-            (b"cache-control", b"no-store"),
-            (b"x-content-type-options", b"nosniff"),
-            (MARK.encode(), b"1"),
-        ]
-        return StreamedAnswer(200, headers, stream.parts(), patience_s=PATIENCE_S)
+        return answer_stream(_NDJSON, stream.parts(), PATIENCE_S, [])
 
 
 def _snapshot(recorder: Recorder) -> RecordingSnapshot:

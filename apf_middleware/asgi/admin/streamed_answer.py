@@ -16,13 +16,13 @@ __all__ = ["StreamedAnswer", "send_streamed"]
 class StreamedAnswer:
     """A response whose body is made while it is sent; ``parts`` must end by itself when the server shuts down.
 
-    A client may take ``patience_s`` seconds to read each part, if that is given; then the response is broken off.
+    A client may take ``patience_s`` seconds to read each part; then the response is broken off.
     """
 
     status: int
     headers: Headers
     parts: AsyncGenerator[bytes, None]
-    patience_s: float | None = None
+    patience_s: float
 
 
 async def send_streamed(answer: StreamedAnswer, scope: Scope, receive: Receive, send: Send) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from apf_middleware.asgi.admin.documents import to_json
 from apf_middleware.asgi.admin.observation import View
-from apf_middleware.asgi.admin.protocol import MARK, AdminRequest, Handler, worker_of
+from apf_middleware.asgi.admin.protocol import MARK, AdminRequest, Handler, answer_stream, worker_of
 from apf_middleware.asgi.admin.streamed_answer import StreamedAnswer
 from apf_middleware.asgi.console.assets import INDEX, answer_asset, assets
 from apf_middleware.asgi.console.feed import ConsoleFeed
@@ -21,13 +21,7 @@ __all__ = ["PATIENCE_S", "ConsoleResource"]
 PATIENCE_S: Final = 30.0
 """The time that a client may take to read one event; after that its stream ends."""
 
-_STREAMED: Final[Headers] = [
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),  # nginx would collect events
-    (b"x-content-type-options", b"nosniff"),
-    (MARK.encode(), b"1"),
-]
+_UNBUFFERED: Final[Headers] = [(b"x-accel-buffering", b"no")]  # nginx would collect events
 
 
 class ConsoleResource:
@@ -53,7 +47,7 @@ class ConsoleResource:
     async def _stream(self, request: AdminRequest) -> StreamedAnswer:
         actor = request.actor
         greeting = {"actor": actor.name, "may_change": actor.may_change, "worker": to_json(worker_of(self._app))}
-        return StreamedAnswer(200, _STREAMED, self._feed.events(greeting), patience_s=PATIENCE_S)
+        return answer_stream("text/event-stream", self._feed.events(greeting), PATIENCE_S, _UNBUFFERED)
 
 
 async def _to_folder(_request: AdminRequest) -> Answer:

@@ -34,7 +34,7 @@ class Pages:
             self.is_closed = True
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        answer = StreamedAnswer(200, [(b"content-type", b"text/plain")], self._generate())
+        answer = StreamedAnswer(200, [(b"content-type", b"text/plain")], self._generate(), patience_s=60.0)
         await send_streamed(answer, scope, receive, send)
 
 
