@@ -57,7 +57,7 @@ from apf_middleware.fairqueuing.sharing.base import WITHOUT_SEATS, Sharing, Want
 from apf_middleware.fairqueuing.sharing.grant import LEASED_FOR_EVER, SeatGrant
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from apf_middleware.fairqueuing.sharing.ledger import SeatLedger, is_parent_closed
-from apf_middleware.fairqueuing.sharing.level import NO_CAP, SharedLevel
+from apf_middleware.fairqueuing.sharing.level import SharedLevel
 from apf_middleware.fairqueuing.sharing.levels import SharedLevels
 from apf_middleware.fairqueuing.sharing.scheduling import Decision, LevelScheduler
 from apf_middleware.fairqueuing.ticket import IS_PURE, Reason, Ticket, TicketState
@@ -177,7 +177,7 @@ class Lending(Sharing):
         """Let ``ticket`` arrive at a level that has a parent or a cap, is held, is closing, or is draining."""
         waiting = self.waiting
         level.lengthen(ticket)
-        if level.queueset.is_quiescing or level.is_stopped(level.queueset.seats_in_use):
+        if level.queueset.is_quiescing or level.is_stopped:
             level.queueset.concurrency = 0
         elif waiting and not (level.waits and len(waiting) == 1):
             return self._arrive_among_others(now, level, ticket)
@@ -337,8 +337,7 @@ class Lending(Sharing):
     def _find_first_end(self) -> None:
         ends = (level.queueset.next_event_at() for level in self._lingering)
         lease_until = _NEVER if self.grant is None else self.grant.lease_until
-        first_end = min((ends_at for ends_at in ends if ends_at is not None), default=lease_until)
-        self._let_seat_alone(until=min(first_end, lease_until))
+        self._let_seat_alone(until=min([lease_until, *(ends_at for ends_at in ends if ends_at is not None)]))
 
     def tick(self, now: int) -> Sequence[Ticket]:
         return self._advance(now)
@@ -402,7 +401,7 @@ class Lending(Sharing):
         queueset = level.queueset
         used = queueset.seats_in_use
         self.ledger.count(level, max(used, level.least))
-        waits = queueset.waiting > 0 and not level.is_stopped(used)
+        waits = level.wants_seats
         has_changed = waits is not level.waits
         if has_changed:
             self._note_waits(now, level, waits=waits)
@@ -504,8 +503,7 @@ class Lending(Sharing):
         self.waiting.clear()
         for level in levels:
             queueset = level.queueset
-            is_open = not (level.is_held or queueset.is_quiescing or level.cap < NO_CAP)
-            level.is_common = level.parent is None and is_open
+            level.is_common = level.parent is None and level.is_open
             settings = level.settings if level.ceiling or level.exempt else WITHOUT_SEATS
             queueset.concurrency = 0  # so that the queue set seats no ticket; `_dispatch` seats them in turn
             queueset.reservation.join(self._passed)  # shared by all: a ticket may pass tickets of several levels
@@ -513,7 +511,7 @@ class Lending(Sharing):
                 queueset.reconfigure(now, settings, level.ceiling)
             level.counted = 0
             self.ledger.count(level, max(queueset.seats_in_use, level.least))
-            level.waits = queueset.waiting > 0 and not level.is_stopped(queueset.seats_in_use)
+            level.waits = level.wants_seats
             if level.waits:
                 self.waiting.append(level)
             level.alone_width = 0
@@ -550,8 +548,7 @@ class Lending(Sharing):
         seats = self.seats if self.grant is None else self.grant.seats
         self.ledger.check(seats, levels, self.parents.values())
         for level in levels:
-            waits = level.queueset.waiting > 0 and not level.is_stopped(level.queueset.seats_in_use)
-            assert level.waits is waits is (level in self.waiting), f"whether {level!r} waits"
+            assert level.waits is level.wants_seats is (level in self.waiting), f"whether {level!r} waits"
             lingers = level.queueset.next_event_at() is not None
             assert lingers is (level in self._lingering), f"whether {level!r} lingers"
         # Lags and turns change with time, and count only when something happens; queue sets' clocks can't go back.

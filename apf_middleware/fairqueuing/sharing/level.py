@@ -200,9 +200,21 @@ class SharedLevel:
         """True if no request waits, runs or lingers."""
         return self.alone is None and self.queueset.is_idle
 
-    def is_stopped(self, used: int) -> bool:
-        """Return whether the level seats no request while this number of its seats is in use."""
+    @property
+    def is_open(self) -> bool:
+        """True if the level isn't held, and has no cap, and its queue set accepts new requests."""
+        return not (self.is_held or self.queueset.is_quiescing or self.cap < NO_CAP)
+
+    @property
+    def is_stopped(self) -> bool:
+        """True if the level seats no request now: it is held, or uses as many seats as its cap."""
+        used = self.queueset.seats_in_use
         return self.is_held or (used >= self.cap and used >= self.least)
+
+    @property
+    def wants_seats(self) -> bool:
+        """True if requests wait for seats, and the level may seat them."""
+        return self.queueset.waiting > 0 and not self.is_stopped
 
     def set_cap(self, cap: int, pause_ns: int = 0) -> None:
         """Set another cap; its owner then counts the seats again. The lowest cap is 1."""
@@ -257,9 +269,8 @@ class SharedLevel:
         is_promised = self.least or self.exempt
         if self.queueset.parked:
             return  # a parked request returns to the queue set, which must then know all other requests
-        is_open = not (self.is_held or self.queueset.is_quiescing or self.cap < NO_CAP)
         # In the model of a discipline, requests that have ended may still run; `book` assumes that none does.
-        if self._may_rest and is_promised and is_open and self.queueset.discipline.is_at_rest:
+        if self._may_rest and is_promised and self.is_open and self.queueset.discipline.is_at_rest:
             self.alone_width = 1
             self._idle_since = now
 
