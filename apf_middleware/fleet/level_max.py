@@ -77,13 +77,11 @@ class LevelMax:
 
     def _targets(self, now: int, demands: Mapping[str, MaxDemand], debts: Mapping[str, Debt]) -> dict[str, int]:
         """Return the seats that each member should have."""
-        is_calm = not self.is_scarce and self._is_calm(now, self.most, debts)
-        if is_calm and all(debts[name].seats >= one.wanted.seats for name, one in demands.items()):
+        is_enough = all(debts[name].seats >= one.wanted.seats for name, one in demands.items())
+        if is_enough and self._is_calm(now, self.most, debts):
             return {name: debt.seats for name, debt in debts.items()}
         self._divided_at = now
-        wanted = {}
-        if self._rotation.is_wide or any(one.wanted.widest > 1 for one in demands.values()):
-            wanted = {name: one.wanted for name, one in demands.items()}
+        wanted = {name: one.wanted for name, one in demands.items()}
         return self._rotation.divide(now, self._shares(demands), self.most, wanted)
 
     def _shares(self, demands: Mapping[str, MaxDemand]) -> dict[str, int]:

@@ -442,6 +442,20 @@ def test_the_newest_configuration_divides_the_seats() -> None:
     assert fleet.allocator.budget.seats == 20
 
 
+def test_a_member_that_reloads_brings_the_newest_configuration() -> None:
+    """However long it has run, also if the files are those of an earlier time again."""
+    fleet = InstantFleet(7)
+    fleet.now = 10_000
+    for member, age in (("a", 9_000), ("b", 3_000)):
+        configured(fleet, member, "old", age, 10)
+    for number, (name, seats) in enumerate((("new", 20), ("old", 10), ("new", 20)), 2):
+        for member in "ab":
+            fleet.now += 100
+            configured(fleet, member, name, 5, seats, number=number)
+            fleet.allocator.divide(fleet.now, ())
+            assert (fleet.allocator.configuration, fleet.allocator.budget.seats) == (name, seats)
+
+
 def test_a_configuration_is_used_as_soon_as_its_budget_is_known() -> None:
     fleet = InstantFleet(7)
     fleet.now = 10_000

@@ -95,7 +95,22 @@ def test_an_allocator_that_learns_moves_only_what_members_have_reported() -> Non
     members.debts["b"] = Debt(3, 0)
     members.max.open(members.debts["b"])
     assert sum(members.divide({"a": wants(8, 4), "b": wants(8, 4)}, is_learning=True).values()) == 3
+    assert members.divide({"a": wants(8, 7), "b": wants(1, 1)}, is_learning=True) == {"a": 2, "b": 1}
     assert members.divide({"a": wants(8, 4), "b": wants(8, 4)}) == {"a": 4, "b": 4}
+
+
+def test_an_allocator_that_learns_keeps_to_a_max_below_what_members_have_reported() -> None:
+    """A reload has made the max smaller while an earlier allocator's grants of 10 seats were in force."""
+    level, debts = LevelMax(TURN, 0), {"a": Debt(5, 0), "b": Debt(5, 0)}
+    for debt in debts.values():
+        level.open(debt)
+    rounds = ({"a": wants(9, 0), "b": wants(9, 4)}, {"a": wants(9, 4), "b": wants(9, 0)})
+    for sequence, demands in enumerate(rounds, 1):
+        level.divide(sequence * TURN, 4, demands, debts, is_learning=True)
+        for name, seats in level.granted.items():
+            debts[name].grant(sequence, seats)
+        debts["a"].confirm(sequence, level.granted["a"], 0)
+        assert debts["a"].owed == 0, "b has confirmed nothing, and may still use 5 seats"
 
 
 def test_what_is_just_enough_is_not_scarce() -> None:

@@ -51,6 +51,30 @@ def test_the_largest_of_several_grants_on_their_way_counts() -> None:
     assert one.debt.owed == 4
 
 
+def test_a_report_says_whether_others_can_have_seats_or_parts_of_maxes_that_it_gives_back() -> None:
+    def receive(number: int, seats: int, part: int) -> bool:
+        report = Report("m", number, 1, 0, seats, 0, maxes={"batch": part, "web": 3})
+        return one.receive(report, 1, 0, 200, 0)
+
+    one = MemberAccount(Report("m", 1, 1, 0, 8, 0, maxes={"batch": 5, "web": 3}), 0, 100, 0)
+    for name in ("batch", "web"):
+        one.open_max(name)
+    assert not receive(2, 8, 5)
+    assert receive(3, 6, 5), "two seats"
+    assert receive(4, 6, 2), "three seats of the max of batch"
+    assert not receive(5, 7, 2), "it has got more"
+    assert not receive(4, 0, 0), "this report is older than the last one"
+
+
+def test_a_grant_that_was_not_sent_counts_for_no_max() -> None:
+    one = MemberAccount(Report("m", 1, 1, 0, 8, 0, maxes={"batch": 2}), 0, 100, 0)
+    one.open_max("batch")
+    one.grant(8, {"batch": 5})
+    assert one.maxes["batch"].owed == 5, "it counts as soon as it is sent"
+    one.retract(0)
+    assert one.maxes["batch"].owed == 2
+
+
 def test_earlier_reports_that_arrive_late_are_ignored() -> None:
     one = account(seats=8)
     one.grant(3)
