@@ -50,13 +50,13 @@ class ElasticCap:
 
     def cut(self) -> bool:
         """Cut the cap, because the event loop is late; return whether it is another one now."""
-        used, was_active = max(1, self._used), self._was_active
+        used, was_active = self._used, self._was_active
         self._used, self._was_active = 0, False
         if not was_active:  # then the level isn't the cause
             return False
         before = self.cap
         found = used if before is None else min(before, used)
-        self.cap = max(self._floor, min(found - 1, found * _KEPT_PERCENT // 100))
+        self.cap = max(self._floor, found * _KEPT_PERCENT // 100)
         self.reason = ElasticReason.FLOOR if self.cap == self._floor else ElasticReason.CUT
         if self.cap == before:
             return False

@@ -57,6 +57,18 @@ def test_an_idle_level_is_not_the_cause() -> None:
     assert (cap.cap, cap.reason) == (None, ElasticReason.OPEN)
 
 
+def test_a_level_is_not_the_cause_of_what_is_late_after_its_last_request() -> None:
+    """It has had requests before, some of which no look has found in their seats."""
+    for is_cut in (True, False):
+        cap = ElasticCap(0, 40, 100)
+        cap.note(20, 3, 50)
+        assert cap.cut() if is_cut else not cap.grow(1)
+        before = cap.cap
+        cap.note(0, 0, 50)
+        assert not cap.cut()
+        assert cap.cap == before
+
+
 @pytest.mark.parametrize(("waiting", "dispatched"), [(1, 0), (0, 1)])
 def test_requests_that_no_look_finds_in_their_seats_count_for_one(waiting: int, dispatched: int) -> None:
     cap = ElasticCap(0, 40, 100)
