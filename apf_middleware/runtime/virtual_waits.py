@@ -14,26 +14,26 @@ _WAITING: Final = TicketState.WAITING
 class VirtualWaits:
     """The waits for seats of one server; each ends at its limit, or at the request's deadline before that."""
 
-    __slots__ = ("_events", "_limits")
+    __slots__ = ("_events", "_timeouts")
 
     def __init__(self, events: EventQueue) -> None:
         self._events = events
-        self._limits: dict[str, FifoTimeouts[Admission]] = {}  # by level
+        self._timeouts: dict[int, FifoTimeouts[Admission]] = {}  # by the limit, which may change at a level
 
     def begin(self, admission: Admission) -> None:
         """Schedule the end of a wait that begins now."""
-        runtime, latest = admission.destination.runtime, admission.latest_start_ns
-        ends_at = self._events.now + runtime.wait_limit_ns
+        limit_ns, latest = admission.destination.runtime.wait_limit_ns, admission.latest_start_ns
+        ends_at = self._events.now + limit_ns
         if latest is not None and latest < ends_at:
             self._events.at(latest, _end_late, admission)
             return
-        limits = self._limits.get(runtime.name)
-        if limits is None:
-            limits = self._limits[runtime.name] = FifoTimeouts(self._events, _time_out, _is_not_waiting)
-        limits.add(ends_at, admission)
+        timeouts = self._timeouts.get(limit_ns)
+        if timeouts is None:
+            timeouts = self._timeouts[limit_ns] = FifoTimeouts(self._events, _time_out, _is_not_waiting)
+        timeouts.add(ends_at, admission)
 
     def __repr__(self) -> str:
-        return f"<VirtualWaits at {len(self._limits)} levels>"
+        return f"<VirtualWaits with {len(self._timeouts)} limits>"
 
 
 def _is_not_waiting(admission: Admission) -> bool:
