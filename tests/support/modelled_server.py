@@ -47,23 +47,23 @@ class ModelledServer:
     def run(self, seconds: float) -> list[int]:
         """Go on for so long; return the limits of this time, one for each step."""
         begin = len(self.limits)
+        steady_s = sum(alone for _, alone in self.routes if alone in self.steady)
+        other_s = sum(alone for _, alone in self.routes) - steady_s
         for _ in range(round(seconds * 1e9 / STEP_NS)):
-            self._step()
+            self._step(steady_s, other_s)
         return self.limits[begin:]
 
-    def _step(self) -> None:
+    def _step(self, steady_s: float, other_s: float) -> None:
         self.now += STEP_NS
         total = self.total.limit
         usable = self.usable(total)
         running = min(self.demand, usable)
         slowdown = self.slowdown(running)
-        durations = [one * (1 if one in self.steady else slowdown) for _, one in self.routes]
-        mean = sum(durations) / len(durations)
-        self._owed += running * STEP_NS / 1e9 / mean
+        self._owed += running * STEP_NS / 1e9 * len(self.routes) / (steady_s + other_s * slowdown)
         while self._owed >= 1:
             self._owed -= 1
-            place = self._random.randrange(len(durations))
-            route, duration = self.routes[place][0], durations[place]
+            route, alone = self.routes[self._random.randrange(len(self.routes))]
+            duration = alone if alone in self.steady else alone * slowdown
             taken = round(1e9 * duration * self._random.lognormvariate(-(self.sigma**2) / 2, self.sigma))
             outcome = self.outcome if self._random.random() < self.failing else RequestOutcome.SUCCESS
             self.total.observe(self.now, route, taken, outcome)
