@@ -21,7 +21,7 @@ from apf_middleware.estimation.base import ONE_SEAT, Dependence, plain_work
 from apf_middleware.estimation.declared import require_most_seats
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.fairqueuing import Work
-from apf_middleware.fairqueuing.work import round_half_away
+from apf_middleware.fairqueuing.work import NS_PER_UNIT, round_half_away
 from apf_middleware.frozen import frozen
 
 __all__ = ["LONGEST_ROUTE", "Learned", "LearnedCosts", "LearnedCostsSnapshot", "RouteCosts", "route_key"]
@@ -33,7 +33,6 @@ _MOST_SEGMENTS: Final = 8
 # Segments that don't match are taken for names of single objects: numbers, addresses, tokens.
 _NAME: Final = re.compile(r"v[0-9]{1,2}|[^0-9%@:,;=+~]{0,24}")
 _DEVIATIONS: Final = 6  # of an exponential distribution, 3 % of the work is in requests that last longer
-_NS_PER_UNIT: Final = 10  # a unit of work is one seat for 10 ns
 
 
 def route_key(digest: RequestDigest) -> str | None:
@@ -69,7 +68,7 @@ class RouteCosts:
     @property
     def seats(self) -> float:
         """The average number of seats that a request held while it ran."""
-        return self.work * _NS_PER_UNIT / self.duration_ns if self.duration_ns else 1.0
+        return self.work * NS_PER_UNIT / self.duration_ns if self.duration_ns else 1.0
 
     @property
     def long_ns(self) -> int:

@@ -15,8 +15,8 @@ from apf_middleware.exceptions import InvalidValueError, require_integer
 
 __all__ = [
     "DEFAULT_GUESS_NS",
-    "EXACT_BELOW",
     "GRAIN_BITS",
+    "NS_PER_UNIT",
     "UNITS_PER_SEAT_SECOND",
     "WEIGHT_BITS",
     "WEIGHT_ONE",
@@ -40,12 +40,14 @@ GRAIN_BITS: Final = 10
 With more of them, values would exceed 62 bits within minutes, which compiled code handles slowly.
 """
 
+NS_PER_UNIT: Final = 10
+"""A unit of work is one seat for this many nanoseconds."""
+
 WEIGHT_BITS: Final = 16
 WEIGHT_ONE: Final = 1 << WEIGHT_BITS
 """The weight of a flow that has none of its own; a flow of twice this weight gets twice the seats under contention."""
 
-_NS_PER_UNIT: Final = 10
-EXACT_BELOW: Final = 2**53  # doubles are exact below this, so integers give the same results as upstream's doubles
+_EXACT_BELOW: Final = 2**53  # doubles are exact below this, so integers give the same results as upstream's doubles
 
 
 def round_half_away(x: float) -> int:
@@ -60,24 +62,24 @@ def seat_seconds(seats: float, duration_ns: int) -> int:
     """Return the work of ``seats`` over a duration, in units of 1e-8 seat-seconds; negative for a negative duration."""
     if isinstance(seats, int):
         return work_of(seats, duration_ns)
-    return round_half_away(float(seats) * float(duration_ns) / _NS_PER_UNIT)
+    return round_half_away(float(seats) * float(duration_ns) / NS_PER_UNIT)
 
 
 def work_of(seats: int, duration_ns: int) -> int:
     """Return the same as `seat_seconds`, which compiled code computes with doubles, for a whole number of seats."""
     units = seats * duration_ns
-    if 0 <= units < EXACT_BELOW:
+    if 0 <= units < _EXACT_BELOW:
         return (units + 5) // 10
-    if -EXACT_BELOW < units < 0:
+    if -_EXACT_BELOW < units < 0:
         return -((5 - units) // 10)
-    return round_half_away(float(seats) * float(duration_ns) / _NS_PER_UNIT)
+    return round_half_away(float(seats) * float(duration_ns) / NS_PER_UNIT)
 
 
 def duration_per_seat(work: int, seats: float) -> int:
     """Return the nanoseconds that ``work`` takes on this number of ``seats``, rounded down."""
     if not seats > 0:
         raise InvalidValueError("seats", seats, "it must be more than 0")
-    return int(float(work) / seats * _NS_PER_UNIT)
+    return int(float(work) / seats * NS_PER_UNIT)
 
 
 def format_seat_seconds(work: int) -> str:

@@ -48,13 +48,12 @@ from apf_middleware.exceptions import require_integer
 from apf_middleware.fairqueuing.disciplines.base import Discipline
 from apf_middleware.fairqueuing.ticket import Queue, Ticket
 from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
-from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, WEIGHT_BITS, WEIGHT_ONE
+from apf_middleware.fairqueuing.work import DEFAULT_GUESS_NS, NS_PER_UNIT, WEIGHT_BITS, WEIGHT_ONE
 
 __all__ = ["EqualSerial", "EqualSerialQueue"]
 
 _OF_A_QUEUE: Final = 4  # the weight of one request in the average of its queue is one fourth
 _OF_THE_LEVEL: Final = 16
-_NS_PER_UNIT: Final = 10  # meters are seat-nanoseconds here and units of 1e-8 seat-seconds outside
 
 
 class EqualSerialQueue(Queue):
@@ -88,7 +87,7 @@ class EqualSerialQueue(Queue):
 
     def meters(self) -> dict[str, int]:
         work = self.finished + self.seats_in_use * self.guess_ns
-        return {"next_dispatch_r": (work if self.weight == WEIGHT_ONE else self.scale(work)) // _NS_PER_UNIT}
+        return {"next_dispatch_r": (work if self.weight == WEIGHT_ONE else self.scale(work)) // NS_PER_UNIT}
 
 
 class EqualSerial(Discipline[EqualSerialQueue]):
@@ -356,7 +355,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
 
     def meters(self) -> dict[str, int]:
         active = sum(bool(queue.length or queue.executing) for queue in self._queues)
-        return {"current_r": self.r // _NS_PER_UNIT, "robin_index": self._turn, "active_queues": active}
+        return {"current_r": self.r // NS_PER_UNIT, "robin_index": self._turn, "active_queues": active}
 
     def check(self) -> None:
         self._queue_heap.check()
@@ -367,4 +366,4 @@ class EqualSerial(Discipline[EqualSerialQueue]):
             assert listed == queue.listed <= self._meter(queue, queue.seats_in_use), f"{queue!r} is listed too late"
 
     def __repr__(self) -> str:
-        return f"<EqualSerial R={self.r // _NS_PER_UNIT} waiting={self._waiting_queues} last served={self._turn}>"
+        return f"<EqualSerial R={self.r // NS_PER_UNIT} waiting={self._waiting_queues} last served={self._turn}>"

@@ -68,7 +68,7 @@ from apf_middleware.fairqueuing.queue_heap import QueueHeap
 from apf_middleware.fairqueuing.queue_share import Share
 from apf_middleware.fairqueuing.ticket import Ticket
 from apf_middleware.fairqueuing.width_indexed_heap import WidthIndexedHeap
-from apf_middleware.fairqueuing.work import GRAIN_BITS, WEIGHT_BITS
+from apf_middleware.fairqueuing.work import GRAIN_BITS, NS_PER_UNIT, WEIGHT_BITS
 
 __all__ = [
     "FAR",
@@ -78,7 +78,7 @@ __all__ = [
     "FluidModel",
 ]
 
-GRAINS_PER_UNIT: Final = 10 << GRAIN_BITS
+GRAINS_PER_UNIT: Final = NS_PER_UNIT << GRAIN_BITS
 """Grains in the unit of work, 1e-8 seat-seconds."""
 
 TICK_BITS: Final = 10
