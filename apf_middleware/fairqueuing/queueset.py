@@ -250,11 +250,11 @@ class QueueSet:
             self._reject(ticket, Reason.CONCURRENCY_LIMIT)
         return _NONE
 
-    def turn_away(self, now: int, ticket: Ticket, reason: Reason) -> None:
-        """Reject ``ticket``, which has just arrived; it does not enter a queue."""
+    def turn_away(self, now: int, ticket: Ticket) -> None:
+        """Reject ``ticket``, which has just arrived, because of a gate; it does not enter a queue."""
         ticket.queueset = self
         ticket.arrived_at = now
-        self._reject(ticket, reason)
+        self._reject(ticket, Reason.GATE)
 
     def abandon(self, now: int, ticket: Ticket, reason: Reason = Reason.TIME_OUT) -> Sequence[Ticket]:
         """Take ``ticket`` out of its queue unserved, and reject it for ``reason``.

@@ -127,7 +127,7 @@ class GatedSharing:
             if not ticket.is_seated:
                 scheduler.leave(now, ticket)
             return seated
-        level.queueset.turn_away(now, ticket, Reason.GATE)
+        level.queueset.turn_away(now, ticket)
         scheduler.leave(now, ticket)
         scheduler.refused.append(acquisition)
         return _NO_TICKETS

@@ -140,7 +140,7 @@ def test_values_can_be_copied_and_pickled(name: str, way: Callable[[object], obj
 def test_a_copy_of_a_ticket_keeps_what_a_subclass_adds(kind: Callable[..., Any], way: Callable[[Any], Any]) -> None:
     ticket = kind("flow", 7, Work(2))
     ticket.future = ["not a future"]
-    QueueSet(QueueSetSettings.without_queues(4)).turn_away(5, ticket, Reason.GATE)
+    QueueSet(QueueSetSettings.without_queues(4)).turn_away(5, ticket)
     ticket.queueset = None
     made = way(ticket)
 
