@@ -72,6 +72,11 @@ class InvalidValueError(APFError, ValueError):
 class ClockError(InvalidValueError):
     """Time ran backwards: the caller's clock is not monotonic."""
 
+    @classmethod
+    def between(cls, last: int, now: int) -> "ClockError":
+        """Return the error of a call at the time ``now`` after one at the time ``last``."""
+        return cls("now", now, f"it must not be before {last}", hint="Use one monotonic clock")
+
 
 class InfeasibleError(InvalidValueError):
     """The bounds of an allocation problem leave no solution."""

@@ -74,7 +74,7 @@ class Demand:
         elapsed = now - self._now
         if elapsed:
             if elapsed < 0:
-                raise self._backwards(now)
+                raise ClockError.between(self._now, now)
             held = self._value
             if held:
                 area = held * elapsed
@@ -99,7 +99,7 @@ class Demand:
         """Return the statistics of the period so far."""
         elapsed = require_integer("now", now) - self._now
         if elapsed < 0:
-            raise self._backwards(now)
+            raise ClockError.between(self._now, now)
         duration = now - self._since
         if not duration:
             return DemandStatistics(0, nan, nan, self._minimum, self._maximum)
@@ -128,9 +128,6 @@ class Demand:
         broken = [rule for rule, holds in rules.items() if not holds]
         if broken:
             raise AssertionError(f"{self!r}, but {', and '.join(broken)}")
-
-    def _backwards(self, now: int) -> ClockError:
-        return ClockError("now", now, f"it must not be before {self._now}", hint="Use one monotonic clock")
 
     def __repr__(self) -> str:
         return (

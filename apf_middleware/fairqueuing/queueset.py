@@ -326,7 +326,7 @@ class QueueSet:
         if now > self._now:
             self._advance(now)
         elif now < self._now:
-            raise ClockError("now", now, f"it must not be before {self._now}", hint="Use one monotonic clock")
+            raise ClockError.between(self._now, now)
         if not (has_ended or self._is_restless) or not self.waiting or self.seats_in_use >= self.concurrency:
             return _NONE
         seated = self._dispatch(now)

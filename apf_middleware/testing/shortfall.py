@@ -152,7 +152,7 @@ class Shortfall:
         if not elapsed:
             return
         if elapsed < 0:
-            raise ClockError("now", now, f"it must not be before {self._now}")
+            raise ClockError.between(self._now, now)
         self._now = now
         if self._level is None:
             self._level = self._fill()

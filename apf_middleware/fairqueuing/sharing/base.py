@@ -8,9 +8,8 @@ A level with a max of 0 rejects every request at once, because waiting can't hel
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Final, NoReturn
+from typing import Final
 
-from apf_middleware.exceptions import ClockError, InvalidValueError
 from apf_middleware.fairqueuing.queueset_settings import QueueSetSettings
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy, Parent
@@ -19,7 +18,7 @@ from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.fairqueuing.ticket import Reason, Ticket
 from apf_middleware.snapshots import SharingSnapshot
 
-__all__ = ["WITHOUT_SEATS", "Sharing", "Wanted", "raise_time_error"]
+__all__ = ["WITHOUT_SEATS", "Sharing", "Wanted"]
 
 Wanted = Mapping[str, tuple[QueueSetSettings, LevelLimits]]
 """The levels that a server is to have, by name."""
@@ -149,10 +148,3 @@ class Sharing(ABC):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.seats} seats among {len(self.levels)} levels>"
-
-
-def raise_time_error(now: object, last: int) -> NoReturn:
-    """Raise the error for an invalid ``now``, after a call at the time ``last``."""
-    if not isinstance(now, int) or isinstance(now, bool):
-        raise InvalidValueError("now", now, "it must be an integer of nanoseconds")
-    raise ClockError("now", now, f"it must not be before {last}", hint="Use one monotonic clock")

@@ -47,13 +47,13 @@ use, which change only when the level itself seats or releases a request.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from apf_middleware.exceptions import require_integer
+from apf_middleware.exceptions import ClockError, InvalidValueError, require_integer
 from apf_middleware.fairqueuing.disciplines import Discipline, EqualSerial
 from apf_middleware.fairqueuing.queueset import QueueSet
 from apf_middleware.fairqueuing.sharing.balance import Balance
-from apf_middleware.fairqueuing.sharing.base import WITHOUT_SEATS, Sharing, Wanted, raise_time_error
+from apf_middleware.fairqueuing.sharing.base import WITHOUT_SEATS, Sharing, Wanted
 from apf_middleware.fairqueuing.sharing.grant import LEASED_FOR_EVER, SeatGrant
 from apf_middleware.fairqueuing.sharing.hierarchy import NO_HIERARCHY, Hierarchy
 from apf_middleware.fairqueuing.sharing.ledger import SeatLedger, is_parent_closed
@@ -309,7 +309,7 @@ class Lending(Sharing):
     def _advance(self, now: int) -> Sequence[Ticket]:
         """Free the seats of lingers that have ended by ``now``, and seat the next tickets."""
         if now.__class__ is not int or now < self._clock:
-            raise_time_error(now, self._clock)
+            _raise_time_error(now, self._clock)
         self._clock = now
         if now < self.alone_until:
             return self._dispatch(now) if self._is_restless and self.waiting else _NONE
@@ -554,3 +554,10 @@ class Lending(Sharing):
         # Lags and turns change with time, and count only when something happens; queue sets' clocks can't go back.
         decision = self._scheduler.survey(self._clock if self._is_restless else self._balance.clock)
         assert decision.ticket is None, f"{decision.ticket!r} could be seated in {decision.level!r}"
+
+
+def _raise_time_error(now: object, last: int) -> NoReturn:
+    """Raise the error for an invalid ``now``, after a call at the time ``last``."""
+    if not isinstance(now, int) or isinstance(now, bool):
+        raise InvalidValueError("now", now, "it must be an integer of nanoseconds")
+    raise ClockError.between(last, now)
