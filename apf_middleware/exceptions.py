@@ -1,4 +1,4 @@
-"""The tree of all exceptions, and the checks of numbers that raise most of them.
+"""The tree of all exceptions, and the checks of values that raise most of them.
 
 APFError
 ├── InvalidValueError          an argument breaks a rule (also a ValueError)
@@ -44,6 +44,7 @@ __all__ = [
     "UnknownGateError",
     "reason_of",
     "require_amount",
+    "require_flag",
     "require_integer",
 ]
 
@@ -212,6 +213,12 @@ def require_integer(name: str, value: object, *, least: int | None = None, most:
     if most is not None and value > most:
         raise InvalidValueError(name, value, f"it must be at most {most}")
     return value
+
+
+def require_flag(name: str, value: object) -> None:
+    """Raise InvalidValueError unless ``value`` is a boolean: a text such as "no" would count as true."""
+    if not isinstance(value, bool):
+        raise InvalidValueError(name, value, "it must be True or False")
 
 
 def require_amount(name: str, value: object, *, most: int = MOST_AMOUNT) -> float:

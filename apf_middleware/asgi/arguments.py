@@ -9,7 +9,7 @@ from typing import Final
 from apf_middleware.asgi.identity import Authenticator
 from apf_middleware.exceptions import InvalidValueError
 
-__all__ = ["check_flag", "check_gates", "check_inventory", "check_registry", "checked_authenticators"]
+__all__ = ["check_gates", "check_inventory", "check_registry", "checked_authenticators"]
 
 _REQUIRED: Final = ("authenticate", "headers", "memorable")  # without `refresh` an authenticator works, and is logged
 _WRAP: Final = "Wrap a function: apf_middleware.asgi.identity.FunctionAuthenticator(function)"
@@ -69,9 +69,3 @@ def check_gates(given: object) -> None:
     if not isinstance(given, Gates):
         hint = "Make gates = apf_middleware.Gates(), and add the gates to it, such as gates.capacity('db', 5)"
         raise InvalidValueError("gates", given, "it must be a Gates object", hint)
-
-
-def check_flag(name: str, given: object) -> None:
-    """Raise InvalidValueError unless the value is a boolean: a text such as "no" would count as true."""
-    if not isinstance(given, bool):
-        raise InvalidValueError(name, given, "it must be True or False")

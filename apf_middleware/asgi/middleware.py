@@ -10,7 +10,6 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from apf_middleware.asgi.arguments import (
-    check_flag,
     check_gates,
     check_inventory,
     check_registry,
@@ -28,7 +27,7 @@ from apf_middleware.asgi.telemetry import wrap_with_telemetry
 from apf_middleware.asgi.watcher import Watcher
 from apf_middleware.config import Configuration, Reading, read
 from apf_middleware.estimation import Inventory
-from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.exceptions import InvalidValueError, require_flag
 from apf_middleware.runtime import log_event
 from apf_middleware.runtime.event_loop import EventLoop
 
@@ -82,8 +81,8 @@ class APFMiddleware(RequestHandler):
         check_registry(registry)
         check_inventory(inventory)
         check_gates(gates)
-        check_flag("watch", watch)
-        check_flag("allow_empty", allow_empty)
+        require_flag("watch", watch)
+        require_flag("allow_empty", allow_empty)
         sources = _sources(config, allow_empty=allow_empty)
         watcher = Watcher(sources) if watch else None  # made first, so that no change after the reading is missed
         reading = Reading(config, ()) if isinstance(config, Configuration) else read(sources, allow_empty=allow_empty)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from apf_middleware.copying import Value
-from apf_middleware.exceptions import InvalidValueError, require_integer
+from apf_middleware.exceptions import InvalidValueError, require_flag, require_integer
 from apf_middleware.fairqueuing.shuffle import Dealer
 
 __all__ = ["MAX_QUEUES", "QueueSetSettings", "require_settings"]
@@ -38,10 +38,8 @@ class QueueSetSettings(Value):
         require_integer("queues", self.queues, least=0, most=MAX_QUEUES)
         require_integer("exact", self.exact, least=0, most=MAX_QUEUES - self.queues)
         require_integer("backfill", self.backfill, least=0)
-        if not isinstance(self.exempt, bool):
-            raise InvalidValueError("exempt", self.exempt, "it must be True or False")
-        if not isinstance(self.fifo, bool):
-            raise InvalidValueError("fifo", self.fifo, "it must be True or False")
+        require_flag("exempt", self.exempt)
+        require_flag("fifo", self.fifo)
         if self.exempt and self.queues:
             raise InvalidValueError("queues", self.queues, "an exempt level has none, because no request waits there")
         if self.exact and not self.queues:

@@ -13,6 +13,7 @@ from apf_middleware.exceptions import (
     InvalidValueError,
     MissingExtraError,
     require_amount,
+    require_flag,
     require_integer,
 )
 
@@ -68,6 +69,13 @@ def test_integers_outside_the_bounds_are_refused() -> None:
         require_integer("some", -1, least=0)
     with pytest.raises(InvalidValueError, match="some is 11, but it must be at most 10"):
         require_integer("some", 11, most=10)
+
+
+@pytest.mark.parametrize("value", [None, 1, "no"])
+def test_what_is_no_boolean_is_refused_as_a_flag(value: object) -> None:
+    require_flag("some", value=False)
+    with pytest.raises(InvalidValueError, match=r"^some is .*, but it must be True or False$"):
+        require_flag("some", value)
 
 
 @pytest.mark.parametrize("value", [0, 1.5, 2**53, 2.0**53])

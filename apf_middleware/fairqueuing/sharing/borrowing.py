@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from apf_middleware.copying import Value
-from apf_middleware.exceptions import InfeasibleError, InvalidValueError, require_amount, require_integer
+from apf_middleware.exceptions import InfeasibleError, InvalidValueError, require_amount, require_flag, require_integer
 from apf_middleware.fairqueuing.demand import DemandStatistics
 from apf_middleware.fairqueuing.sharing.allocation import SeatClaim, solve
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits
@@ -53,8 +53,7 @@ class LevelDemand(Value):
                 raise InvalidValueError(name, value, f"it must be {kind.__name__}")
         require_amount("smoothed", self.smoothed)
         require_integer("current", self.current, least=0)
-        if not isinstance(self.exempt, bool):
-            raise InvalidValueError("exempt", self.exempt, "it must be True or False")
+        require_flag("exempt", self.exempt)
 
 
 class LevelAdjustment(NamedTuple):

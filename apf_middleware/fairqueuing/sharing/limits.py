@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from apf_middleware.copying import Value
-from apf_middleware.exceptions import MOST_AMOUNT, InvalidValueError, require_integer
+from apf_middleware.exceptions import MOST_AMOUNT, InvalidValueError, require_flag, require_integer
 
 __all__ = ["LevelLimits", "LevelShares", "limits_from_shares"]
 
@@ -34,8 +34,7 @@ class LevelShares(Value):
         require_integer("lendable_percent", self.lendable_percent, least=0, most=100)
         if self.borrowing_percent is not None:
             require_integer("borrowing_percent", self.borrowing_percent, least=0)
-        if not isinstance(self.exempt, bool):
-            raise InvalidValueError("exempt", self.exempt, "it must be True or False")
+        require_flag("exempt", self.exempt)
         if self.exempt and self.borrowing_percent is not None:
             raise InvalidValueError("borrowing_percent", self.borrowing_percent, "an exempt level has none")
 

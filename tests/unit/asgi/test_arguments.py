@@ -6,7 +6,6 @@ import pytest
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from apf_middleware.asgi.arguments import (
-    check_flag,
     check_gates,
     check_inventory,
     check_registry,
@@ -73,7 +72,6 @@ def test_valid_and_absent_objects_pass() -> None:
     for gates in (None, Gates()):
         check_gates(gates)
     check_inventory(lambda _: None)
-    check_flag("watch", given=False)
 
 
 @pytest.mark.parametrize("given", [True, CollectorRegistry, "default"])
@@ -92,9 +90,3 @@ def test_an_inventory_must_be_a_function(given: object) -> None:
 def test_gates_must_be_gates(given: object) -> None:
     with pytest.raises(InvalidValueError, match=r"^gates is .*, but it must be a Gates object\. Make gates ="):
         check_gates(given)
-
-
-@pytest.mark.parametrize("given", [None, 1, "no"])
-def test_a_flag_must_be_a_boolean(given: object) -> None:
-    with pytest.raises(InvalidValueError, match=r"^watch is .*, but it must be True or False$"):
-        check_flag("watch", given)
