@@ -23,7 +23,7 @@ from fractions import Fraction
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import require_integer
 
-__all__ = ["SeatDemand", "deserved", "deserved_by_name", "divide", "whole_parts", "with_surplus"]
+__all__ = ["SeatDemand", "deserved_by_name", "divide", "whole_parts", "with_surplus"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +47,6 @@ class SeatDemand(Value):
         """The most seats that the queue can use."""
         wanted = self.demand if self.most is None else min(self.demand, self.most)
         return max(self.least, wanted)
-
-
-def deserved(total: int, demands: Sequence[SeatDemand]) -> tuple[Fraction, ...]:
-    """Return how many of ``total`` seats each queue deserves, if no queue has a parent."""
-    require_integer("total", total, least=0)
-    return divide(Fraction(total), [(one.weight, one.least, one.upper) for one in demands])
 
 
 def deserved_by_name(total: int, demands: Mapping[str, SeatDemand]) -> dict[str, Fraction]:

@@ -5,13 +5,13 @@ from fractions import Fraction
 import pytest
 
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.fairqueuing.sharing.proportion import SeatDemand, deserved, deserved_by_name
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand, deserved_by_name
 
 GREEDY = 10**6
 
 
 def whole(total: int, *demands: SeatDemand) -> list[Fraction]:
-    return list(deserved(total, demands))
+    return list(deserved_by_name(total, {str(place): one for place, one in enumerate(demands)}).values())
 
 
 def test_weights_divide_what_all_want() -> None:
