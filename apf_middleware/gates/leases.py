@@ -43,15 +43,15 @@ class SlotTable:
         """Return the slots of ``gate`` that are in use."""
         return list(self._slots.get(gate, {}).values())
 
-    def open(self, now: int, slot: Slot, cause: str, event: tuple[str, Any] | None = None) -> None:
+    def open(self, now: int, slot: Slot, event: tuple[str, Any] | None = None, *, is_release: bool = False) -> None:
         """Open ``slot``, at once or when the pause of its gate is over."""
-        if not self._timers.postpones(now, slot, cause):
-            self.open_now(slot, cause, event)
+        if not self._timers.postpones(now, slot, is_release=is_release):
+            self.open_now(slot, event)
 
-    def open_now(self, slot: Slot, cause: str, event: tuple[str, Any] | None = None) -> None:
+    def open_now(self, slot: Slot, event: tuple[str, Any] | None = None, *, is_rescue: bool = False) -> None:
         """Open ``slot`` now, even if it was due to be opened later."""
         slot.due_at = slot.due = None
-        slot.open(cause, event)
+        slot.open(event, is_rescue=is_rescue)
         self.dirty[slot] = None
 
     def tidy(self, now: int, slot: Slot) -> None:
@@ -157,7 +157,7 @@ class Leases:
             return  # nothing has changed, so a polled gate must not be asked because a request ends
         slot = self._slots.find(need.gate, need.key)
         if slot is not None:
-            self._slots.open(now, slot, "release")
+            self._slots.open(now, slot, is_release=True)
 
     def _take_from(self, need: GateNeed, back: Callable[[Hashable, object], None]) -> bool:
         """Give the lease of ``need`` back, and return whether the gate had granted one."""

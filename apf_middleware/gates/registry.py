@@ -219,7 +219,7 @@ class Gates:
         # listed before anything opens, because requests that pass leave the scheduler
         chosen = [one for one in self.scheduler if one.slot is not None and one.slot.gate is gate]
         if request_id is None:
-            self.scheduler.open_slots(self.now(), gate, "kick")
+            self.scheduler.open_slots(self.now(), gate)
         else:
             chosen = [one for one in chosen if one.number == request_id]
             for acquisition in chosen:
@@ -232,7 +232,7 @@ class Gates:
 
     def _resize(self, gate: Gate, limit: int) -> None:
         gate.resize(limit)
-        self.scheduler.open_slots(self.now(), gate, "resize")
+        self.scheduler.open_slots(self.now(), gate)
 
     def _operate(self, change: Callable[[], _Result]) -> _Result:
         """Make a change in the event loop's thread, and let those requests try that it may help."""

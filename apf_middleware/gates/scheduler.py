@@ -275,10 +275,8 @@ class GateScheduler:
             queue.candidate = None
             queue.order.charge(acquisition.flow, acquisition.ticket.total_work)
             queue.slot.put_last(queue)
-            if queue.slot.cause == OpeningCause.RESCUE.value:
-                # Count a rescue (an opening by timer, because no event came for a long time) once, not for each request
-                # that passes after this opening.
-                queue.slot.cause = ""
+            if queue.slot.is_rescued:  # count a rescue once, not for each request that passes after it
+                queue.slot.is_rescued = False
                 queue.slot.gate.counters.rescues += 1
         for need in acquisition.needs:
             slot = self.slots.find(need.gate, need.key)
@@ -536,7 +534,7 @@ class GateScheduler:
                 hinted: tuple[str, Any] | None = (event, payload) if event in gate.hints else None
                 for slot in self.slots.of(gate) if key is None else [self.slots.find(gate, key)]:
                     if slot is not None:
-                        self.slots.open(now, slot, "event", hinted)
+                        self.slots.open(now, slot, hinted)
         return has_listener
 
     def open_gate(self, now: int, gate: Gate) -> None:
@@ -544,14 +542,14 @@ class GateScheduler:
         gate.is_closed = False
         gate.closed_until = None
         gate.counters.last = None
-        self.open_slots(now, gate, "open")
+        self.open_slots(now, gate)
 
-    def open_slots(self, now: int, gate: Gate, cause: str) -> None:
+    def open_slots(self, now: int, gate: Gate) -> None:
         """Open all slots of the gate, and forget how often it has refused or failed."""
         for slot in self.slots.of(gate):
             slot.refusals = slot.errors = 0
             slot.due_at = slot.due = None
-            self.slots.open(now, slot, cause)
+            self.slots.open(now, slot)
 
     def close_gate(self, gate: Gate, until: int | None) -> None:
         """Close ``gate``: no request passes until it is opened, or until the time ``until`` if that isn't None."""
@@ -605,13 +603,13 @@ class GateScheduler:
                 due.end()
                 self.slots.dirty[due.slot] = None
             elif due.due is not None:
-                self.slots.open_now(due, due.due.value)
+                self.slots.open_now(due, is_rescue=due.due is OpeningCause.RESCUE)
 
     def hasten(self, now: int) -> None:
         """Open a slot of a polled gate early, because there are free seats that no other request waits for."""
         slot = self.timers.hasten(now)
         if slot is not None:
-            self.slots.open_now(slot, "idle")
+            self.slots.open_now(slot)
 
     # Looking
 

@@ -267,7 +267,6 @@ class Slot:
 
     __slots__ = (
         "_on_error",
-        "cause",
         "checking",
         "closed_at",
         "due",
@@ -276,6 +275,7 @@ class Slot:
         "first",
         "gate",
         "has_penalty",
+        "is_rescued",
         "key",
         "log",
         "opening",
@@ -296,10 +296,9 @@ class Slot:
         self.key: Hashable = key
         self.closed_at: int = OPEN
         self.opening: int = 0
-        # The cause of the last opening. A rescue of a slot that was open, also to requests that hints have set aside,
-        # doesn't change it. When a rescue has helped a request, `GateScheduler._commit` counts the rescue and clears
-        # the cause, so that it is counted only once.
-        self.cause: str = ""
+        # Whether the last opening was a rescue that has helped no request yet; when it has helped one, it is counted. A
+        # rescue of a slot that was open, also to requests that hints have set aside, changes nothing.
+        self.is_rescued: bool = False
         # The number of the last opening after which the slot was shut. Hints are asked only about later events.
         self.settled: int = -1
         self.log: deque[tuple[int, tuple[str, Any] | None]] = deque(maxlen=_MOST_EVENTS)
@@ -395,11 +394,11 @@ class Slot:
         self.closed_at = min(self.closed_at, watermark)
         self.settled = self.opening
 
-    def open(self, cause: str, event: tuple[str, Any] | None = None) -> None:
+    def open(self, event: tuple[str, Any] | None = None, *, is_rescue: bool = False) -> None:
         """Let requests try, because something has changed; hints may exclude requests that an ``event`` can't help."""
         is_shut = self.closed_at < OPEN or any(queue.aside for queue in self.queues.values())
-        if is_shut or cause != OpeningCause.RESCUE.value:
-            self.cause = cause
+        if is_shut or not is_rescue:
+            self.is_rescued = is_rescue
         self.closed_at = OPEN
         self.opening += 1
         if self.gate.hints:

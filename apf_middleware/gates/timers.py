@@ -109,14 +109,14 @@ class SlotTimers:
         set_ns = slot.gate.terms.flush_ns
         return rescue_pause(limit_ns) if set_ns is None else set_ns
 
-    def postpones(self, now: int, slot: Slot, cause: str) -> bool:
+    def postpones(self, now: int, slot: Slot, *, is_release: bool) -> bool:
         """Return whether an event opens ``slot`` only later, because its gate fails or is polled.
 
         An event resets the count of refusals, so that no long pause follows the end of an outage.
         """
         if slot.due is OpeningCause.ERROR and slot.due_at is not None and now < slot.due_at:
             return True
-        if slot.due is OpeningCause.POLL and cause != "release":
+        if slot.due is OpeningCause.POLL and not is_release:
             slot.refusals = 0
             earliest = slot.tried_at + slot.gate.terms.first_pause_ns
             if slot.has_penalty and now < earliest:

@@ -66,7 +66,7 @@ def adopt_gates(gates: Gates, before: Iterable[GateSettings], after: Iterable[Ga
                 gate.resize(settings.capacity or 0)
             elif isinstance(gate, Tokens) and settings.tokens is not None:
                 gate.set_rate(gates.now(), settings.tokens.rate, settings.tokens.burst)
-            scheduler.open_slots(gates.now(), gate, "resize")
+            scheduler.open_slots(gates.now(), gate)
     for name in old:
         scheduler.retire(gates.now(), name)
 

@@ -23,7 +23,7 @@ def adopt_headroom(gates: Gates, registry: LevelRegistry, costs: LearnedCosts) -
         if isinstance(gate, HeadroomGate):
             before.discard(gate_name)
             gate.headroom.resize(level.headroom_percent)
-            scheduler.open_slots(gates.now(), gate, "resize")
+            scheduler.open_slots(gates.now(), gate)
             continue
         scheduler.add(
             HeadroomGate(

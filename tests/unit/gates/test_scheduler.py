@@ -229,7 +229,7 @@ def test_one_or_all_parked_requests_can_be_kicked() -> None:
         world.arrive(name, "switch")
     switch.answer = True
     assert world.kick("b") == ["b"]
-    world.scheduler.open_slots(0, world.gate("switch"), "kick")
+    world.scheduler.open_slots(0, world.gate("switch"))
     assert sorted(world.note(world.sharing.settle(0))) == ["a", "c"]
 
 
@@ -283,7 +283,7 @@ def test_a_larger_limit_lets_more_run_at_once_without_any_release() -> None:
     for number in range(6):
         world.arrive(f"{number}", "db")
     db.resize(3)
-    world.scheduler.open_slots(0, db, "resize")
+    world.scheduler.open_slots(0, db)
     assert world.note(world.sharing.settle(0)) == ["1", "2"]
 
 
