@@ -520,22 +520,16 @@ class GateScheduler:
 
     # Events and operators
 
-    def emit(self, now: int, event: str, key: Hashable = None, payload: object = None) -> bool:
-        """Open the slots of ``key``, or all slots if ``key`` is None, in the gates that listen to ``event``.
-
-        Return whether any gate listens to ``event``.
-        """
-        has_listener = False
+    def emit(self, now: int, event: str, key: Hashable = None, payload: object = None) -> None:
+        """Open the slots of ``key``, or all slots if ``key`` is None, in the gates that listen to ``event``."""
         for gate in self.gates.values():
             if event == gate.name or event in gate.events:
-                has_listener = True
                 gate.counters.events += 1
                 gate.counters.last = None
                 hinted: tuple[str, Any] | None = (event, payload) if event in gate.hints else None
                 for slot in self.slots.of(gate) if key is None else [self.slots.find(gate, key)]:
                     if slot is not None:
                         self.slots.open(now, slot, hinted)
-        return has_listener
 
     def open_gate(self, now: int, gate: Gate) -> None:
         """Open ``gate``, because an operator asks for it or the time for which it was closed is over."""
