@@ -31,9 +31,9 @@ from typing import Any, Final, Protocol
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import SharedLevel, Ticket
+from apf_middleware.gates.fair_order import FairOrder
 from apf_middleware.gates.gate import INTERRUPTS, Gate, GateRequest, ParkDecision, Reject, ReleaseAt
 from apf_middleware.gates.leases import Leases, SlotTable
-from apf_middleware.gates.orders import FairOrder
 from apf_middleware.gates.slot import (
     Acquisition,
     AcquisitionStage,

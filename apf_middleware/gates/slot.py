@@ -26,8 +26,8 @@ from enum import Enum
 from typing import Any, Final
 
 from apf_middleware.fairqueuing import SharedLevel, Ticket
+from apf_middleware.gates.fair_order import FairOrder
 from apf_middleware.gates.gate import INTERRUPTS, Gate, GateRequest, Hint
-from apf_middleware.gates.orders import FairOrder
 
 __all__ = [
     "MOST_CHECKS",

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from apf_middleware.gates import orders
-from apf_middleware.gates.orders import FairOrder
+from apf_middleware.gates import fair_order
+from apf_middleware.gates.fair_order import FairOrder
 from tests.support.gate_world import GateWorld, Switch, level
 
 
@@ -142,7 +142,7 @@ def test_a_flow_of_which_an_item_waits_keeps_its_start_when_another_one_comes() 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_next_item_is_the_one_that_a_plain_search_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(orders, "_MOST_STALE", 2)
+    monkeypatch.setattr(fair_order, "_MOST_STALE", 2)
     dice, order = Random(seed), FairOrder[int]()
     waiting: dict[int, tuple[str, int, int]] = {}
 
