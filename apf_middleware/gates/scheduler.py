@@ -33,7 +33,7 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import SharedLevel, Ticket
 from apf_middleware.gates.fair_order import FairOrder
 from apf_middleware.gates.gate import INTERRUPTS, Gate, GateRequest, ParkDecision, Reject, ReleaseAt
-from apf_middleware.gates.leases import Leases, SlotTable
+from apf_middleware.gates.leases import Leases
 from apf_middleware.gates.slot import (
     Acquisition,
     AcquisitionStage,
@@ -45,6 +45,7 @@ from apf_middleware.gates.slot import (
     Slot,
     SlotQueue,
 )
+from apf_middleware.gates.slot_table import SlotTable
 from apf_middleware.gates.timers import SlotTimers
 
 __all__ = ["GateScheduler", "Unpark"]

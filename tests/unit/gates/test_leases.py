@@ -1,7 +1,6 @@
 """All leases or none, and what happens when a gate fails."""
 
 import asyncio
-from timeit import repeat
 from typing import Any
 
 import pytest
@@ -10,10 +9,7 @@ from apf_middleware import Gates
 from apf_middleware.adapters.asyncpg import pool_gate
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Reason
-from apf_middleware.gates import (
-    Capacity,
-    GateScheduler,
-)
+from apf_middleware.gates import Capacity
 from tests.support.gate_world import MS, WIDE, GateWorld, OwnSwitch, Switch, polled
 
 
@@ -75,20 +71,6 @@ def test_a_need_above_the_limit_is_rejected() -> None:
     memory = Capacity("memory", 4, WIDE, cost=lambda _: 5)
     world = GateWorld(memory)
     assert world.arrive("a", "memory").reason is Reason.GATE
-
-
-def test_a_changed_slot_is_found_as_fast_among_many() -> None:
-    """Also when as many others have been looked at before it."""
-
-    def fastest(number: int) -> float:
-        slots, gate = GateScheduler().slots, Capacity("db", 1, WIDE)
-        for key in range(number):
-            slots.get(gate, key)
-        for key in range(number // 2):
-            slots.tidy(0, slots.get(gate, key))
-        return min(repeat(lambda: next(iter(slots.dirty)), number=10, repeat=20))
-
-    assert fastest(100_000) < 20 * fastest(100)
 
 
 class _FailingPool:
