@@ -12,8 +12,6 @@ from types import FrameType
 from typing import IO, Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from apf_middleware.asgi.admin.documents import RecordingDocument
 from apf_middleware.cli.control.line_streams import LineStreams
@@ -23,6 +21,7 @@ from apf_middleware.cli.control.outcomes import Exit, fail, note, require_succes
 from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.workers import ask_all, page
 from apf_middleware.cli.output import require_folder
+from apf_middleware.cli.progress import show_progress
 from apf_middleware.exceptions import MissingExtraError, reason_of
 from apf_middleware.recordings import open_recording, require_compression
 from apf_middleware.wording import plural
@@ -127,7 +126,7 @@ class _Recording:
 
     def run(self) -> Exit:
         """Record until all streams have ended, and write what has come in the end."""
-        with _interruptible(self._interrupt), _progress(self._duration) as show:
+        with _interruptible(self._interrupt), show_progress("recording", self._duration) as show:
             while self._streams.is_open and not self._is_late():
                 self._read()
                 show(min(self._seconds, self._duration), self._merged.rows)
@@ -193,15 +192,3 @@ def _interruptible(interrupt: Callable[[], None]) -> Iterator[None]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
-
-
-@contextmanager
-def _progress(duration: float) -> Iterator[Callable[[float, int], None]]:
-    """Show the progress on a terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("recording"), BarColumn(), TextColumn("{task.fields[rows]:,} requests"))
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("recording", total=duration, rows=0)
-        yield lambda done, rows: progress.update(task, completed=done, rows=rows)

@@ -6,9 +6,8 @@ from enum import StrEnum
 from typing import Final, NoReturn
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from apf_middleware.cli.progress import show_progress
 from apf_middleware.config import Configuration
 from apf_middleware.config.scenario import Scenario, ScenarioMembers
 from apf_middleware.simulation import Result, simulate
@@ -106,16 +105,7 @@ def warn_of_omissions(configurations: Iterable[Configuration]) -> None:
 
 def with_progress(scenario: Scenario, configuration: Configuration, name: str, recording: Recording | None) -> Result:
     """Run a simulation, and show its progress on a terminal."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[asked]:,} requests"))
-    with Progress(
-        *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task(name, total=1.0, asked=0)
-
-        def show(part: float, asked: int) -> None:
-            progress.update(task, completed=part, asked=asked)
-
+    with show_progress(name, 1.0) as show:
         return simulate(scenario, configuration, name=name, recording=recording, on_progress=show)
 
 
