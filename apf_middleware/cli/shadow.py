@@ -15,6 +15,7 @@ from apf_middleware.cli.output import Output, OutputOption, is_there, show_json
 from apf_middleware.config import ConfigurationError, read_source
 from apf_middleware.config.files import MAX_BYTES
 from apf_middleware.exceptions import reason_of
+from apf_middleware.snapshots.shadow import ShadowSnapshot
 
 __all__ = ["promote_shadow", "report_shadow", "shadows", "start_shadow", "stop_shadow"]
 
@@ -54,7 +55,7 @@ def report_shadow(server: Server, *, output: OutputOption = Output.TEXT) -> None
     """Show what the configuration that is tried would have done, summed up over all workers."""
     replies = server.ask("GET", page("shadow"), ShadowDocument)
     require_success(replies)
-    if not any(reply.document and reply.document.shadow for reply in replies):
+    if not _tried(replies):
         fail("no configuration is tried now; begin with: apf shadow start NEW.yaml", Exit.REFUSED)
     _show(replies, output)
     end(replies, odd=_odd(replies))
@@ -80,7 +81,7 @@ def promote_shadow(server: Server) -> None:
     """
     replies = server.ask("POST", page("shadow", "promote"), ShadowDocument, {})
     require_success(replies)
-    sources = {reply.document.shadow.source for reply in replies if reply.document and reply.document.shadow}
+    sources = {one.source for one in _tried(replies)}
     typer.echo(f"{', '.join(sorted(sources)) or 'The configuration'} is in force until the next reload or restart.")
     typer.echo("The server's own files are unchanged: write the configuration there to keep it.")
     end(replies)
@@ -103,8 +104,13 @@ def _read(file: Path) -> str:
     return content.decode("utf-8-sig")
 
 
+def _tried(replies: list[Reply[ShadowDocument]]) -> list[ShadowSnapshot]:
+    """Return the reports of the workers that try a configuration."""
+    return [reply.document.shadow for reply in replies if reply.document and reply.document.shadow]
+
+
 def _show(replies: list[Reply[ShadowDocument]], output: Output) -> None:
-    found = merge_shadows([reply.document.shadow for reply in replies if reply.document and reply.document.shadow])
+    found = merge_shadows(_tried(replies))
     if found is None:
         return
     if output is Output.JSON:

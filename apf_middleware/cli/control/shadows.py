@@ -1,5 +1,6 @@
 """The reports of several workers about the configuration that is tried, summed up."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -153,8 +154,7 @@ def _merge_waits(rows: Sequence[ShadowWaits]) -> ShadowWaits:
 
 
 def _sum_reasons(rows: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    found = Counter[str]()
     for one in rows:
-        for reason, number in one.items():
-            found[reason] = found.get(reason, 0) + number
-    return found
+        found.update(one)
+    return dict(found)
