@@ -20,7 +20,7 @@ from apf_middleware.asgi.admin.protocol import MARK
 from apf_middleware.cli.control.options import require_seconds
 from apf_middleware.cli.control.outcomes import Exit, fail
 from apf_middleware.cli.control.server import TOKEN_VARIABLE, admin_address, read_credentials
-from apf_middleware.cli.control.workers import GIVE_CREDENTIALS
+from apf_middleware.cli.control.workers import GIVE_CREDENTIALS, describe_failure
 from apf_middleware.cli.output import Output, OutputOption, show_json
 from apf_middleware.config.admin import DEFAULT_PATH
 
@@ -114,7 +114,7 @@ def _fetch(url: str, headers: Mapping[str, str], timeout: float) -> str:
             _fail(_refusal(url, error, shown=bool(headers)))
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        _fail(f"{server} can't be asked: {_reason(reason)}")
+        _fail(f"{server} can't be asked: {reason if isinstance(reason, str) else describe_failure(reason)}")
     except (http.client.HTTPException, ValueError) as error:
         _fail(f"{server} doesn't answer as a web server does: {type(error).__name__}: {error}")
     return body.decode("utf-8", "replace")
@@ -133,14 +133,6 @@ def _refusal(url: str, error: urllib.error.HTTPError, *, shown: bool) -> str:
     if 300 <= status < 400:
         return f"{url} redirects to {error.headers.get('location', 'nowhere')!r}: name that server, if you trust it"
     return f"{url} answers {status} {error.reason}"
-
-
-def _reason(error: object) -> str:
-    if isinstance(error, TimeoutError):
-        return "it didn't answer in time; raise --timeout to wait longer"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return str(error)
 
 
 def _fail(message: str) -> NoReturn:

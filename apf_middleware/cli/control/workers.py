@@ -225,7 +225,7 @@ def _send(
     return connection.getresponse()
 
 
-def describe_failure(error: Exception) -> str:
+def describe_failure(error: BaseException) -> str:
     """Return why a worker hasn't answered."""
     if isinstance(error, TimeoutError):
         return "it didn't answer in time; raise --timeout to wait longer"
