@@ -41,7 +41,7 @@ _POLICY: Final = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; f
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _PageRequest:
     """A request of the page to a worker; ``path`` begins below the worker's admin."""
 
     method: str
@@ -137,7 +137,7 @@ class LocalConsole:
         head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>apf console: workers</title>'
         return f"{head}<h1>Workers</h1><ul>{links}</ul></html>".encode()
 
-    def workers_for(self, number: int, question: _Question) -> list[Worker]:
+    def workers_for(self, number: int, question: _PageRequest) -> list[Worker]:
         """Return the workers that a request is for: the one that is shown first, and all others if it is a change."""
         workers = self._workers()
         if number >= len(workers):
@@ -234,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             connection.close()
 
-    def _question(self, path: str) -> _Question | None:
+    def _question(self, path: str) -> _PageRequest | None:
         """Return the request for a worker; None if it has been refused."""
         length = self.headers.get("content-length", "0")
         if "transfer-encoding" in self.headers or not length.isdigit() or int(length) > _LONGEST_BODY:
@@ -242,7 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         body = self.rfile.read(int(length)) if int(length) else None
         headers = {name: self.headers[name] for name in _PASSED_ON if name in self.headers}
-        return _Question(self.command, path, headers, body)
+        return _PageRequest(self.command, path, headers, body)
 
     def _stream(self, response: http.client.HTTPResponse) -> None:
         """Pass an answer on, part by part as it comes."""
@@ -275,7 +275,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _ask(
-    connection: http.client.HTTPConnection, worker: Worker, question: _Question, *, is_patient: bool = False
+    connection: http.client.HTTPConnection, worker: Worker, question: _PageRequest, *, is_patient: bool = False
 ) -> http.client.HTTPResponse:
     """Send a request to a worker, and return the answer before its body has come, for which one may be patient."""
     headers = {"Connection": "close", **question.headers, **worker.headers}
@@ -287,7 +287,7 @@ def _ask(
     return response
 
 
-def _change(worker: Worker, question: _Question) -> str:
+def _change(worker: Worker, question: _PageRequest) -> str:
     """Send a change to a worker; return why it hasn't succeeded, or an empty text."""
     connection = worker.connect(_PATIENCE_S)
     try:
