@@ -119,10 +119,10 @@ def parse_headers(given: Sequence[str]) -> list[tuple[str, str]]:
     return headers
 
 
-def require_sendable(headers: Mapping[str, str], option: str) -> None:
+def require_sendable(headers: Mapping[str, str]) -> None:
     """End the command if a value can't be sent as that of a header."""
     if any(not value.isprintable() or not value.isascii() for value in headers.values()):
-        raise typer.BadParameter("a header's value must be printable ASCII", param_hint=option)
+        raise typer.BadParameter("a header's value must be printable ASCII", param_hint="--header")
 
 
 # Output

@@ -47,10 +47,11 @@ def differences(filed: Sequence[Mapping[str, Any]], replies: Sequence[QueueReply
 
 def _by_name(documents: Iterable[Mapping[str, Any]]) -> Documents:
     """Return the priority levels among the documents."""
-    return {one["metadata"]["name"]: one for one in documents if one["kind"] in {"PriorityLevel", _LONG}}
-
-
-_LONG = "PriorityLevelConfiguration"
+    return {
+        one["metadata"]["name"]: one
+        for one in documents
+        if one["kind"] in {"PriorityLevel", "PriorityLevelConfiguration"}
+    }
 
 
 def _of_one(files: Documents, live: Documents) -> Iterator[QueueDifference]:

@@ -162,7 +162,7 @@ def read_credentials(token_file: Path | None, given: Sequence[str]) -> dict[str,
         raise typer.BadParameter("a token must be printable ASCII", param_hint=f"--token-file or {TOKEN_VARIABLE}")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     headers |= parse_headers(given)
-    require_sendable(headers, "--header")
+    require_sendable(headers)
     return headers
 
 

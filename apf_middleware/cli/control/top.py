@@ -123,7 +123,7 @@ class _Session:
 
     def step(self) -> None:
         """Wait a moment for keys, and take the replies that have come."""
-        for key in _pressed(_BLINK_S):
+        for key in _pressed():
             command = self._screen.press(key)
             if command is not None:
                 self._screen.message = f"{command.action} {command.queue} …"
@@ -175,8 +175,9 @@ def _keyboard() -> Iterator[None]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def _pressed(patience: float) -> Sequence[str | Key]:
-    ready, _, _ = select.select([sys.stdin], [], [], patience)
+def _pressed() -> Sequence[str | Key]:
+    """Wait a moment for keys, and return those that have been pressed."""
+    ready, _, _ = select.select([sys.stdin], [], [], _BLINK_S)
     if not ready:
         return ()
     received = os.read(sys.stdin.fileno(), 64)
