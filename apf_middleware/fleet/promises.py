@@ -26,7 +26,7 @@ class KeptSeats:
     The ``families`` are the children of parents, and the ``maxes`` the member's parts of maxes.
     """
 
-    __slots__ = ("_families", "_free", "_maxes", "_needed", "_share", "_usages", "least", "seats")
+    __slots__ = ("_demand", "_families", "_free", "_in_use", "_maxes", "_needed", "_share", "_usages", "least", "seats")
 
     def __init__(
         self,
@@ -41,7 +41,9 @@ class KeptSeats:
         self.seats: int = seats
         self._usages = usages
         self._maxes = maxes
-        self._free = max(0, seats - sum(usage.in_use for usage in usages.values()))
+        self._in_use = {name: one.in_use for name, one in usages.items()}
+        self._demand = {name: one.demand for name, one in usages.items()}
+        self._free = max(0, seats - sum(self._in_use.values()))
         wanted = {name: max(1, one.widest) for name, one in usages.items() if one.demand and name in share.levels}
         self.least: dict[str, int] = _scaled_promises(share, seats)
         # What is left for one level reduces the promises of the others, which may then need seats, too.
@@ -57,10 +59,10 @@ class KeptSeats:
         for name, share in self._share.levels.items():
             if not share.promised:
                 continue
-            used = self._in_use(name)
+            used = self._of(name, self._in_use)
             kept = min(max(0, self.least[name] - used), free)
             free -= kept
-            demand = self._demand(name)
+            demand = self._of(name, self._demand)
             if (rest := share.promised - max(used + kept, demand)) > 0:
                 found[name] = rest
         return found
@@ -68,28 +70,21 @@ class KeptSeats:
     def spare(self) -> int:
         """Return the free seats that no promise needs, nor a level that waits and uses none here."""
         hungry = max((max(1, one.widest) for one in self._usages.values() if one.demand and not one.in_use), default=0)
-        unmet = sum(max(0, least - self._in_use(name)) for name, least in self.least.items())
+        unmet = sum(max(0, least - self._of(name, self._in_use)) for name, least in self.least.items())
         return max(0, min(self._free - hungry - unmet, self.seats - self._needed - sum(self.least.values())))
 
     def room(self, level: str) -> int:
         """Return how many more seats can be kept for ``level``: it may have a max, or no share here."""
         if level not in self.least:
             return 0
-        return max(0, self._maxes.get(level, self.seats) - max(self.least[level], self._in_use(level)))
+        return max(0, self._maxes.get(level, self.seats) - max(self.least[level], self._of(level, self._in_use)))
 
-    def _in_use(self, name: str) -> int:
+    def _of(self, name: str, amounts: Mapping[str, int]) -> int:
+        """Return what ``name`` has of the levels' ``amounts``: a parent has those beyond its children's promises."""
         family = self._families.get(name)
-        if family is not None:
-            return sum(max(0, self._in_use(one) - self.least.get(one, 0)) for one in family)
-        usage = self._usages.get(name)
-        return 0 if usage is None else usage.in_use
-
-    def _demand(self, name: str) -> int:
-        family = self._families.get(name)
-        if family is not None:
-            return sum(max(0, self._demand(one) - self.least.get(one, 0)) for one in family)
-        usage = self._usages.get(name)
-        return 0 if usage is None else usage.demand
+        if family is None:
+            return amounts.get(name, 0)
+        return sum(max(0, amounts.get(one, 0) - self.least.get(one, 0)) for one in family)
 
     def __repr__(self) -> str:
         return f"<KeptSeats: {self.least} of {self.seats}>"
