@@ -71,10 +71,9 @@ class LevelMaxes:
         for name, one in found:
             parent = self._parents.get(name, name)
             seats[parent] = seats.get(parent, 0) + one.seats
-        for name, amount in seats.items():
-            if name in self._maxes and name not in usages:
-                in_use = sum(usages[child].in_use for child in self._families[name] if child in usages)
-                seats[name] = min(amount, max(in_use, self._maxes[name].targets[member]))
+        for name in seats.keys() & self._maxes.keys():
+            in_use = sum(usages[one].in_use for one in self._families[name] if one in usages)
+            seats[name] = min(seats[name], max(in_use, self._maxes[name].targets[member]))
         in_use = sum(one.in_use for _, one in found)
         turns = sum(usage.turns for usage in usages.values())
         return MemberDemand(sum(seats.values()), in_use, max((one.widest for _, one in found), default=0), turns)
