@@ -68,7 +68,7 @@ class LoadMeter:
         # A counter that falls has been forgotten with its schema.
         rps = max(0, sample.served - last.served) / seconds
         eps = max(0, sample.errors - last.errors) / seconds
-        cpu = max(0, sample.cpu_ns - last.cpu_ns) / _SECOND / seconds
+        cpu = (sample.cpu_ns - last.cpu_ns) / _SECOND / seconds
         if self._rps is None:
             self._rps, self._eps, self._cpu = rps, eps, cpu
             return

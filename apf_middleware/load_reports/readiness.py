@@ -10,7 +10,7 @@ class Readiness:
 
     A level rejects too much if rejections have been seen for ``after_ns``, and until none is seen for ``recover_ns``.
     The counts are looked at when a balancer asks, so two looks with new rejections show that they last from one to the
-    other, unless looks between them have found none for as long as ``after_ns``.
+    other, unless looks between them have found none for one of these times.
     """
 
     __slots__ = ("_after_ns", "_began", "_counts", "_last", "_levels", "_recover_ns")

@@ -51,6 +51,16 @@ def test_utilisation_follows_within_about_a_second() -> None:
     assert steady(1, 1.0, 10).report().application_utilization == pytest.approx(0.632, abs=0.01)
 
 
+def test_rates_follow_within_about_five_seconds() -> None:
+    meter = steady(20, 1.0, 10)
+    meter.take(25 * SECOND, LoadSample(1.0, 200 + 5 * 50, 20 + 5 * 9, 10 * SECOND))
+    report = meter.report()
+
+    assert report.rps_fractional == pytest.approx(10 + 40 * 0.632, rel=0.02)
+    assert report.eps == pytest.approx(1 + 8 * 0.632, rel=0.02)
+    assert report.cpu_utilization == pytest.approx(0.25 + 0.75 * 0.632, rel=0.02)
+
+
 def test_how_often_samples_are_taken_does_not_matter() -> None:
     often, seldom = steady(2, 0.8, 20, step=0.1).report(), steady(2, 0.8, 20, step=0.5).report()
 

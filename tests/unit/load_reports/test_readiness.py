@@ -69,6 +69,21 @@ def test_single_rejections_now_and_then_do_not_last() -> None:
         assert probe.after(3) == []
 
 
+def test_a_server_that_recovers_sooner_than_it_fails_forgets_sooner() -> None:
+    readiness, found = Readiness(["web"], 5 * SECOND, 2 * SECOND), {}
+    for second, count in enumerate([0, 1, 1, 1, 1, 2, 2, 2, 2]):
+        found = readiness.look(second * SECOND, {"web": count})
+    assert found == {}
+    assert readiness.look(10 * SECOND, {"web": 3}) == {}, "no two of the rejections are within two seconds"
+
+
+def test_the_first_rejection_of_a_level_that_a_reload_has_added_counts() -> None:
+    readiness = Readiness(["web"], SECOND, SECOND)
+    readiness.look(0, {})
+    readiness.look(SECOND, {"web": 1})
+    assert readiness.look(2 * SECOND, {"web": 2}) == {"web": SECOND}
+
+
 def test_rejections_that_not_every_look_finds_last() -> None:
     probe = Probe()
     assert probe.after(1, web=1) == []

@@ -93,10 +93,12 @@ def test_binary() -> None:
     }
 
 
-def test_a_long_name_has_a_long_length() -> None:
-    report = LoadReport(1, 1, 1, named_metrics={"x" * 300: 1.5})
+@pytest.mark.parametrize("length", [115, 116, 117, 127, 128, 129, 300, 20_000])
+def test_a_long_name_has_a_long_length(length: int) -> None:
+    """From 128 bytes on, the length of a name, or of a name and its value, has two bytes."""
+    metrics = {"x" * length: 1.5}
 
-    assert parsed(report.as_protobuf())["named"] == {"x" * 300: 1.5}
+    assert parsed(LoadReport(1, 1, 1, named_metrics=metrics).as_protobuf())["named"] == metrics
 
 
 @given(
