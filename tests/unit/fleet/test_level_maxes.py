@@ -267,6 +267,59 @@ def test_mins_within_a_parent_leave_its_part_to_a_request_of_the_whole_max() -> 
     assert fleet.grants["a"].levels["free"].least == 0
 
 
+FAMILY = {"paid": SeatDemand(5, 0, 1, None, "p"), "free": SeatDemand(1, 0, 1, None, "p"), "p": SeatDemand(1, 0, 0, 5)}
+
+
+def wants(demand: int, widest: int = 0, in_use: int = 0) -> LevelUsage:
+    return LevelUsage(in_use, 0, widest, FlowTable.of({1: demand}))
+
+
+@pytest.mark.parametrize(
+    ("usages", "least", "left"),
+    [
+        ({"paid": wants(0)}, (0, 5), (0, 5)),
+        ({"paid": wants(1, 1)}, (0, 4), (0, 4)),
+        ({"paid": wants(1, 1)}, (0, 5), (0, 4)),
+        ({"paid": wants(1, 0, in_use=1)}, (0, 5), (0, 4)),
+        ({"paid": wants(9, 9)}, (0, 2), (0, 0)),
+        ({"paid": wants(9, 3)}, (1, 4), (0, 1)),
+        ({"paid": wants(2, 2), "free": wants(4, 4)}, (0, 2), (0, 1)),
+        ({"paid": wants(9, 5)}, (5, 0), (5, 0)),
+    ],
+    ids=["nothing wanted", "fits", "no room", "in use", "too wide", "in proportion", "the widest", "promised itself"],
+)
+def test_promises_leave_a_parent_s_part_to_the_widest_request_beyond_them(
+    usages: Mapping[str, LevelUsage], least: tuple[int, int], left: tuple[int, int]
+) -> None:
+    fleet = Fleet(FAMILY, seats=14)
+    assert fleet.exchange(1, a={"paid": 1}) == {"a": {"p": 5}}
+    promised = dict(zip(("paid", "free"), least, strict=True))
+    fleet.allocator._maxes.leave_room("a", usages, promised)
+    assert tuple(promised.values()) == left
+
+
+def test_a_member_can_use_no_more_than_its_part_of_a_parent_s_max() -> None:
+    fleet = Fleet(TENANTS)
+    assert fleet.exchange(a={"paid": 9, "free": 9}) == {"a": {"p": 3, "free": 1}}
+    usable = fleet.allocator._maxes.usable
+    assert usable("a", {}) == MemberDemand()
+    assert usable("a", {"paid": wants(2, 1)}) == MemberDemand(2, 0, 1)
+    assert usable("a", {"paid": wants(9, 1), "free": wants(9, 1), "web": wants(9, 4)}) == MemberDemand(12, 0, 4)
+    beyond = {"paid": wants(9, 0, in_use=3), "free": wants(9, 0, in_use=2)}
+    assert usable("a", beyond) == MemberDemand(5, 5, 0), "what requests use that had begun before"
+
+
+def test_a_reload_that_leaves_a_max_as_it_is_moves_no_part() -> None:
+    fleet, wanted = Fleet(BATCH), {name: {"batch": 9} for name in "abc"}
+    before = fleet.exchange(0, **wanted)
+    while before["a"]["batch"]:  # until the turn of the others
+        fleet.now += 50
+        before = fleet.exchange(0, **wanted)
+    fleet.budget = fleet.allocator.budget = Budget(12, {**BATCH, "new": SeatDemand(1, 0)})
+    fleet.allocator._budgets.clear()
+    assert fleet.exchange(0, **wanted) == before
+
+
 def can_begin(fleet: Fleet, wanted: Mapping[str, Mapping[str, int]], widest: int) -> bool:
     """Return whether any member has the seats and the parts for a request that is as wide as the maxes allow."""
     claims = fleet.budget.claims
