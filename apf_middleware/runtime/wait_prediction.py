@@ -16,6 +16,7 @@ from apf_middleware.fairqueuing.level_drains import LevelDrains
 from apf_middleware.runtime.admission import Admission
 
 if TYPE_CHECKING:
+    from apf_middleware.fairqueuing.ticket import Queue
     from apf_middleware.runtime.level import LevelRuntime
 
 __all__ = ["WaitPrediction"]
@@ -35,7 +36,7 @@ class WaitPrediction:
     def __init__(self, costs: LearnedCosts) -> None:
         self._costs = costs
         self._levels: dict[LevelRuntime, LevelDrains] = {}
-        self._joined: dict[Admission, tuple[int, int]] = {}  # the work, and the part that counts as ahead of others
+        self._joined: dict[Admission, tuple[Queue, int, int]] = {}  # the work, and what of it is ahead of others
 
     def predict(self, now: int, admission: Admission) -> int | None:
         """Return the wait of a request that is the newest of its queue and hasn't joined; None if it is unknown."""
@@ -70,18 +71,17 @@ class WaitPrediction:
         work = admission.width * (duration_ns or level.typical_ns)
         ahead = work if counts else 0
         level.join(now, queue, ahead, _seats(runtime))
-        self._joined[admission] = work, ahead
+        self._joined[admission] = queue, work, ahead
 
     def leave(self, now: int, admission: Admission, *, is_seated: bool) -> None:
         """Note that a request doesn't wait any more; ignore one that never joined."""
-        queue, runtime = admission.queue, admission.destination.runtime
-        if queue is None or admission not in self._joined:
-            self._joined.pop(admission, None)
+        if admission not in self._joined:
             return
+        runtime = admission.destination.runtime
         level, duration_ns = self._levels[runtime], self._duration_ns(admission)
         if duration_ns and not level.typical_ns:
             self._learn(now, runtime, level, duration_ns)
-        work, ahead = self._joined.pop(admission)
+        queue, work, ahead = self._joined.pop(admission)
         if runtime.shared.is_held:
             level.skip(now)
         if is_seated:
@@ -98,11 +98,11 @@ class WaitPrediction:
             return
         level.skip(now)  # how fast the level served requests until now can't be known
         level.learn(duration_ns)
-        for one in self._joined:
-            if one.destination.runtime is runtime and one.queue is not None:
+        for one, (queue, _, _) in self._joined.items():
+            if one.destination.runtime is runtime:
                 work = one.width * duration_ns
-                self._joined[one] = work, work
-                level.weigh(now, one.queue, work, _seats(runtime))
+                self._joined[one] = queue, work, work  # none is late, because none had a predicted wait
+                level.weigh(now, queue, work, _seats(runtime))
 
     def forget_removed(self) -> None:
         """Forget the levels that a reload has removed, unless requests still wait there."""
