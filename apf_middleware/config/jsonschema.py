@@ -20,6 +20,7 @@ __all__ = ["DESCRIPTIONS", "json_schema", "model_of"]
 DESCRIPTIONS: Final = Path(__file__).with_name("descriptions.yaml")
 """The descriptions of the fields, by model and key."""
 
+_NULL: Final = {"type": "null"}
 _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -47,6 +48,8 @@ def json_schema() -> dict[str, Any]:
         if "const" in tag and tag.pop("default", None) is not None:  # documents have to name it
             model["required"] = ["type", *model.get("required", ())]
             model["properties"] = {"type": tag} | model["properties"]
+        optional = model["properties"].keys() - set(model.get("required", ()))
+        model["properties"] |= {key: _or_null(model["properties"][key]) for key in optional}
     _describe(schema["$defs"], yaml.safe_load(DESCRIPTIONS.read_text(encoding="utf-8")))
     return {"$schema": _DRAFT, "title": "apf/v1"} | schema
 
@@ -54,6 +57,14 @@ def json_schema() -> dict[str, Any]:
 def model_of(definition: str) -> str:
     """Return the name of a definition's model; if two models have the same name, pydantic adds the module to it."""
     return f"_{definition.rpartition('___')[2]}" if "___" in definition else definition
+
+
+def _or_null(field: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an optional field: null means that the key is missing, as in Kubernetes' manifests."""
+    about = {key: field[key] for key in ("title", "description", "default") if key in field}
+    value = {key: field[key] for key in field.keys() - about.keys()}
+    choices = value["anyOf"] if value.keys() == {"anyOf"} else [value]
+    return {"anyOf": [*(one for one in choices if one != _NULL), _NULL], **about}
 
 
 def _describe(definitions: Mapping[str, dict[str, Any]], descriptions: Mapping[str, Mapping[str, str]]) -> None:

@@ -41,7 +41,7 @@ class _Reference:
         for kind in _KINDS:
             model = self.definitions[f"{kind}Model"]
             yield f"## {kind}\n\n{model['description']}\n"
-            metadata, spec = (model["properties"][key]["$ref"].removeprefix(_REF) for key in ("metadata", "spec"))
+            metadata, spec = (_definition(model["properties"][key]) for key in ("metadata", "spec"))
             yield from self.table(kind, metadata, "metadata.")
             yield from self.rows(kind, spec, "spec.")
             yield ""
@@ -70,11 +70,11 @@ class _Reference:
             yield f"| `{before}{key}` | {type_} | {default} | {field.get('description', '')} |"
 
     def type(self, kind: str, path: str, field: Node) -> str:
-        choices = [one for one in field.get("anyOf", field.get("oneOf", ())) if one.get("type") != "null"]
+        choices = _choices(field)
         if choices:
             return " or ".join(self.type(kind, path, one) for one in choices)
         if "$ref" in field:
-            return self.link(kind, path, field["$ref"].removeprefix(_REF))
+            return self.link(kind, path, _definition(field))
         if field.get("type") == "array":
             return f"list: {self.type(kind, path, field['items'])}"
         if field.get("type") == "object":
@@ -90,6 +90,17 @@ class _Reference:
         title = self.titles[definition]
         shown = title.rpartition(" ")[2].rpartition(".")[2]
         return f"[{shown}](#{_anchor(title)})"
+
+
+def _choices(field: Node) -> list[Node]:
+    """Return what a value may be, except for null, which every optional key takes; nothing if there is no choice."""
+    return [one for one in field.get("anyOf", field.get("oneOf", ())) if one.get("type") != "null"]
+
+
+def _definition(field: Node) -> str:
+    [found] = _choices(field) or [field]
+    reference: str = found["$ref"]
+    return reference.removeprefix(_REF)
 
 
 def _scalar(field: Node) -> str:

@@ -1,9 +1,8 @@
 """A controller with an admin under a clock of its own, and checks of answers against the OpenAPI description."""
 
 import json
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from apf_middleware.runtime import Admission, Controller, Destination
 from apf_middleware.runtime.named_queues import NamedQueues
 from apf_middleware.runtime.running_requests import RunningRequests
 from tests.support.asgi_exchange import http_scope
+from tests.support.json_schema import wrong
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,16 +60,6 @@ spec: {level: crowd, rules: [{httpRules: [{}]}]}
 OLGA = Identity("olga", ("operators", "system:authenticated"))
 LOUIS = Identity("louis", ("lookers", "system:authenticated"))
 JSON = {"Content-Type": "application/json"}
-
-TYPES: dict[str, type | tuple[type, ...]] = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "integer": int,
-    "number": (int, float),
-    "boolean": bool,
-    "null": type(None),
-}
 
 
 class DetailedDestination(Destination):
@@ -246,53 +236,6 @@ class DescribedAdmin(AdminWorld):
 def described_api() -> dict[str, Any]:
     """Return the OpenAPI description as clients read it; it takes 20 ms."""
     found: dict[str, Any] = json.loads(json.dumps(describe("", "")))
-    return found
-
-
-def wrong(value: object, schema: dict[str, Any], whole: dict[str, Any], place: str = "$") -> Iterator[str]:
-    """Yield where a value violates a schema; only the keywords that are used are supported, others are errors."""
-    known = {"$ref", "type", "properties", "required", "additionalProperties", "items", "minimum", "pattern", "enum"}
-    known |= {"format", "default", "description", "anyOf"}
-    assert set(schema) <= known, f"the test doesn't know all of {schema}"
-    if "$ref" in schema:
-        schema = resolved(schema["$ref"], whole)
-    if "anyOf" in schema:
-        if all(list(wrong(value, one, whole, place)) for one in schema["anyOf"]):
-            yield f"{place} is {value!r}, none of {schema['anyOf']}"
-        return
-    kinds = [schema["type"]] if isinstance(schema.get("type"), str) else schema.get("type", list(TYPES))
-    if not any(is_of(value, kind) for kind in kinds):
-        yield f"{place} is {value!r}, not {kinds}"
-    elif isinstance(value, dict):
-        yield from (f"{place} lacks {name}" for name in schema.get("required", ()) if name not in value)
-        more = schema.get("additionalProperties", {})
-        more = {} if more is True else more
-        for name, one in value.items():
-            inner = schema.get("properties", {}).get(name, more)
-            yield from [f"{place} has {name}"] if inner is False else wrong(one, inner, whole, f"{place}.{name}")
-    elif isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from wrong(one, schema.get("items", {}), whole, f"{place}[{number}]")
-    else:
-        yield from wrong_scalar(value, schema, place)
-
-
-def wrong_scalar(value: object, schema: dict[str, Any], place: str) -> Iterator[str]:
-    if isinstance(value, str):
-        if not re.search(schema.get("pattern", ""), value) or value not in schema.get("enum", [value]):
-            yield f"{place} is {value!r}"
-    elif isinstance(value, int | float) and value < schema.get("minimum", value):
-        yield f"{place} is {value!r}, less than the minimum"
-
-
-def is_of(value: object, kind: str) -> bool:
-    return isinstance(value, TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
-
-
-def resolved(reference: str, whole: dict[str, Any]) -> dict[str, Any]:
-    found = whole
-    for step in reference.removeprefix("#/").split("/"):
-        found = found[step]
     return found
 
 

@@ -9,7 +9,8 @@ import pytest
 from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.classification import ANONYMOUS, Identity
 from apf_middleware.config import Place, Problem, Severity, load_text
-from tests.support.admin_world import CONFIG, OPERATOR, PATH, AdminWorld, wrong
+from tests.support.admin_world import CONFIG, OPERATOR, PATH, AdminWorld
+from tests.support.json_schema import wrong
 
 pytestmark = pytest.mark.anyio
 

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from apf_middleware.asgi.admin.openapi import describe
-from tests.support.admin_world import (
-    PATH,
-    resolved,
-)
+from tests.support.admin_world import PATH
+from tests.support.json_schema import resolved
 
 pytestmark = pytest.mark.anyio
 

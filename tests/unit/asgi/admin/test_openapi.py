@@ -11,12 +11,8 @@ from fastapi.openapi.models import OpenAPI
 from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.classification import Identity
 from apf_middleware.snapshots.fleet import FleetFlowSnapshot, FleetLevelSnapshot, FleetMemberSnapshot
-from tests.support.admin_world import (
-    PATH,
-    AdminWorld,
-    busy,
-    wrong,
-)
+from tests.support.admin_world import PATH, AdminWorld, busy
+from tests.support.json_schema import wrong
 
 pytestmark = pytest.mark.anyio
 
