@@ -168,7 +168,7 @@ queues.command("view", help="The same as get.")(for_server(get))
 @_with_changes
 def create(server: Server, changes: dict[str, object], *, name: _Name, output: _FormOption = Form.TEXT) -> None:
     """Create a queue in every worker; it is lost when they end, unless you add it to the files."""
-    _show_change(server.ask("POST", page("queues"), NamedQueueDocument, {"name": name, **changes}), output)
+    _show_change(server.ask("POST", page("queues"), NamedQueueDocument, {"name": name, **changes}), output, server)
 
 
 @queues.command()
@@ -178,7 +178,7 @@ def update(server: Server, changes: dict[str, object], *, name: _Name, output: _
     """Change a queue in every worker, in any state."""
     if not changes:
         raise typer.BadParameter("nothing to change: give --weight, --min, --max, --parent or another option")
-    _show_change(server.ask("PATCH", page("queues", name), NamedQueueDocument, changes), output)
+    _show_change(server.ask("PATCH", page("queues", name), NamedQueueDocument, changes), output, server)
 
 
 @queues.command()
@@ -255,13 +255,29 @@ def top(
     watch(server, interval, with_fleet=fleet)
 
 
-def _show_change(replies: Sequence[QueueReply], output: Form) -> None:
-    """Show the queue after a change."""
+def _show_change(replies: Sequence[QueueReply], output: Form, promising: Server | None = None) -> None:
+    """Show the queue after a change; of the server ``promising`` a min, note if it can't keep its mins."""
     require_success(replies)
     found = merge_queues(replies)
     show_queues(found, replies, output)
-    for one in (queue.total for queue in found):
-        if one.min > one.max:  # a max that is set can't be less, so this is what the server has
-            why = f"its min is {one.min}, and the server has {plural(one.max, 'seat')}"
-            note(f"{one.name}: {why}, so no queue can be sure of its min")
+    if promising is not None and any(queue.total.min for queue in found):
+        for problem in sorted(_broken_promises(promising)):
+            note(problem)
     end(replies, found)
+
+
+def _broken_promises(server: Server) -> set[str]:
+    """Return what is wrong if the mins add up to all seats or more, as `apf check` does for files."""
+    problems = set()
+    for reply in server.ask("GET", page("queues") + "?documents=1", NamedQueueList):
+        if reply.document is None:
+            continue
+        specs = {one["metadata"]["name"]: one.get("spec", {}) for one in reply.document.documents}
+        mins = {name: spec.get("minSeats", 0) for name, spec in specs.items() if "parent" not in spec}
+        adaptive, total = reply.document.adaptive, sum(mins.values())
+        seats = max(one.max for one in reply.document.queues) if adaptive is None else adaptive.min
+        if total >= seats:
+            among = ", ".join(name for name, least in mins.items() if least)
+            nobody = "no queue can be sure of its min" if total > seats else "queues without a min get no seats"
+            problems.add(f"the mins of all queues ({among}) add up to {total} of {plural(seats, 'seat')}, so {nobody}")
+    return problems
