@@ -39,6 +39,21 @@ def test_seats_beyond_the_min_are_used() -> None:
     assert 0.95 * 32 <= used / 200 <= 32
 
 
+def test_seats_of_a_min_are_used_as_soon_as_they_are_free() -> None:
+    """The turns of a max move its seats again and again to members where other levels use all seats."""
+    fleet = full(5, 16, 20 * MS, gold=f"{GOLD}, minSeats: 2, maxSeats: 2")
+    for member in range(5):
+        fleet.ask(member, "gold", 30)
+    fleet.run(SECOND)
+    gold = total = 0
+    for _ in range(400):
+        fleet.run(7 * MS)
+        gold += fleet.used["gold"]
+        total += fleet.used["gold"] + fleet.used["web"]
+    assert gold / 400 >= 1.8
+    assert total / 400 >= 15.7
+
+
 @pytest.mark.parametrize("members", [1, 3, 6])
 def test_long_requests_don_t_take_the_min_of_a_parent(members: int) -> None:
     child = "shares: 1, lendablePercent: 100, parent: plans, waitLimit: 1h"

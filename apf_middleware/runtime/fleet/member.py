@@ -129,6 +129,8 @@ class FleetMember:
     def note_released(self) -> None:
         """Note that seats have been given back."""
         sharing = self._sharing
+        if sharing.ledger.withheld:  # there may be enough free seats for what the grant promises now
+            self._restrict()
         is_free = self._is_contended and (not sharing.waiting or sharing.ledger.free > 0)
         if self._is_over or is_free or self._maxes.has_news():
             self._hand_back()
