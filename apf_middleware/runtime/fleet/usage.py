@@ -51,7 +51,7 @@ class UsageReader:
                 level.limits.nominal if level.shares is None else level.shares.shares,
                 0,
                 level.limits.min,
-                most=level.limits.max if level.limits.max < sharing.seats else None,
+                most=level.limits.max,
                 parent=None if level.parent is None else level.parent.name,
             )
             for level in sharing.draining
