@@ -58,6 +58,7 @@ class Discipline(ABC, Generic[QueueT]):
     @abstractmethod
     def open_queue(self, index: int) -> QueueT:
         """Return a new, idle queue."""
+        raise NotImplementedError
 
     def begin(self, now: int) -> None:
         """Set the time at which the level begins, for disciplines that use the times of tickets."""
@@ -65,10 +66,12 @@ class Discipline(ABC, Generic[QueueT]):
     @abstractmethod
     def advance(self, elapsed_ns: int, demand: int) -> None:
         """Advance the time, in which ``demand`` has been the sum of the seats in use and the seats waited for."""
+        raise NotImplementedError
 
     @abstractmethod
     def arrive(self, queue: QueueT, ticket: Ticket) -> None:
         """Note that ``ticket`` is about to be appended to ``queue``."""
+        raise NotImplementedError
 
     def rejoin(self, queue: QueueT, ticket: Ticket) -> None:
         """Note that ``ticket``, which has arrived earlier, was inserted before later tickets of ``queue``.
@@ -79,14 +82,17 @@ class Discipline(ABC, Generic[QueueT]):
     @abstractmethod
     def serve(self, queue: QueueT, ticket: Ticket) -> None:
         """Do ``arrive`` and ``dispatch`` in one step, for a ticket that fits while no other waits."""
+        raise NotImplementedError
 
     @abstractmethod
     def leave(self, queue: QueueT, ticket: Ticket, *, was_oldest: bool) -> None:
         """Note that ``ticket`` has been removed from ``queue`` unserved."""
+        raise NotImplementedError
 
     @abstractmethod
     def dispatch(self, queue: QueueT, ticket: Ticket) -> None:
         """Note that ``ticket``, the oldest, has been removed from ``queue`` and seated."""
+        raise NotImplementedError
 
     def forget_lead(self, queue: QueueT) -> None:
         """Set the meter of ``queue``, which is served out of turn, to that of the next queue if its own is ahead."""
@@ -97,10 +103,12 @@ class Discipline(ABC, Generic[QueueT]):
     @abstractmethod
     def settle(self, queue: QueueT, ticket: Ticket, duration_ns: int) -> None:
         """Note that ``ticket`` has run for ``duration_ns``; ``queue`` no longer counts it as executing."""
+        raise NotImplementedError
 
     @abstractmethod
     def vacate(self, queue: QueueT, ticket: Ticket) -> None:
         """Note that the linger of ``ticket`` has ended, and its seats are free."""
+        raise NotImplementedError
 
     @property
     def is_at_rest(self) -> bool:
@@ -116,6 +124,7 @@ class Discipline(ABC, Generic[QueueT]):
     @abstractmethod
     def resize(self, concurrency: int) -> None:
         """Change the seats of the level."""
+        raise NotImplementedError
 
     def follow(self) -> None:
         """Run the meters at the number of seats in use, because the seats of the level change at any time.
@@ -126,6 +135,7 @@ class Discipline(ABC, Generic[QueueT]):
     @abstractmethod
     def close(self, queue: QueueT, *, closing_up: bool) -> None:
         """Remove ``queue``; if ``closing_up``, the queues behind it have moved up by one index."""
+        raise NotImplementedError
 
     @abstractmethod
     def pick(self, widest: int | None = None) -> int:
@@ -133,14 +143,17 @@ class Discipline(ABC, Generic[QueueT]):
 
         With ``widest``, only consider queues with an oldest ticket that is no wider than that.
         """
+        raise NotImplementedError
 
     @abstractmethod
     def meters(self) -> dict[str, int]:
         """Return the discipline's own numbers, by name, for dumps and metrics."""
+        raise NotImplementedError
 
     @abstractmethod
     def check(self) -> None:
         """Raise AssertionError if the data of the discipline are inconsistent."""
+        raise NotImplementedError
 
     def __getstate__(self) -> dict[str, object]:
         return get_state(self)
