@@ -16,10 +16,11 @@ from apf_middleware.copying import Value
 from apf_middleware.exceptions import TraceFormatError
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.fairqueuing.ticket import BEFORE_SEATS
+from apf_middleware.recordings import RecordedRequest
 from apf_middleware.simulation.arrivals import Arrivals, draw_seats
 from apf_middleware.simulation.destinations import MOST_KNOWN, RecordedPlace, RequestTemplate, identity_of
 from apf_middleware.simulation.requests import ClientGroup, SimulatedClient
-from apf_middleware.simulation.trace import RecordedRequest, RequestTrace, TraceSurvey
+from apf_middleware.simulation.trace import RequestTrace, TraceSurvey
 
 __all__ = ["MOST_CLIENTS", "OTHERS", "By", "RecordedArrivals", "RecordedClients", "Recording"]
 

@@ -18,6 +18,7 @@ from typing import IO, Final
 
 from apf_middleware.exceptions import InvalidValueError, TraceFormatError
 from apf_middleware.recordings import (
+    MOST_ROWS_HELD,
     Footer,
     Header,
     RecordedRequest,
@@ -31,10 +32,7 @@ from apf_middleware.simulation.access_logs import NoRequestError, is_access_log,
 from apf_middleware.simulation.recorded_durations import RecordedDurations
 from apf_middleware.simulation.row_times import RowTimes
 
-__all__ = ["LOOK_AHEAD", "MOST_NAMES", "RecordedRequest", "RequestTrace", "TraceSurvey"]
-
-LOOK_AHEAD: Final = 65_536
-"""The default number of rows that are held for sorting."""
+__all__ = ["MOST_NAMES", "RequestTrace", "TraceSurvey"]
 
 MOST_NAMES: Final = 10_000
 """The number of names that are counted; further names are not."""
@@ -104,7 +102,7 @@ class RequestTrace:
     Rows that come more than ``look_ahead`` rows too late are moved.
     """
 
-    def __init__(self, path: Path, most: int | None = None, look_ahead: int = LOOK_AHEAD) -> None:
+    def __init__(self, path: Path, most: int | None = None, look_ahead: int = MOST_ROWS_HELD) -> None:
         self.path = path
         self.most = most
         self.look_ahead = look_ahead

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from apf_middleware.exceptions import TraceFormatError
-from apf_middleware.recordings import Footer, Header, open_recording
-from apf_middleware.simulation.trace import LOOK_AHEAD, RecordedRequest, RequestTrace
+from apf_middleware.recordings import MOST_ROWS_HELD, Footer, Header, RecordedRequest, open_recording
+from apf_middleware.simulation.trace import RequestTrace
 
 COMBINED = (
     '10.1.2.3 - alice [10/Oct/2026:13:55:36 +0200] "GET /report?x=1 HTTP/1.1" 200 2326'
@@ -58,7 +58,7 @@ def test_rows_are_sorted_by_time_from_the_first_one(tmp_path: Path) -> None:
 
 
 def test_rows_later_than_the_look_ahead_are_moved(tmp_path: Path) -> None:
-    assert LOOK_AHEAD > 10_000
+    assert MOST_ROWS_HELD > 10_000
     lines = [json.dumps({"time": 10 + number / 1000}) for number in range(60)]
     lines.append(json.dumps({"time": 10, "user": "late"}))
     (tmp_path / "t.jsonl").write_text("\n".join(lines))
