@@ -24,15 +24,13 @@ class RobustMean:
     __slots__ = ("_counts", "_estimated", "_origin", "_sums", "count", "mean", "spread")
 
     def __init__(self, center: float = 0.0) -> None:
-        self.mean: float = center
-        self.spread: float = 0.0
         self.restart(center)
 
     def restart(self, center: float) -> None:
         """Forget all samples; the next ones are around ``center``."""
         self.count: float = 0.0
-        self.mean = center
-        self.spread = 0.0
+        self.mean: float = center
+        self.spread: float = 0.0
         self._estimated = 0.0  # samples that both rest on
         self._origin = center - BINS / 2 / _PER_UNIT
         self._counts = [0.0] * BINS

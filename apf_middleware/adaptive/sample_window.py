@@ -45,7 +45,7 @@ class SampleWindow:
         self._in_use = 0
         self._usable = 1.0
         self._waiting = 0
-        self._lag = False
+        self._is_late = False
 
     def _clear(self) -> None:
         self._adopted = 0.0
@@ -62,7 +62,7 @@ class SampleWindow:
         self._seat_time = 0
         self._usable_time = 0.0
         self._waiting_time = 0
-        self._lag_time = 0
+        self._late_time = 0
 
     @property
     def samples(self) -> float:
@@ -183,24 +183,24 @@ class SampleWindow:
         elapsed = now - self._noted_at
         if elapsed > 0:
             if self._noted_at - self.begin < self.settling_ns:
-                self._span = self._seat_time = self._waiting_time = self._lag_time = 0
+                self._span = self._seat_time = self._waiting_time = self._late_time = 0
                 self._usable_time = 0.0
             self._span += elapsed
             self._seat_time += elapsed * self._in_use
             if self._waiting:
                 self._waiting_time += elapsed
                 self._usable_time += elapsed * self._usable
-            if self._lag:
-                self._lag_time += elapsed
+            if self._is_late:
+                self._late_time += elapsed
             self._noted_at = now
         self._in_use = in_use
         self._usable = usable
         self._waiting = waiting
-        self._lag = is_late
+        self._is_late = is_late
 
     def summary(self, now: int) -> WindowSummary:
         """Return the means until now."""
-        self.note(now, self._in_use, self._waiting, usable=self._usable, is_late=self._lag)
+        self.note(now, self._in_use, self._waiting, usable=self._usable, is_late=self._is_late)
         span, samples = max(1, self._span), self.samples
         mean = self._durations.estimate()
         squares = mean.count * mean.spread**2 + self._adopted_squares
@@ -211,7 +211,7 @@ class SampleWindow:
             self._seat_time / span,
             self.usable,
             self._waiting_time / span,
-            self._lag_time / span,
+            self._late_time / span,
             self._succeeded,
             self._failed,
             self._timed_out,
