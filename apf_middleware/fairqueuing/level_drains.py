@@ -123,7 +123,7 @@ class LevelDrains:
         return drain.weight / (self._busy if drain.is_busy else self._busy + drain.weight)
 
     def _read(self, now: int) -> float:
-        """Return the virtual time; it begins once durations are known, because before nothing is seen of service."""
+        """Return the virtual time, which begins once durations are known: until then no service has been observed."""
         passed, weights = now - self._read_at, self._busy or self.weights
         self._read_at = now
         if not self.typical_ns:

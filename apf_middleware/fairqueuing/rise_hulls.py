@@ -2,10 +2,10 @@
 
 A queue of weight w that has had a constant number of seats falls behind, or catches up, at a rate that depends on the
 fair share and on w. So its shortfall may have been zero at any rise, and `rise_log`, which looks at whole numbers of
-seats, doesn't tell at which. Here a rise is a point (time, r), and the question is which of the latest
-points is the lowest above a line through the origin. Only corners of their lower convex hull can be. The hulls are kept
-for blocks of 1, 2, 4, … points, so that any number of the latest points consists of O(log n) blocks. Each point is
-added to O(log n) hulls; a question takes O(log**2 n).
+seats, doesn't tell at which. Here a rise is a point (time, r), and the question is which of the latest points is the
+lowest above a line through the origin. It is a corner of their lower convex hull. The hulls are kept for blocks of 1,
+2, 4, … points, so that any number of the latest points consists of O(log n) blocks. Each point is added to O(log n)
+hulls; a question takes O(log**2 n).
 """
 
 from typing import Final

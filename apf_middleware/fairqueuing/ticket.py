@@ -74,8 +74,8 @@ _REJECTED: Final = TicketState.REJECTED
 class ServiceMeter(Share):
     """The demand of one queue, and the service that the queue lacks. The class `Guarantee` updates these values.
 
-    ``service`` is the service of the queue up to ``since``, when its seats in use changed
-    last, in seat-nanoseconds, less what was held and not billed; only differences of its values are used.
+    ``service`` is the service of the queue up to ``since``, when its seats in use changed last, in seat-nanoseconds,
+    less what was held and not billed; only differences of its values are used.
 
     The other values are valid while requests wait in the queue, and count from the beginning of this wait. ``r`` is the
     integral of the fair share over time. Its unit, the *grain*, is 2**-10 seat-nanoseconds (see `guarantee`).
@@ -117,8 +117,8 @@ class Ticket:
     """A request of ``flow`` that asks for ``work``.
 
     ``entropy`` is the 64-bit hash of the flow; the flow's hand is computed from it (see `shuffle`). ``weight`` is that
-    of the flow, in units of 2**-16: `WEIGHT_ONE` is the usual one. ``queueset`` is the
-    queue set at which the ticket has arrived; it serves to detect that the ticket is passed to another queue set.
+    of the flow, in units of 2**-16: `WEIGHT_ONE` is the usual one. ``queueset`` is the queue set at which the ticket
+    has arrived; it serves to detect that the ticket is passed to another queue set.
 
     Four values belong to the discipline. Each discipline uses those that it needs, in units of its own. A *position* is
     a value of the meter that the discipline keeps for the queue (see `max_min_model`).

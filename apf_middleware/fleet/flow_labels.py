@@ -16,8 +16,8 @@ _MOST: Final = 100_000  # flows that are remembered
 class FlowLabels:
     """Label flows by hashes with a ``key``, and find the flows of labels.
 
-    Members with the same key give a flow the same label. Who doesn't know the key can't tell whose label it is, even
-    by trying names. A flow is found again if it has been labelled lately.
+    Members with the same key give a flow the same label. Without the key nobody can tell whose label it is, even by
+    trying names. A flow is found again if it has been labelled lately.
     """
 
     __slots__ = ("_flows", "_key", "_labels")

@@ -1,3 +1,3 @@
-"""What requests bring with them in headers and pass on with the requests that they cause: deadlines."""
+"""What requests bring with them in headers and pass on with the requests that they cause: deadlines and criticality."""
 
 __all__: list[str] = []

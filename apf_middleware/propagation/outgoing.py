@@ -1,4 +1,4 @@
-"""What is told to the services that a request calls, whatever client makes the calls."""
+"""Headers for the services that a request calls, whichever client makes the calls."""
 
 from collections.abc import Collection, Mapping, MutableMapping
 from typing import Protocol, TypeVar

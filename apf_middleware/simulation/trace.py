@@ -48,9 +48,9 @@ class TraceSurvey:
     """Figures of a trace, from one pass over it.
 
     ``begin_ns`` is the time of the first row, ``span_ns`` the time from the first to the last, at least one second,
-    ``work_ns`` the sum of durations times seats, ``counts`` the number of rows of each user, address, path
-    and flow. ``unmeasured`` rows should have a duration and don't. A recording has a ``header``, and a ``footer``
-    unless it was cut off. ``last_worker`` is the largest number of a process.
+    ``work_ns`` the sum of durations times seats, ``counts`` the number of rows of each user, address, path and flow.
+    ``unmeasured`` rows should have a duration and don't. A recording has a ``header``, and a ``footer`` unless it was
+    cut off. ``last_worker`` is the largest number of a process.
     """
 
     rows: int = 0

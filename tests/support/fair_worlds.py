@@ -3,6 +3,7 @@
 Each kind of world varies one thing, so that a failure says what a discipline can't cope with; "all" varies everything
 but back-fill, with which a flow of different widths may fall behind without bound: each of its wide requests may be
 passed by others that take long, however short it is itself.
+
 Times are multiples of a base that differs from world to world, from a millisecond to ten seconds, so that no guess of
 how long a request takes fits all of them.
 """

@@ -8,14 +8,15 @@ all counts. At this moment a level may use
 
 A *held* level (for example one that an operator has paused) seats no request. Nor does a level that uses as many seats
 as its *cap*, as long as its min doesn't promise more; its waiting requests want no seats then, so none are saved up for
-them, and other levels may use what is free. Every other level is always served
-within its min, even when exempt requests use all seats. Beyond its min a level is served only as long as the others can
-still get their mins. A level's own dispatches don't change its L: where they increase its count, they reduce F by the
-same number. So the queue set can seat several tickets in one call. Before the call, `Lending` sets the queue set's
-``concurrency`` to L (*steering*). The max of a level is at most the seats of the server minus the mins of the other
-levels, or the level's own min if that is larger. (The mins of draining levels, see below, are subtracted only when
-the max of another draining level is computed.) A level with a parent may use the parent's limit minus the counts of its
-siblings, but at least its own min and at most its own max.
+them, and other levels may use what is free. Every other level is always served within its min, even when exempt
+requests use all seats. Beyond its min a level is served only as long as the others can still get their mins.
+
+A level's own dispatches don't change its L: where they increase its count, they reduce F by the same number. So the
+queue set can seat several tickets in one call. Before the call, `Lending` sets the queue set's ``concurrency`` to L
+(*steering*). The max of a level is at most the seats of the server minus the mins of the other levels, or the level's
+own min if that is larger. (The mins of draining levels, see below, are subtracted only when the max of another draining
+level is computed.) A level with a parent may use the parent's limit minus the counts of its siblings, but at least its
+own min and at most its own max.
 
 **Turns.** When seats are free and several levels wait, `scheduling` decides which level is served next. Tickets are
 seated one at a time, because each of them changes the order.
