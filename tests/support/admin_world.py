@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SECOND = 10**9
 WALL = 1_700_000_000 * SECOND  # 2023-11-14T22:13:20Z
 PATH = "/debug/api_priority_and_fairness"
-OPERATOR = Identity("olga", ("operators", "system:authenticated"))
+OLGA = Identity("olga", ("operators", "system:authenticated"))
 CONFIG = """
 apiVersion: apf/v1
 kind: Server
@@ -57,7 +57,6 @@ metadata: {name: everybody}
 spec: {level: crowd, rules: [{httpRules: [{}]}]}
 """
 
-OLGA = Identity("olga", ("operators", "system:authenticated"))
 LOUIS = Identity("louis", ("lookers", "system:authenticated"))
 JSON = {"Content-Type": "application/json"}
 
@@ -142,7 +141,7 @@ class AdminWorld:
     async def get(
         self,
         page: str,
-        identity: Identity = OPERATOR,
+        identity: Identity = OLGA,
         headers: Mapping[str, str] | None = None,
         method: str = "GET",
     ) -> tuple[int, dict[str, str], str]:

@@ -8,7 +8,7 @@ from starlette.types import Scope
 from apf_middleware.asgi.admin import MARK, Admin
 from apf_middleware.classification import ANONYMOUS, Identity
 from apf_middleware.config.admin import AdminSettings
-from tests.support.admin_world import OPERATOR, PATH, WALL, AdminWorld
+from tests.support.admin_world import OLGA, PATH, WALL, AdminWorld
 from tests.support.asgi_exchange import http_scope, websocket_scope
 
 pytestmark = pytest.mark.anyio
@@ -112,7 +112,7 @@ async def test_an_unknown_page_lists_the_known_ones(world: AdminWorld) -> None:
 
 
 async def test_every_response_has_the_mark_and_is_not_cached(world: AdminWorld) -> None:
-    for page, identity in (("flows", OPERATOR), ("nothing", OPERATOR), ("flows", ANONYMOUS)):
+    for page, identity in (("flows", OLGA), ("nothing", OLGA), ("flows", ANONYMOUS)):
         _, headers, _ = await world.get(page, identity)
 
         assert headers[MARK] == "1"

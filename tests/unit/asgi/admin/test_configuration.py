@@ -9,7 +9,7 @@ import pytest
 from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.classification import ANONYMOUS, Identity
 from apf_middleware.config import Place, Problem, Severity, load_text
-from tests.support.admin_world import CONFIG, OPERATOR, PATH, AdminWorld
+from tests.support.admin_world import CONFIG, OLGA, PATH, AdminWorld
 from tests.support.json_schema import wrong
 
 pytestmark = pytest.mark.anyio
@@ -115,7 +115,7 @@ async def test_a_page_of_another_site_cannot_have_it_read(
 
 async def test_the_actor_of_a_reload_is_logged_on_one_line(world: AdminWorld, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "apf_middleware")
-    await world.get("reload", Identity("eve\napf.reloaded", OPERATOR.groups), method="POST")
+    await world.get("reload", Identity("eve\napf.reloaded", OLGA.groups), method="POST")
 
     assert caplog.messages == ["apf.reload-asked user=eve\\napf.reloaded client=127.0.0.1"]
 

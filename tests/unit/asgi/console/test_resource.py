@@ -11,7 +11,7 @@ from apf_middleware.asgi.console.assets import assets
 from apf_middleware.asgi.console.resource import ConsoleResource
 from apf_middleware.classification import ANONYMOUS, Identity
 from apf_middleware.config.admin import AdminSettings
-from tests.support.admin_world import OPERATOR, PATH, WALL, AdminWorld
+from tests.support.admin_world import OLGA, PATH, WALL, AdminWorld
 from tests.support.asgi_exchange import http_scope
 
 pytestmark = pytest.mark.anyio
@@ -91,7 +91,7 @@ async def test_files_are_sent_to_authorized_callers() -> None:
 
 async def test_the_greeting_says_who_the_caller_is_and_what_is_allowed() -> None:
     world = ConsoleWorld()
-    auditor, operator = await greeting(world, AUDITOR), await greeting(world, OPERATOR)
+    auditor, operator = await greeting(world, AUDITOR), await greeting(world, OLGA)
 
     assert (auditor["actor"], auditor["may_change"]) == ("anna", False)
     assert (operator["actor"], operator["may_change"]) == ("olga", True)
