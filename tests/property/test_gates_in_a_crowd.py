@@ -83,7 +83,7 @@ class _Crowd:
 
     def answer(self) -> None:
         check, found = self.remote.questions.pop(self.chance.randrange(len(self.remote.questions)))
-        self.world.note(self.world.sharing.conclude(self.world.now, check, found))
+        self.world.conclude(check, found)
 
     def end(self) -> None:
         """Let all pass; as no time passes by which anybody would be rescued, whoever is left was forgotten."""

@@ -16,7 +16,18 @@ from apf_middleware.fairqueuing import (
     Work,
     flow_hash,
 )
-from apf_middleware.gates import Acquisition, Check, Gate, GateRequest, GateScheduler
+from apf_middleware.gates import (
+    Acquisition,
+    Check,
+    Condition,
+    CustomGate,
+    Gate,
+    GateRequest,
+    GateScheduler,
+    Hint,
+    Park,
+    Terms,
+)
 from apf_middleware.gates.gated_sharing import GatedSharing, GateHooks, GateRequirements
 from apf_middleware.gates.slot import Slot
 
@@ -24,20 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from apf_middleware.gates import Refusal
-
-from typing import TYPE_CHECKING
-
-from apf_middleware.gates import (
-    Condition,
-    CustomGate,
-    Hint,
-    Park,
-    Terms,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 MS = 1_000_000
 SECOND = 1_000 * MS
@@ -173,6 +170,9 @@ class GateWorld:
         self.scheduler.emit(self.now, event, key, payload)
         return self.note(self.sharing.settle(self.now))
 
+    def conclude(self, check: Check, answer: object) -> list[str]:
+        return self.note(self.sharing.conclude(self.now, check, answer))
+
     def open(self, gate: str) -> list[str]:
         self.scheduler.open_gate(self.now, self.scheduler.gates[gate])
         return self.note(self.sharing.settle(self.now))
@@ -252,7 +252,7 @@ class RemoteWorld(GateWorld):
         self.arrive(name, *(gates or ("remote",)), me=name)
 
     def answer(self, name: str, given: object) -> list[str]:
-        return self.note(self.sharing.conclude(self.now, self.checks.pop(name), given))
+        return self.conclude(self.checks.pop(name), given)
 
     def serve_all(self) -> None:
         """Answer every question with a lease, and end each request that is served, until nothing is left to happen."""
@@ -344,13 +344,3 @@ def asynchronous(hint: Hint | None = None) -> tuple[GateWorld, list[Any]]:
         gate.hints["well"] = lambda _event, _request: hint
     world = GateWorld(gate)
     return world, asked(world)
-
-
-def answer(world: GateWorld, check: Any, given: object) -> list[str]:  # noqa: ANN401
-    return world.note(world.sharing.conclude(world.now, check, given))
-
-
-def parks() -> object:
-    from apf_middleware.gates import ParkDecision  # noqa: PLC0415
-
-    return ParkDecision()

@@ -211,7 +211,7 @@ def test_a_drained_level_is_forgotten_when_its_last_request_is_refused_asynchron
     wanted = {"new": (QueueSetSettings(2, 64, 1, 100), LevelLimits(2, 0, 2))}
     world.note(world.sharing.reconfigure(world.now, 2, wanted))
     assert len(world.plain.draining) == 1
-    world.note(world.sharing.conclude(world.now, checks[0], Reject()))
+    world.conclude(checks[0], Reject())
     assert world.refused == ["asked"]
     assert list(world.plain.draining) == []
 
@@ -308,7 +308,7 @@ def test_a_closing_level_lends_its_min_when_its_last_parked_request_has_left(end
     world.note(world.sharing.operate(world.now, shared, closing=True))
     assert shared.least == 2
     if end == "refused":
-        world.note(world.sharing.conclude(world.now, check, Reject()))
+        world.conclude(check, Reject())
     else:
         world.give_up("parked")
 

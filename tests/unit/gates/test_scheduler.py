@@ -27,11 +27,9 @@ from tests.support.gate_world import (
     OwnSwitch,
     RemoteWorld,
     Switch,
-    answer,
     asked,
     asynchronous,
     level,
-    parks,
     polled,
     remote,
 )
@@ -102,7 +100,7 @@ def test_an_event_before_an_evaluation_does_not_repeat_it() -> None:
     world, checks = asynchronous()
     world.emit("well")
     world.arrive("a", "remote")
-    answer(world, checks[0], parks())
+    world.conclude(checks[0], ParkDecision())
     assert world.acquisition("a").stage is AcquisitionStage.PARKED
     assert len(checks) == 1
 
@@ -132,8 +130,8 @@ def test_each_of_several_asynchronous_gates_is_asked_once(between: tuple[str, ..
     world = GateWorld(first, Capacity("db", 1, WIDE), second)
     checks = asked(world)
     world.arrive("a", "first", *between, "second")
-    assert answer(world, checks[0], "lease") == []
-    assert answer(world, checks[1], "lease") == ["a"]
+    assert world.conclude(checks[0], "lease") == []
+    assert world.conclude(checks[1], "lease") == ["a"]
     assert [check.need.gate.name for check in checks] == ["first", "second"]
 
 
@@ -142,13 +140,13 @@ def test_a_request_that_an_asynchronous_gate_parks_keeps_no_lease_of_another() -
     world = GateWorld(CustomGate(far, Terms()), Condition("second", remote, Terms(events=("well",))))
     checks = asked(world)
     world.arrive("a", "far", "second")
-    answer(world, checks[0], "lease")
+    world.conclude(checks[0], "lease")
     assert far.given_back == []
-    answer(world, checks[1], parks())
+    world.conclude(checks[1], ParkDecision())
     assert far.given_back == ["lease"]
     world.emit("well")
     for _ in range(2):
-        answer(world, checks[-1], "lease")
+        world.conclude(checks[-1], "lease")
     assert world.served == ["a"]
     assert [check.need.gate.name for check in checks] == ["far", "second", "far", "second"]
 
@@ -158,9 +156,9 @@ def test_an_event_during_an_evaluation_repeats_it_immediately() -> None:
     world.arrive("a", "remote")
     assert world.acquisition("a").stage is AcquisitionStage.CHECKING
     world.emit("well")
-    answer(world, checks[0], parks())
+    world.conclude(checks[0], ParkDecision())
     assert len(checks) == 2
-    assert answer(world, checks[1], "lease") == ["a"]
+    assert world.conclude(checks[1], "lease") == ["a"]
 
 
 def test_few_requests_at_a_time_are_checked_by_an_asynchronous_gate() -> None:
@@ -169,12 +167,12 @@ def test_few_requests_at_a_time_are_checked_by_an_asynchronous_gate() -> None:
         world.arrive(f"{number}", "remote", flow=f"{number % 5}")
     assert len(checks) == MOST_CHECKS
     for check in checks.copy():
-        answer(world, check, parks())
+        world.conclude(check, ParkDecision())
     assert len(checks) == MOST_CHECKS, "it is shut, and nobody else is asked"
     world.emit("well")
     assert len(checks) == 2 * MOST_CHECKS
     while len(world.served) < 100:
-        answer(world, checks[MOST_CHECKS + len(world.served)], "lease")
+        world.conclude(checks[MOST_CHECKS + len(world.served)], "lease")
         world.finish(world.served[-1])
     assert len(checks) == MOST_CHECKS + 100
 
@@ -273,7 +271,7 @@ def test_to_kick_helps_the_parked_and_those_in_backoff_and_is_remembered_while_a
     remote_world, checks = asynchronous()
     remote_world.arrive("b", "remote")
     remote_world.kick("b")
-    answer(remote_world, checks[0], parks())
+    remote_world.conclude(checks[0], ParkDecision())
     assert len(checks) == 2
 
 
@@ -300,7 +298,7 @@ def test_a_request_that_leaves_is_removed_and_the_next_one_is_considered() -> No
     remote_world, checks = asynchronous()
     remote_world.arrive("a", "remote")
     remote_world.give_up("a")
-    answer(remote_world, checks[0], "lease")
+    remote_world.conclude(checks[0], "lease")
     assert not list(remote_world.scheduler)
     assert not remote_world.scheduler.slots.of(remote_world.gate("remote"))
 
@@ -500,7 +498,7 @@ def test_a_removed_gate_gets_the_leases_back_of_requests_that_wait(waits_for: st
     world.arrive("a", "far", *(["remote"] if waits_for == "another gate" else []))
     if waits_for == "a seat":
         world.arrive("runs", flow="x")
-    answer(world, checks[0], "lease")
+    world.conclude(checks[0], "lease")
     assert far.given_back == []
     world.scheduler.retire(world.now, "far")
     world.note(world.sharing.settle(world.now))
@@ -509,7 +507,7 @@ def test_a_removed_gate_gets_the_leases_back_of_requests_that_wait(waits_for: st
     if waits_for == "a seat":
         assert world.finish("runs") == ["a"]
     else:
-        assert answer(world, checks[1], "another") == ["a"]
+        assert world.conclude(checks[1], "another") == ["a"]
     world.finish("a")
     assert far.given_back == ["lease"]
     assert not list(world.scheduler)
@@ -529,7 +527,7 @@ def test_an_event_that_a_removed_gate_emits_as_it_gets_a_lease_back_may_end_a_wa
     world.arrive("a", "far", to="held")
     parked = world.arrive("parked", "switch", to="open")
     world.operate("held", held=True)
-    answer(world, checks[0], "lease")
+    world.conclude(checks[0], "lease")
     world.scheduler.retire(world.now, "far")
     world.note(world.sharing.settle(world.now))
     assert far.given_back == ["lease"]
@@ -567,8 +565,8 @@ def test_of_the_answers_that_come_after_a_request_has_left_only_leases_are_given
     for name in "abc":
         world.arrive(name, "remote")
         world.give_up(name)
-    for check, given in zip(checks, ("lease", parks(), Reject()), strict=True):
-        answer(world, check, given)
+    for check, given in zip(checks, ("lease", ParkDecision(), Reject()), strict=True):
+        world.conclude(check, given)
     assert given_back == ["lease"]
 
 

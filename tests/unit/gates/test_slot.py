@@ -10,10 +10,11 @@ from apf_middleware.gates import (
     Capacity,
     GateRequest,
     Hint,
+    ParkDecision,
     Terms,
 )
 from apf_middleware.gates.slot import Acquisition, Slot
-from tests.support.gate_world import SECOND, WIDE, GateWorld, Switch, answer, asynchronous, level, parks
+from tests.support.gate_world import SECOND, WIDE, GateWorld, Switch, asynchronous, level
 
 
 def test_a_request_that_parks_again_blocks_no_other_and_keeps_its_place_in_its_flow() -> None:
@@ -33,7 +34,7 @@ def test_an_event_that_a_hint_excludes_changes_nothing() -> None:
     world, checks = asynchronous(SKIP)
     world.arrive("a", "remote")
     world.emit("well")
-    answer(world, checks[0], parks())
+    world.conclude(checks[0], ParkDecision())
     assert world.acquisition("a").stage is AcquisitionStage.PARKED
     assert len(checks) == 1
 
