@@ -2,7 +2,7 @@
 
 from apf_middleware.classification import Classification
 from apf_middleware.config import Configuration, load_text
-from apf_middleware.fairqueuing import Work
+from apf_middleware.fairqueuing import Work, flow_hash
 from apf_middleware.runtime import Admission, Controller, NamedQueues
 from tests.support.virtual_alarm import NullAlarm
 
@@ -35,7 +35,7 @@ class NamedQueueServer:
     def arrive(
         self, queue: str, number: int = 1, width: int = 1, flow: str = "flow", linger_ns: int = 0
     ) -> list[Admission]:
-        placed = Classification("catch-all", queue, flow, hash(flow) & (2**64 - 1))
+        placed = Classification("catch-all", queue, flow, flow_hash("catch-all", flow))
         found = []
         for _ in range(number):
             admission = Admission(self.controller.destination(placed, Work(width, width, linger_ns)))
