@@ -13,24 +13,22 @@ __all__ = ["best_cpu_us", "median_us", "print_json", "print_rows", "print_table"
 
 def median_us(run: Callable[[], int], repetitions: int) -> float:
     """Microseconds for one of the things that ``run`` does many of; it returns how many."""
-    run()  # warm up
-    times = []
-    for _ in range(repetitions):
-        begin = time.perf_counter_ns()
-        number = run()
-        times.append((time.perf_counter_ns() - begin) / number / 1000)
-    return statistics.median(times)
+    return statistics.median(_times_us(run, repetitions, time.perf_counter_ns))
 
 
 def best_cpu_us(run: Callable[[], int], repetitions: int) -> float:
     """As `median_us`, but processor time, and of the repetition that was least disturbed."""
+    return min(_times_us(run, repetitions, time.process_time_ns))
+
+
+def _times_us(run: Callable[[], int], repetitions: int, clock: Callable[[], int]) -> list[float]:
     run()  # warm up
     times = []
     for _ in range(repetitions):
-        begin = time.process_time_ns()
+        begin = clock()
         number = run()
-        times.append((time.process_time_ns() - begin) / number / 1000)
-    return min(times)
+        times.append((clock() - begin) / number / 1000)
+    return times
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
