@@ -11,7 +11,6 @@ each) that one of the two large clients had in a window after that.
 
 import argparse
 import asyncio
-import socket
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -85,7 +84,7 @@ async def _ask(port: int, client: int, begin: float, end: float, served: list[fl
     """Ask again as soon as there is an answer, from ``begin`` to ``end``."""
     await asyncio.sleep(begin - time.monotonic())
     async with AsyncExitStack() as stack:
-        reader, writer = await _connect(port, f"127.0.{client + 1}.1")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(f"127.0.{client + 1}.1", 0))
         stack.callback(writer.close)
         while (now := time.monotonic()) < end:
             writer.write(_ASK)
@@ -100,18 +99,6 @@ async def _ask(port: int, client: int, begin: float, end: float, served: list[fl
                 served.append(time.monotonic())
             else:
                 await asyncio.sleep(WORK_S)
-
-
-async def _connect(port: int, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    connection = socket.socket()
-    connection.setblocking(False)  # noqa: FBT003 - its only parameter
-    try:
-        connection.bind((host, 0))
-        await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
-        return await asyncio.open_connection(sock=connection)
-    except BaseException:
-        connection.close()
-        raise
 
 
 class Play(Protocol):

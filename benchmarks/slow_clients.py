@@ -99,7 +99,7 @@ async def _be_slow(port: int, number: int, outcome: Outcome) -> None:
     """Act as a slow client, and reconnect whenever the connection ends."""
     while True:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            reader, writer = await _connect(port, f"127.0.1.{number + 1}", buffer=4096)
+            reader, writer = await _connect(port, f"127.0.1.{number + 1}")
             writer.write(_HEADS[outcome.attack])
             sending = asyncio.create_task(_trickle(writer)) if outcome.attack != "reader" else None
             try:
@@ -129,7 +129,7 @@ async def _ask(port: int, number: int, outcome: Outcome, end: float, least: int)
     served = 0
     latest = end if not least else end + _LONGEST_S
     while (begin := time.monotonic()) < (end if served >= least else latest):
-        reader, writer = await _connect(port, f"127.0.{number + 10}.1")
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(f"127.0.{number + 10}.1", 0))
         try:
             async with asyncio.timeout(latest - begin):
                 writer.write(_ASK)
@@ -147,11 +147,11 @@ async def _ask(port: int, number: int, outcome: Outcome, end: float, least: int)
     return served
 
 
-async def _connect(port: int, host: str, buffer: int = 0) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connect(port: int, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect with a small receive buffer, which has to be set before the connection is made."""
     connection = socket.socket()
     connection.setblocking(False)  # noqa: FBT003 - its only parameter
-    if buffer:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     try:
         connection.bind((host, 0))
         await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
