@@ -71,7 +71,8 @@ from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.queue_heap import QueueHeap
 from apf_middleware.fairqueuing.rise_hulls import RiseHulls
 from apf_middleware.fairqueuing.rise_log import RiseLog
-from apf_middleware.fairqueuing.ticket import Queue, ServiceMeter
+from apf_middleware.fairqueuing.service_meter import ServiceMeter
+from apf_middleware.fairqueuing.ticket import Queue
 from apf_middleware.fairqueuing.work import GRAIN_BITS, WEIGHT_BITS, WEIGHT_ONE
 
 __all__ = ["Guarantee"]

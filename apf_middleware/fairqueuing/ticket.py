@@ -25,12 +25,11 @@ from typing import Final, Protocol
 from apf_middleware.compilation import mypyc_attr
 from apf_middleware.copying import get_state, set_state
 from apf_middleware.exceptions import InvalidValueError, require_integer
-from apf_middleware.fairqueuing.queue_heap import QueueHeap  # noqa: TC001 - loaded anyway
-from apf_middleware.fairqueuing.queue_share import Share
+from apf_middleware.fairqueuing.service_meter import ServiceMeter
 from apf_middleware.fairqueuing.work import WEIGHT_ONE, Work
 from apf_middleware.snapshots import QueueSnapshot, TicketSnapshot
 
-__all__ = ["BEFORE_SEATS", "IS_PURE", "Gatekeeper", "Queue", "Reason", "ServiceMeter", "Ticket", "TicketState"]
+__all__ = ["BEFORE_SEATS", "IS_PURE", "Gatekeeper", "Queue", "Reason", "Ticket", "TicketState"]
 
 
 class Reason(StrEnum):
@@ -69,43 +68,6 @@ _NEW: Final = TicketState.NEW
 _WAITING: Final = TicketState.WAITING
 _SEATED: Final = TicketState.SEATED
 _REJECTED: Final = TicketState.REJECTED
-
-
-class ServiceMeter(Share):
-    """The demand of one queue, and the service that the queue lacks. The class `Guarantee` updates these values.
-
-    ``service`` is the service of the queue up to ``since``, when its seats in use changed last, in seat-nanoseconds,
-    less what was held and not billed; only differences of its values are used.
-
-    The other values are valid while requests wait in the queue, and count from the beginning of this wait. ``r`` is the
-    integral of the fair share over time. Its unit, the *grain*, is 2**-10 seat-nanoseconds (see `guarantee`).
-
-    - ``least``: the smallest value so far of ``r`` minus the service, in grains
-    - ``noted``: the number of entries of the `RiseLog` that ``least`` takes into account
-    - ``debt``: the work that was billed beyond what the queue really held, in grains
-    - ``listed``: the value of ``r`` that decides the queue's place in the order of the waiting queues
-    - ``heap``: the heap on which the queue is listed; None if it is in the order in which queues began to wait
-    """
-
-    __slots__ = (
-        "debt",
-        "heap",
-        "least",
-        "listed",
-        "noted",
-        "service",
-        "since",
-    )
-
-    def __init__(self, index: int) -> None:
-        super().__init__(index)
-        self.service: int = 0
-        self.since: int = 0
-        self.least: int = 0
-        self.noted: int = 0
-        self.listed: int = 0
-        self.heap: QueueHeap | None = None
-        self.debt: int = 0
 
 
 IS_PURE: Final = not hasattr(ServiceMeter, "__mypyc_attrs__")

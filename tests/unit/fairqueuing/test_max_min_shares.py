@@ -3,7 +3,7 @@
 import pytest
 
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
-from apf_middleware.fairqueuing.ticket import ServiceMeter
+from apf_middleware.fairqueuing.service_meter import ServiceMeter
 from apf_middleware.fairqueuing.work import WEIGHT_ONE
 
 

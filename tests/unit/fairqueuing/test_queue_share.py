@@ -1,7 +1,6 @@
 """What `MaxMinShares` knows of one queue."""
 
 from apf_middleware.fairqueuing.queue_share import Share
-from apf_middleware.fairqueuing.ticket import ServiceMeter
 
 
 def test_a_queue_begins_without_demand_and_is_listed_nowhere() -> None:
@@ -14,4 +13,3 @@ def test_a_queue_begins_without_demand_and_is_listed_nowhere() -> None:
 
 def test_the_representation_says_how_much_is_demanded() -> None:
     assert repr(Share(3)) == "<Share 3: 0 seats demanded>"
-    assert repr(ServiceMeter(4)) == "<ServiceMeter 4: 0 seats demanded>"
