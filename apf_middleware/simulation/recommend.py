@@ -128,7 +128,7 @@ class _Search:
     """One search; ``floors`` are the limits, in ms, for levels whose best latency is above the objective.
 
     ``refused`` are the requests of each level that no number of seats serves: those that never asked for any, because
-    their clients left, or because of their bodies or streams.
+    their clients left, their deadlines were over, or because of their bodies or streams.
     """
 
     given: Configuration
@@ -187,7 +187,9 @@ class _Search:
     def _note(self, tried: str, seats: int, result: Result) -> bool:
         levels = self._busy(result)
         if not levels:
-            raise InvalidValueError("trace", "no request", "it must have requests for levels that aren't exempt")
+            raise InvalidValueError(
+                "trace", "no request", "it must have requests for seats of levels that aren't exempt"
+            )
         worst = max(levels, key=lambda level: (self._excess(level), self._rejected(level)))
         comes_close = all(self._meets(level) for level in levels)
         slowest = max(level.quantiles_ms[self.objective.quantile] or 0.0 for level in levels)
@@ -367,6 +369,13 @@ def _with_seats(configuration: Configuration, seats: int) -> Configuration:
 
 
 def _open(configuration: Configuration) -> Configuration:
-    """Return a configuration with the same levels, all exempt, so that no request ever waits."""
-    levels = {name: Level(name, LevelShares(0, exempt=True)) for name in configuration.levels}
-    return replace(configuration, levels=MappingProxyType(levels))
+    """Return a configuration with the same levels, each with more seats than its requests ever take.
+
+    Levels that aren't exempt stay so, because requests that come after their deadlines are refused there.
+    """
+    levels = {
+        name: Level(name, LevelShares(0, exempt=True) if level.exempt else LevelShares(1))
+        for name, level in configuration.levels.items()
+    }
+    server = replace(configuration.server, seats=_MOST_SEATS * len(levels), fleet=None)
+    return replace(configuration, levels=MappingProxyType(levels), server=server)

@@ -333,6 +333,31 @@ def test_requests_that_never_ask_for_seats_do_not_miss_the_objective(tmp_path: P
     assert f"{rule}anonymous 3, users 20." in found.reasons
 
 
+DEADLINES = load_text("apiVersion: apf/v1\nkind: Server\nspec: {seats: 2, deadlines: {}}\n")
+
+
+def test_requests_that_come_after_their_deadlines_do_not_miss_the_objective(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"time": n / 20, "duration": 0.1, "user": "alice", "deadline": 5} for n in range(200)]
+    rows += [
+        {"time": n / 4, "wait": 0, "user": "alice", "outcome": "rejected", "reason": "deadline", "deadline": 0}
+        for n in range(20)
+    ]
+    run = recorded(tmp_path / "t.jsonl", rows, Scenario(backend=Backend(places=10**6)))
+    found = recommend(DEADLINES, Objective("p99", 150.0), run)
+
+    assert found.meets
+    assert found.configuration.server.total <= 3
+    assert found.reasons[0].endswith(": users 20.")
+
+
+def test_a_trace_in_which_all_deadlines_are_over_is_refused(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"time": n / 20, "duration": 0.1, "user": "a", "deadline": 0} for n in range(20)]
+    run = recorded(tmp_path / "t.jsonl", rows, Scenario())
+
+    with pytest.raises(InvalidValueError, match="it must have requests for seats of levels that aren't exempt"):
+        recommend(DEADLINES, Objective("p99", 150.0), run)
+
+
 def test_a_recommendation_replaces_adaptive_seats_by_a_number(run: Run) -> None:
     adaptive = "apiVersion: apf/v1\nkind: Server\nspec: {seats: {adaptive: {min: 5, max: 50}}}\n"
     found = recommend(load_text(adaptive), Objective("p99", 150.0), run)
