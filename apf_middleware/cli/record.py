@@ -148,9 +148,10 @@ class _Recording:
             merged.add(event)
             if event.line is None:
                 self._ended.add(event.stream)
-                if not merged.is_whole(event.stream):
+                end = merged.end_of(event.stream)
+                if end is None or end == "shutdown":
                     self._status = Exit.PARTIAL
-                    why = event.trouble or "the connection has ended"
+                    why = event.trouble or ("it was shut down" if end else "the connection has ended")
                     note(f"worker {streams.workers[event.stream].name} went away: {why}; the others go on")
         if merged.header is None and any(map(merged.header_of, range(len(streams.workers)))):
             is_known = [

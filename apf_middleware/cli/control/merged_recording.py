@@ -52,9 +52,10 @@ class MergedRecording:
         """Return the header of one worker, if it has come."""
         return self._headers.get(stream)
 
-    def is_whole(self, stream: int) -> bool:
-        """Return whether the recording of a worker has its end."""
-        return stream in self._footers
+    def end_of(self, stream: int) -> EndReason | None:
+        """Return why the recording of a worker has ended; None if its end hasn't come."""
+        footer = self._footers.get(stream)
+        return None if footer is None else footer.reason
 
     def add(self, event: StreamEvent) -> None:
         """Take a line of one worker."""
@@ -112,7 +113,7 @@ class MergedRecording:
         footers = self._footers.values()
         said = dict.fromkeys(one.reason for one in footers)
         ended: EndReason = reason if reason != "time" or len(said) != 1 else next(iter(said))
-        if len(self._footers) < self._workers:
+        if len(self._footers) < self._workers or (len(said) > 1 and "shutdown" in said):
             ended = "incomplete"
         is_settled = all(one.is_settled for one in footers)
         footer = Footer(self.rows, self.lost, round(seconds, 6), ended, is_settled)

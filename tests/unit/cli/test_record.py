@@ -13,7 +13,7 @@ import pytest
 
 from apf_middleware.cli.control.line_streams import LineStreams
 from apf_middleware.recordings import Footer, Header, RecordedRequest, files, open_recording, parse_line, request_line
-from apf_middleware.recordings.marks import wall_time
+from apf_middleware.recordings.marks import EndReason, wall_time
 from tests.support.command_line import Outcome, run_apf
 from tests.support.socket_workers import socket_worker
 
@@ -25,9 +25,9 @@ def rows(number: int, user: str = "~1") -> str:
     return "".join(request_line(RecordedRequest(one * 10**6, 10**6, user=user)) + "\n" for one in range(number))
 
 
-def says(*, number: int = 3, lost: int = 0, is_whole: bool = True) -> bytes:
+def says(*, number: int = 3, lost: int = 0, is_whole: bool = True, reason: EndReason = "time") -> bytes:
     """Return the recording of a worker."""
-    footer = Footer(number, lost).line() if is_whole else ""
+    footer = Footer(number, lost, reason=reason).line() if is_whole else ""
     return HEAD + f"{HEADER}\n\n{rows(number)}{footer}\n".encode()
 
 
@@ -148,12 +148,18 @@ def test_a_missing_package_is_told_before_anything_is_recorded(
     assert "pip install 'apf-middleware[zstd]'" in result.stderr
 
 
-def test_a_worker_that_goes_away_is_reported_and_the_others_go_on(directory: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("gone", "why"),
+    [(says(is_whole=False), "the connection has ended"), (says(reason="shutdown"), "it was shut down")],
+)
+def test_a_worker_that_goes_away_is_reported_and_the_others_go_on(
+    directory: Path, tmp_path: Path, gone: bytes, why: str
+) -> None:
     path = tmp_path / "traffic.jsonl"
-    result = record(directory, "-o", path, answers=(says(is_whole=False), says()))
+    result = record(directory, "-o", path, answers=(gone, says()))
 
     assert result.returncode == 4
-    assert "worker 100 went away" in result.stderr
+    assert f"worker 100 went away: {why}; the others go on" in result.stderr
     _, found, footer = read(path)
     assert (len(found), footer.reason) == (6, "incomplete")
 

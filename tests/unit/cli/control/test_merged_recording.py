@@ -80,8 +80,7 @@ def test_a_worker_that_went_away_is_told() -> None:
     footer = merged.recording.finish(2, "interrupted")
 
     assert footer.reason == "incomplete"
-    assert merged.recording.is_whole(0)
-    assert not merged.recording.is_whole(1)
+    assert [merged.recording.end_of(number) for number in (0, 1)] == ["time", None]
     assert merged.recording.header is not None
     assert merged.recording.header.configuration == "", "they have different ones"
 
@@ -89,7 +88,10 @@ def test_a_worker_that_went_away_is_told() -> None:
 def test_the_reason_is_that_of_the_workers_if_they_agree() -> None:
     for reason, said, expected in (
         ("time", ["stopped", "stopped"], "stopped"),
-        ("time", ["stopped", "shutdown"], "time"),
+        ("time", ["stopped", "time"], "time"),
+        ("time", ["shutdown", "shutdown"], "shutdown"),
+        ("time", ["time", "shutdown"], "incomplete"),
+        ("interrupted", ["stopped", "shutdown"], "incomplete"),
         ("interrupted", ["stopped", "stopped"], "interrupted"),
     ):
         merged = Merged()
