@@ -3,9 +3,11 @@
 import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from types import FrameType
 from typing import Final, NoReturn
 
 from apf_middleware.exceptions import MissingExtraError, reason_of
@@ -21,6 +23,8 @@ _CANT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.E
 def main() -> None:
     """Run ``apf`` with the arguments of this process."""
     _replace_closed_streams()
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names of files may not be valid text
@@ -38,6 +42,11 @@ def main() -> None:
         if error.filename is not None or error.errno not in _CANT_WRITE:
             raise
         _end_unwritten(error)
+
+
+def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
+    """End with the status that shells show for a signal, after the terminal is restored and temporary files removed."""
+    sys.exit(128 + number)
 
 
 def _replace_closed_streams() -> None:

@@ -8,11 +8,18 @@ from typing import Annotated, Any, Final
 import typer
 
 from apf_middleware.cli.output import Output, OutputOption, parse_path, require_folder, show_json, tell
-from apf_middleware.cli.simulations import fail, read_recording, warn_of_omissions, with_progress, with_workers
+from apf_middleware.cli.simulations import (
+    UNUSABLE,
+    fail,
+    read_recording,
+    warn_of_omissions,
+    with_progress,
+    with_workers,
+)
 from apf_middleware.cli.tables import in_ms, in_percent, print_table
 from apf_middleware.config import Configuration, ConfigurationError, emit, load
 from apf_middleware.config.scenario import Backend, Scenario
-from apf_middleware.exceptions import InvalidValueError, MissingExtraError, TraceFormatError
+from apf_middleware.exceptions import InvalidValueError, MissingExtraError, TraceFormatError, reason_of
 from apf_middleware.simulation.compare import describe_changes
 from apf_middleware.simulation.recommend import Objective, Recommendation, Run
 from apf_middleware.simulation.recommend import recommend as search
@@ -50,7 +57,7 @@ def recommend(
 ) -> None:
     """Propose seats, shares and queue settings for recorded requests, and show the trials.
 
-    Exit status 1 if the objective can't be met, 2 if trace or configuration can't be used.
+    Exit status 1 if the objective can't be met, 2 if trace, configuration or the file to write can't be used.
     """
     try:
         wanted = _objective(objective, rejected)
@@ -61,15 +68,23 @@ def recommend(
         recording = read_recording(RequestTrace(trace, rows), given)
         survey = recording.survey
         found = _search(recording, given, wanted, places)
-        if write is not None:
-            write.write_text(emit(found.configuration, "apf"))
     except (TraceFormatError, ConfigurationError, InvalidValueError, MissingExtraError, OSError) as error:
         fail("recommend", error)
     if output is Output.JSON:
         show_json(_as_document(found, survey))
     else:
         _print(found, survey, wanted, write)
+    if write is not None:
+        _write(write, found.configuration)
     raise typer.Exit(0 if found.meets else _MISSED)
+
+
+def _write(path: Path, configuration: Configuration) -> None:
+    try:
+        path.write_text(emit(configuration, "apf"), encoding="utf-8")
+    except OSError as error:
+        typer.echo(f"apf recommend: {path} can't be written: {reason_of(error)}", err=True)
+        raise typer.Exit(UNUSABLE) from None
 
 
 def _objective(text: str, rejected: float) -> Objective:

@@ -3,6 +3,7 @@
 import importlib
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from apf_middleware.config.scenario import read_scenario_text
 from apf_middleware.simulation.trace import RequestTrace
-from tests.e2e.terminal import ROOT, terminal
+from tests.e2e.terminal import CURSOR_OFF, CURSOR_ON, ROOT, terminal
 from tests.support.simulated_worlds import SCENARIO
 
 
@@ -28,6 +29,16 @@ def test_a_terminal_shows_how_far_it_is(scenario: Path) -> None:
 
     assert "━" in screen.text
     assert " requests" in screen.text
+
+
+def test_the_terminal_is_restored_when_the_command_is_terminated() -> None:
+    scenario = "examples/scenarios/adaptive/fleet.yaml"  # it takes a minute
+    with terminal("apf_middleware", "simulate", scenario) as screen:
+        screen.read_until(" requests")
+        screen.process.terminate()
+        assert screen.read_to_end() == 128 + signal.SIGTERM
+
+    assert screen.text.count(CURSOR_ON) == screen.text.count(CURSOR_OFF) == 1
 
 
 def test_the_scenarios_in_the_documentation_are_fine() -> None:

@@ -133,3 +133,11 @@ def test_heavy_flows_count_although_their_users_are_anonymous(tmp_path: Path) ->
 
     result = apf("recommend", path, "--objective", "p99=150ms", "--config", config)
     assert ": 5 heavy flows cover a light one with probability" in result.stdout
+
+
+def test_the_result_is_shown_if_its_file_cannot_be_written(trace: Path) -> None:
+    result = apf("recommend", trace, "--objective", "p99=240ms", "--write", "/dev/full")
+
+    assert result.exit_code == 2
+    assert "the objective is met" in result.stdout
+    assert result.stderr.endswith("apf recommend: /dev/full can't be written: no space left on device\n")
