@@ -57,8 +57,6 @@ class KeptSeats:
         """Return the promised seats that no request wants and that aren't free."""
         free, found = self._free, {}
         for name, share in self._share.levels.items():
-            if not share.promised:
-                continue
             used = self._of(name, self._in_use)
             kept = min(max(0, self.least[name] - used), free)
             free -= kept
@@ -69,7 +67,7 @@ class KeptSeats:
 
     def spare(self) -> int:
         """Return the free seats that no promise needs, nor a level that waits and uses none here."""
-        hungry = max((max(1, one.widest) for one in self._usages.values() if one.demand and not one.in_use), default=0)
+        hungry = max((one.widest for one in self._usages.values() if not one.in_use), default=0)
         unmet = sum(max(0, least - self._of(name, self._in_use)) for name, least in self.least.items())
         return max(0, min(self._free - hungry - unmet, self.seats - self._needed - sum(self.least.values())))
 
@@ -97,7 +95,7 @@ def moved_promises(members: Mapping[str, KeptSeats]) -> dict[str, dict[str, int]
     spare = {name: one.spare() for name, one in members.items()} if rests else {}
     for level in sorted({level for rest in rests.values() for level in rest}):
         missing = {name: rest[level] for name, rest in rests.items() if level in rest}
-        rooms = {name: min(one, members[name].room(level)) for name, one in spare.items() if one}
+        rooms = {name: min(one, members[name].room(level)) for name, one in spare.items()}
         kept = _spread(sum(missing.values()), rooms)
         given = {name: min(one, members[name].least[level]) for name, one in missing.items()}
         for name, one in kept.items():
@@ -121,5 +119,5 @@ def _spread(amount: int, most: Mapping[str, int]) -> dict[str, int]:
 
 def _scaled_promises(share: MemberShare, room: int) -> dict[str, int]:
     """Return the seats that a member's levels are promised, no more than ``room`` together."""
-    total = max(room, sum(one.promised for one in share.levels.values()))
-    return {name: one.promised * room // total if total else 0 for name, one in share.levels.items()}
+    total = max(1, room, sum(one.promised for one in share.levels.values()))
+    return {name: one.promised * room // total for name, one in share.levels.items()}
