@@ -50,11 +50,11 @@ class DeadlineArrivals:
         assert found is not None, "predictions are off"
         return found
 
-    def arrive(self, flow: int = 1, left_ms: int | None = None, width: int = 1) -> Admission:
+    def arrive(self, flow: int = 1, left_ms: int | None = None, width: int = 1, route: str = "GET /") -> Admission:
         """Let a request of this flow arrive, which has so much time left."""
         place = Classification("all", "web", f"flow {flow}", flow)
         destination = self.controller.destination(place, Work(width))
-        destination.route = "GET /"
+        destination.route = route
         admission = Admission(destination)
         if left_ms is not None:
             limit_time(admission, self.now, left_ms * MS, self.costs)
