@@ -67,12 +67,44 @@ def test_a_report_says_whether_others_can_have_seats_or_parts_of_maxes_that_it_g
 
 
 def test_a_grant_that_was_not_sent_counts_for_no_max() -> None:
-    one = MemberAccount(Report("m", 1, 1, 0, 8, 0, maxes={"batch": 2}), 0, 100, 0)
+    one = MemberAccount(Report("m", 1, 1, 0, 3, 0, maxes={"batch": 2}), 0, 100, 0)
     one.open_max("batch")
     one.grant(8, {"batch": 5})
-    assert one.maxes["batch"].owed == 5, "it counts as soon as it is sent"
-    one.retract(0)
-    assert one.maxes["batch"].owed == 2
+    assert (one.debt.owed, one.maxes["batch"].owed) == (8, 5), "it counts as soon as it is sent"
+    one.retract(7)
+    assert (one.debt.owed, one.maxes["batch"].owed) == (3, 2)
+    assert (one.granted, one.quiet_until) == ({}, 7), "the member needs another one at once"
+
+
+def test_a_part_of_a_max_that_a_report_gives_back_is_not_granted_any_more() -> None:
+    one = MemberAccount(Report("m", 1, 1, 0, 8, 0, maxes={"batch": 0}), 0, 100, 0)
+    assert one.open_max("batch").owed == 0
+    one.grant(8, {"batch": 5})
+    one.receive(Report("m", 2, 1, 1, 8, 0, maxes={"batch": 2}), 1, 0, 200, 0)
+    assert one.granted == {"batch": 2}
+
+
+def test_a_standing_grant_counts_like_any_other() -> None:
+    one = account(seats=2)
+    one.open_max("batch")
+    one.take(1, 3)
+    assert (one.debt.owed, one.debt.seats, one.maxes["batch"].owed) == (3, 3, 3)
+    assert (one.grant(3), one.grant(3)) == (2, 3)
+    one.take(2, 4)
+    assert one.debt.owed == 4
+    assert one.grant(4) == 4, "no number is used twice"
+
+
+def test_a_member_has_had_its_configuration_since_the_first_report_with_it() -> None:
+    def with_configuration(number: int, name: str, age_ns: int) -> Report:
+        return Report("m", number, 1, 0, 0, 0, name, age_ns=age_ns)
+
+    one = MemberAccount(with_configuration(1, "old", 5), 20, 100, 0)
+    assert one.configured_at == 15
+    one.receive(with_configuration(2, "old", 26), 1, 40, 200, 0)
+    assert one.configured_at == 15, "clocks are compared once"
+    one.receive(with_configuration(3, "new", 10), 1, 60, 200, 0)
+    assert one.configured_at == 50
 
 
 def test_earlier_reports_that_arrive_late_are_ignored() -> None:
