@@ -134,3 +134,89 @@ def test_a_grant_promises_seats_to_the_children_of_a_parent_together() -> None:
     a.is_closing = b.is_closing = True
     b.queueset.seats_in_use = 0
     assert restrict(5)[0] == 0
+
+
+def granted(grant: SeatGrant, *levels: SharedLevel, parents: tuple[Parent, ...] = ()) -> SeatLedger:
+    """Return a ledger that is restricted by ``grant``; the server has twelve seats of its own."""
+    ledger = SeatLedger()
+    ledger.promise(12, levels, parents)
+    ledger.restrict(grant, levels, parents)
+    for one in levels:
+        one.counted = 0
+        ledger.count(one, max(one.queueset.seats_in_use, one.least))
+    ledger.check(grant.seats, levels, parents)
+    return ledger
+
+
+def test_the_parts_of_maxes_in_a_grant_bound_levels_and_parents() -> None:
+    for part, of_level, of_child in ((2, 2, 2), (99, 6, 8)):
+        parent = Parent("family", LevelLimits(0, 0, 8), weight=1, kept=0)
+        a, b, child = level("a", 0, 6), level("b", 0), level("child", 0, parent=parent)
+        grant = SeatGrant(10, maxes={"a": part, "family": part})
+        ledger = granted(grant, a, b, child, parents=(parent,))
+
+        assert [ledger.limit_of(one) for one in (a, b, child)] == [of_level, 10, of_child]
+
+
+def test_the_max_of_a_parent_in_a_fleet_is_neither_the_server_s_nor_a_larger_part() -> None:
+    for most, expected in ((8, 3), (20, 10)):
+        parent = Parent("family", LevelLimits(0, 0, most), weight=1, kept=0)
+        a, b = level("a", 0, parent=parent), level("b", 0, parent=parent)
+        a.queueset.seats_in_use = 5
+
+        assert granted(SeatGrant(15, maxes={"family": 99}), a, b, parents=(parent,)).limit_of(b) == expected
+
+
+def test_a_grant_promises_a_level_no_more_than_its_max_and_nothing_that_it_does_not_name() -> None:
+    a, unnamed, leaving, without = level("a", 4, 6), level("unnamed", 2), level("leaving", 2), level("without", 0)
+    a.kept, unnamed.kept, leaving.kept = 4, 2, 2
+    leaving.is_draining, leaving.queueset.waiting = True, 1
+    parts = {"a": LevelGrant(1, 9), "leaving": LevelGrant(1, 2), "without": LevelGrant(1, 2)}
+    granted(SeatGrant(10, levels=parts), a, unnamed, leaving, without)
+
+    assert [one.least for one in (a, unnamed, leaving, without)] == [6, 0, 0, 0]
+
+
+def test_a_grant_promises_children_no_more_than_the_part_of_their_parent() -> None:
+    parent = Parent("family", LevelLimits(4, 4, 8), weight=1, kept=0)
+    a, b, other = level("a", 2, parent=parent), level("b", 2, parent=parent), level("other", 3)
+    parts = {name: LevelGrant(1, 2) for name in ("a", "b", "other")}
+    b.queueset.seats_in_use = 2
+    granted(SeatGrant(10, levels=parts, maxes={"family": 3}), a, b, other, parents=(parent,))
+
+    assert [one.least for one in (a, b, other)] == [1, 2, 2]
+
+
+def test_what_a_min_uses_already_is_not_missing() -> None:
+    a, other = level("a", 3), level("other", 0)
+    a.queueset.seats_in_use, other.queueset.seats_in_use = 2, 2
+    ledger = granted(SeatGrant(5, levels={"a": LevelGrant(1, 3)}), a, other)
+
+    assert (a.least, ledger.withheld, ledger.limit_of(other)) == (3, 0, 2)
+
+
+def test_seats_are_withheld_until_there_are_enough_for_a_min() -> None:
+    for seats, own, others, least, withheld, limit in ((5, 0, 5, 0, 3, 2), (5, 1, 3, 1, 2, 2), (5, 1, 6, 0, 0, 4)):
+        a, other = level("a", 3), level("other", 0)
+        a.queueset.seats_in_use, other.queueset.seats_in_use = own, others
+        ledger = granted(SeatGrant(seats, levels={"a": LevelGrant(1, 3)}), a, other)
+
+        assert (a.least, ledger.withheld, ledger.limit_of(other)) == (least, withheld, limit)
+
+
+def test_seats_are_withheld_until_there_are_enough_for_the_min_of_a_parent() -> None:
+    for own, others, used, least, withheld in (
+        (0, 4, 1, 0, 3),
+        (1, 3, 1, 1, 2),
+        (1, 6, 1, 0, 0),
+        (3, 1, 1, 3, 0),
+        (4, 1, 1, 3, 0),
+        (4, 2, 0, 3, 1),
+    ):
+        parent = Parent("family", LevelLimits(3, 3, 8), weight=1, kept=0)
+        child, other, a = level("child", 0, parent=parent), level("other", 0), level("a", 1)
+        child.queueset.seats_in_use, other.queueset.seats_in_use, a.queueset.seats_in_use = own, others, used
+        parts = {"family": LevelGrant(1, 3), "child": LevelGrant(1), "a": LevelGrant(1, 1)}
+        ledger = granted(SeatGrant(6, levels=parts), child, other, a, parents=(parent,))
+
+        assert (parent.least, ledger.withheld) == (least, withheld)
