@@ -200,6 +200,16 @@ def test_rejections_count_as_waiting() -> None:
         world.events.run()
 
 
+def test_a_rejection_counts_once() -> None:
+    """One burst isn't a need for more seats as long as the server runs."""
+    world = World(configuration("{adaptive: {min: 4, max: 100, start: 20}}"))
+    world.adaptive.note_rejected(world.events.now, Reason.QUEUE_FULL)
+    world.events.run()
+    world.demand(8, 10)
+
+    assert set(world.totals) == {20}
+
+
 def test_requests_that_never_reach_their_level_do_not_count_as_waiting() -> None:
     world = World(configuration(wait="0s"))
     before = len(world.events)
