@@ -20,6 +20,7 @@ from apf_middleware.fairqueuing import (
     flow_hash,
 )
 from apf_middleware.fairqueuing.sharing.base import Wanted
+from apf_middleware.fairqueuing.sharing.level import NO_CAP
 from tests.support.builds import raises_for_wrong_type
 from tests.support.examples import seeds
 
@@ -227,3 +228,48 @@ def test_with_strict_upstream_no_request_is_alone() -> None:
     level, _ = arrive_alone(Lending(6, LEVELS, strict_upstream=True), "queued", 0)
 
     assert level.alone is None
+
+
+def test_a_level_at_its_cap_seats_no_request_unless_it_is_promised_more() -> None:
+    level = Lending(6, LEVELS).levels["queued"]
+    level.queueset.waiting, level.queueset.seats_in_use = 1, 2
+    level.least = 2
+    assert (level.is_open, level.is_stopped, level.wants_seats) == (True, False, True)
+    level.set_cap(3)
+    assert (level.is_open, level.is_stopped, level.wants_seats) == (False, False, True)
+    level.set_cap(2)
+    assert (level.is_stopped, level.wants_seats) == (True, False)
+    level.set_cap(1)
+    level.least = 3
+    assert not level.is_stopped
+    level.set_cap(0)
+    assert level.cap == 1, "a level with a cap isn't held"
+    level.is_held = True
+    level.set_cap(NO_CAP)
+    assert (level.is_open, level.is_stopped) == (False, True)
+
+
+def test_a_pause_lengthens_requests_until_the_cap_is_lifted() -> None:
+    level = Lending(6, LEVELS).levels["queued"]
+
+    def linger(work: Work) -> int:
+        ticket = Ticket("flow", 5, work)
+        level.lengthen(ticket)
+        return ticket.work.linger_ns
+
+    assert linger(ONE) == 0
+    level.set_cap(2, pause_ns=7 * MS)
+    assert (linger(ONE), linger(Work(1, 1, MS))) == (7 * MS, MS)
+    level.set_cap(NO_CAP, pause_ns=7 * MS)
+    assert linger(ONE) == 0
+
+
+def test_borrowers_are_ranked_by_priority_and_then_by_weight() -> None:
+    level = Lending(6, LEVELS).levels["queued"]
+    ranks = []
+    for priority, weight in ((2, 1), (2, 0), (1, 1), (1, 0)):
+        level.weight = weight
+        level.rank_borrower(priority)
+        ranks.append(level.borrows_as)
+
+    assert ranks == sorted(set(ranks))
