@@ -20,16 +20,16 @@ def fit_shares(
     parts: Mapping[str, int],
     usages: Mapping[str, Mapping[str, LevelUsage]],
 ) -> bool:
-    """Move what members have of these ``levels`` beyond their ``parts``, in seats, to members that can use it.
+    """Move what members have of these ``levels`` beyond their ``parts``, in units, to members that can use it.
 
     If these can't use all of it, the rest stays where it was. Return whether there was any.
     """
     taken: list[tuple[LevelShare, int]] = []
     rooms: list[tuple[LevelShare, int]] = []
-    for member, seats in parts.items():
+    for member, part in parts.items():
         share = shares[member]
         total = _amount(share, levels)
-        free = seats * SEAT - total
+        free = part - total
         if free < 0:
             taken += [(share.at(name), share.amount_of(name) * -free // total) for name in levels]
         else:

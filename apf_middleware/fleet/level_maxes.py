@@ -6,7 +6,7 @@ as the seats are (see `debt`): one is raised only when another has certainly bec
 **Without a lease** a member may use its fallback seats for any level, because the maxes are not divided then.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fleet.budget import Budget
@@ -15,7 +15,7 @@ from apf_middleware.fleet.level_max import LevelMax, MaxDemand
 from apf_middleware.fleet.member_account import MemberAccount
 from apf_middleware.fleet.messages import LevelUsage
 from apf_middleware.fleet.rotation import MemberDemand
-from apf_middleware.fleet.shares import FleetShares, MemberShare, promise
+from apf_middleware.fleet.shares import FleetShares, MemberShare, promise_mins
 
 __all__ = ["LevelMaxes"]
 
@@ -105,6 +105,8 @@ class LevelMaxes:
                 self._maxes[name].open(account.open_max(name))
         usages = {member: account.usages for member, account in accounts.items()}
         used = set().union(*usages.values())
+        divided: list[str] = []
+        has_moved = False
         for name, one in self._maxes.items():
             family, most = self._families[name], self._most[name]
             debts = {member: account.maxes[name] for member, account in accounts.items()}
@@ -114,9 +116,36 @@ class LevelMaxes:
                 member: self._demand(name, account, shares.members[member]) for member, account in accounts.items()
             }
             one.divide(now, most, demands, debts, is_learning=is_learning)
-            if fit_shares(shares.members, family, one.targets, usages):
-                for level in family:
-                    promise(budget.claims[level].least * SEAT, shares.levels[level], level, shares.members.values())
+            parts = {member: part * SEAT for member, part in one.targets.items()}
+            divided.append(name)
+            if fit_shares(shares.members, family, parts, usages):
+                has_moved = True
+                self._fit_siblings(name, divided, shares.members, usages)
+        if has_moved:
+            promise_mins(budget, shares)
+
+    def _fit_siblings(
+        self,
+        name: str,
+        divided: Collection[str],
+        shares: Mapping[str, MemberShare],
+        usages: Mapping[str, Mapping[str, LevelUsage]],
+    ) -> None:
+        """Let the siblings of a level have what it leaves of the members' parts of their parent's max.
+
+        Otherwise the parts of all of them would be at the same members, and no level could use the parent's other ones.
+        """
+        parent = self._parents.get(name, "")
+        if parent not in self._maxes:
+            return
+        family = self._families[parent]
+        known = [level for level in family if level in divided]
+        others = [level for level in family if level not in divided and _is_demanded(level, usages)]
+        rooms = {
+            member: max(0, part * SEAT - sum(map(shares[member].amount_of, known)))
+            for member, part in self._maxes[parent].targets.items()
+        }
+        fit_shares(shares, others, rooms, usages)
 
     def _demand(self, name: str, account: MemberAccount, share: MemberShare) -> MaxDemand:
         """Return what a member wants of a max, as far as its part of the parent's max allows."""
@@ -154,3 +183,7 @@ class LevelMaxes:
 
     def __repr__(self) -> str:
         return f"<LevelMaxes {self._maxes}>"
+
+
+def _is_demanded(level: str, usages: Mapping[str, Mapping[str, LevelUsage]]) -> bool:
+    return any(level in found and found[level].demand for found in usages.values())

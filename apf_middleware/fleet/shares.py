@@ -25,7 +25,7 @@ to recent arrivals.
 Amounts are integers, in units of 2**-20 seats (`SEAT`), and rounded down.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from apf_middleware.copying import Value
@@ -37,7 +37,7 @@ from apf_middleware.fleet.flow_sums import sum_flows
 from apf_middleware.fleet.level_max import KEPT
 from apf_middleware.fleet.messages import LevelUsage
 
-__all__ = ["FleetShares", "LevelAmounts", "LevelShare", "MemberShare", "divide_budget", "promise"]
+__all__ = ["FleetShares", "LevelAmounts", "LevelShare", "MemberShare", "divide_budget", "promise_mins"]
 
 Usages = Mapping[str, Mapping[str, LevelUsage]]
 """The demand of each member at each level."""
@@ -136,18 +136,16 @@ def divide_budget(budget: Budget, usages: Usages, levels: LevelAmounts | None = 
     for name, one in by_level.items():
         one.divide(amounts[name], shares)
         _reserve(amounts[name] - one.demand * SEAT, name, [name], shares, usages)
-        promise(budget.claims[name].least * SEAT, amounts[name], name, shares.values())
     families = budget.families
     for parent, family in families.items():
         # Children without shares leave what their parent has, although they demand it.
         _reserve(amounts[parent] - sum(amounts[name] for name in family), parent, family, shares, usages)
-        least = budget.claims[parent].least - sum(budget.claims[name].least for name in family)
-        if least > 0:
-            promise(least * SEAT, amounts[parent], parent, shares.values(), [parent, *family])
     spare = budget.seats * SEAT - sum(amounts[name] for name, claim in budget.claims.items() if claim.parent is None)
     _spread(spare, shares, usages)
     is_contended = any(one.total * SEAT > amounts[name] for name, one in by_level.items())
-    return FleetShares(shares, {name: amounts[name] for name in by_level}, is_contended, families)
+    found = FleetShares(shares, {name: amounts[name] for name in by_level}, is_contended, families)
+    promise_mins(budget, found)
+    return found
 
 
 # Levels
@@ -260,20 +258,25 @@ def _water_level(amount: int, claims: Sequence[tuple[int, int]]) -> tuple[int, i
 # Seats that no flow wants
 
 
-def promise(
-    least: int, amount: int, name: str, shares: Iterable[MemberShare], levels: Collection[str] | None = None
-) -> None:
-    """Divide the min of a level or parent among the members in whole seats, in proportion to their shares of it.
+def promise_mins(budget: Budget, shares: FleetShares) -> None:
+    """Divide the mins of levels, and what parents are promised beyond those of their children, among the members."""
+    claims = budget.claims
+    for name in shares.levels:
+        _promise(claims[name].least, name, [name], shares)
+    for parent, family in shares.families.items():
+        _promise(claims[parent].least - sum(claims[name].least for name in family), parent, [parent, *family], shares)
 
-    The shares are those of the ``levels``, together the ``amount``; without these, of the one of this ``name``.
-    """
-    if not amount:
+
+def _promise(least: int, name: str, levels: Sequence[str], shares: FleetShares) -> None:
+    """Divide a min in whole seats, in proportion to the members' shares of these ``levels``."""
+    if least <= 0:
         return
+    owned = [(share, sum(map(share.amount_of, levels))) for share in shares.members.values()]
+    amount = max(1, sum(own for _, own in owned))
     exact, promised = SEAT // 2, 0
-    for share in shares:
-        own = sum(map(share.amount_of, levels or [name]))
+    for share, own in owned:
         if own or name in share.levels:
-            exact += own * min(least, amount) // amount
+            exact += own * min(least * SEAT, amount) // amount
             found = share.at(name)
             found.promised = exact // SEAT - promised
             promised += found.promised

@@ -64,3 +64,19 @@ def test_long_requests_don_t_take_the_min_of_a_parent(members: int) -> None:
         fleet.ask(number % members, "paid", 1)
     fleet.run(SECOND)
     assert fleet.used["paid"] == 6
+
+
+def test_children_with_maxes_use_all_that_their_parent_is_promised() -> None:
+    child = "shares: 1, lendablePercent: 100, maxSeats: 2, parent: plans, waitLimit: 1h"
+    fleet = full(5, 16, 20 * MS, plans="shares: 1, minSeats: 4, maxSeats: 4", free=child, paid=child)
+    for member in range(5):
+        fleet.ask(member, "free", 30)
+        fleet.ask(member, "paid", 30)
+    fleet.run(SECOND)
+    used = total = 0
+    for _ in range(400):
+        fleet.run(7 * MS)
+        used += fleet.used["free"] + fleet.used["paid"]
+        total += fleet.used.total()
+    assert used / 400 >= 3.6
+    assert total / 400 >= 15.7

@@ -22,7 +22,7 @@ def fitted(
         for member, levels in demands.items()
     }
     names = sorted({name for one in amounts.values() for name in one})
-    fit_shares(shares, names, parts, usages)
+    fit_shares(shares, names, {member: part * SEAT for member, part in parts.items()}, usages)
     return {
         member: {name: round(share.amount_of(name) / SEAT, 3) for name in names} for member, share in shares.items()
     }

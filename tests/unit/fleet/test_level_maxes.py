@@ -232,6 +232,24 @@ def test_the_seats_and_promises_of_a_level_are_where_its_parts_are() -> None:
     assert fleet.grants[without].levels["batch"].least == 0
 
 
+def test_the_parts_of_siblings_fill_those_of_their_parent() -> None:
+    """Otherwise both levels would have their parts at the same members, and the parent's other parts were idle."""
+    claims = {
+        "paid": SeatDemand(1, 0, 0, 2, "p"),
+        "free": SeatDemand(1, 0, 0, 2, "p"),
+        "web": SeatDemand(1, 0),
+        "p": SeatDemand(1, 0, 4, 4),
+    }
+    fleet = Fleet(claims, seats=15)
+    wanted = dict.fromkeys(("web", "paid", "free"), 9)
+    usable = 0
+    for _ in range(20):
+        found = fleet.exchange(a=wanted, b=wanted, c=wanted, d=wanted, e=wanted).values()
+        usable += sum(min(parts["p"], parts["paid"] + parts["free"]) for parts in found)
+        fleet.now += 50
+    assert usable / 20 >= 3, "while turns change, some parts don't meet"
+
+
 def test_a_request_wider_than_the_max_needs_all_of_it() -> None:
     fleet = Fleet({"web": SeatDemand(1, 0), "batch": SeatDemand(1, 0, 0, 3)})
     found = fleet.exchange(7, a={"batch": 14}, b={"batch": 14})
