@@ -15,7 +15,7 @@ from apf_middleware.config.values import Nanoseconds
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.frozen import frozen
 
-__all__ = ["STORE_SCHEMES", "STORE_VARIABLE", "FallbackSettings", "FleetSettings", "RedisSettings"]
+__all__ = ["STORE_SCHEMES", "STORE_VARIABLE", "FallbackSettings", "FleetSettings", "RedisSettings", "is_redis_url"]
 
 STORE_SCHEMES: Final = ("redis://", "rediss://", "unix://", "redis+cluster://", "rediss+cluster://")
 """The beginnings of the URL of a Redis server."""
@@ -24,6 +24,7 @@ STORE_VARIABLE: Final = "env:"
 """The beginning of a store that is the URL in an environment variable."""
 
 _PREFIX: Final = re.compile(r"[^{}\s]{1,100}")
+_DATABASE: Final = re.compile(r"/?[0-9]*/?")
 _MS: Final = 10**6
 _LEAST_LEASES: Final = 3  # a lease outlives this number of intervals, so that one lost message doesn't end it
 
@@ -115,17 +116,29 @@ class FleetSettings(Settings):
             yield from _url_rules(self.store)
 
 
-def _url_rules(url: str) -> Iterator[Violation]:
+def is_redis_url(url: str) -> bool:
+    """Return whether ``url`` is that of a Redis server, without anything that redis-py would ignore or misread.
+
+    For example, what follows a ``#`` in a password would be a fragment.
+    """
     try:
         parts = urlsplit(url)
-        is_url = url.startswith(STORE_SCHEMES) and bool(parts.netloc or parts.path) and parts.port != 0
-        host, has_password = parts.hostname, parts.password is not None or "password" in parse_qs(parts.query)
+        has_place = bool(parts.netloc or parts.path) and parts.port != 0
     except ValueError:  # for example, the port isn't a number
-        host, has_password, is_url = None, False, False
-    if not is_url:
+        return False
+    if not (has_place and url.startswith(STORE_SCHEMES)) or parts.fragment or "@" in parts.query:
+        return False
+    has_host = "@" in parts.netloc or not parts.netloc.startswith(":")
+    return parts.scheme == "unix" or (has_host and bool(_DATABASE.fullmatch(parts.path)))
+
+
+def _url_rules(url: str) -> Iterator[Violation]:
+    if not is_redis_url(url):
         hint = "Write host, or a URL like redis://redis.internal:6379/0"
         rule = "it must be host, a URL of Redis, or env: and the name of a variable"
         yield Violation(("store",), url.rpartition("@")[2], rule, hint, is_secret=True)
-    elif has_password:
+        return
+    parts = urlsplit(url)
+    if parts.password is not None or "password" in parse_qs(parts.query):
         hint = "Use redis.passwordFile or redis.passwordVariable, or env: and the name of a variable with the URL"
-        yield Violation(("store",), str(host), "it must not contain a password", hint, is_secret=True)
+        yield Violation(("store",), str(parts.hostname), "it must not contain a password", hint, is_secret=True)

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from redis.credentials import CredentialProvider
 
-from apf_middleware.config.fleet import STORE_SCHEMES, STORE_VARIABLE, FleetSettings
+from apf_middleware.config.fleet import STORE_SCHEMES, STORE_VARIABLE, FleetSettings, is_redis_url
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fleet.flow_labels import FlowLabels
 
@@ -68,9 +68,10 @@ def resolve_address(settings: FleetSettings, environment: Mapping[str, str] = os
     if url.startswith(STORE_VARIABLE):
         name = url.removeprefix(STORE_VARIABLE)
         url = _variable(name, environment)
-        if not url.startswith(STORE_SCHEMES):
-            rule = f"it must begin with one of {', '.join(STORE_SCHEMES)}"
-            raise InvalidValueError(f"environment variable {name}", url.partition(":")[0], rule)
+        if not is_redis_url(url):
+            rule = f"it must be a URL of Redis, and begin with one of {', '.join(STORE_SCHEMES)}"
+            hint = "Write characters of a password such as / # ? @ as %2F %23 %3F %40, and a database as its number"
+            raise InvalidValueError(f"environment variable {name}", url.partition(":")[0], rule, hint)
     is_of_cluster = _CLUSTER in url
     url = url.replace(_CLUSTER, "://", 1)
     redis = settings.redis

@@ -39,9 +39,48 @@ def test_a_variable_that_is_missing_is_named(given: Mapping[str, str]) -> None:
 
 
 def test_a_variable_without_a_url_of_redis_is_refused_without_showing_it() -> None:
-    with pytest.raises(InvalidValueError, match="must begin with one of redis://, rediss://, unix://") as caught:
+    with pytest.raises(InvalidValueError, match="must be a URL of Redis, and begin with one of redis:") as caught:
         resolve_address(FleetSettings("env:CACHE"), {"CACHE": "amqp://:hunter2@queue"})
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:hunter2/x@cache:6379/0",
+        "redis://:hunter2?x@cache:6379/0",
+        "rediss://:hunter2#x@cache:6379/0",
+        "redis://:22#hunter2@cache:6379/0",
+        "redis://:22?hunter2@cache",
+        "redis://ann:22?hunter2@cache",
+        "redis://:22/hunter2@cache",
+        "redis+cluster://:hunter[2@cache",
+        "redis://cache?password=hunter@2",
+        "redis://cache/hunter2",
+        "redis://cache/-1",
+        "unix://ann:hunter2#x@/run/redis",
+    ],
+)
+def test_a_url_that_redis_py_would_misread_is_refused_without_showing_any_part_of_the_password(url: str) -> None:
+    with pytest.raises(InvalidValueError, match="Write characters of a password such as") as caught:
+        resolve_address(FleetSettings("env:CACHE"), {"CACHE": url})
+    assert "hunter" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://cache",
+        "redis://cache/",
+        "redis://:%2F%23%3F%40@cache:6379/12",
+        "redis://:hunter@2@[::1]:6379/0?socket_keepalive=1",
+        "unix://ann:hunter2@/run/redis.sock?db=3",
+        "rediss+cluster://cache:7000/0",
+        "redis:///1",
+    ],
+)
+def test_a_url_that_redis_py_reads_as_it_is_meant(url: str) -> None:
+    assert resolve_address(FleetSettings("env:CACHE"), {"CACHE": url}).url == url.replace("+cluster", "")
 
 
 def test_a_password_file_is_read_for_each_connection(tmp_path: Path) -> None:
