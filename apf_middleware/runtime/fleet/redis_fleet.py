@@ -32,7 +32,8 @@ from apf_middleware.runtime.fleet.store_failures import StoreFailures
 __all__ = ["RedisFleet"]
 
 _SECOND: Final = 10**9
-_FORBIDDEN: Final = "NOPERM"  # the first word of the error if Redis doesn't allow a command to this user
+# how the error begins if Redis doesn't allow a command to this user; in a script before 7.2, the second one
+_FORBIDDEN: Final = "NOPERM", "ERR The user executing the script can't"
 
 
 class RedisFleet:
