@@ -572,9 +572,16 @@ async def test_a_password_comes_from_a_file_and_may_change(server: Redis, client
         await until(lambda: member.seats >= 1, member)
 
 
-async def test_an_address_that_redis_py_can_t_use_is_refused() -> None:
-    with pytest.raises(InvalidValueError, match="store"):
-        FleetProcess("store: 'redis://127.0.0.1/0?colour=blue'")
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("redis://127.0.0.1/0?colour=blue", "argument 'colour'"),
+        ("rediss://127.0.0.1/0?ssl_ca_certs=/missing.pem", "No such file or directory"),
+    ],
+)
+async def test_an_address_that_redis_py_can_t_use_is_refused(url: str, said: str) -> None:
+    with pytest.raises(InvalidValueError, match=f"store .*{said}.* Correct its query"):
+        FleetProcess(f"store: '{url}'")
 
 
 async def test_a_store_may_be_a_unix_socket(tmp_path: Path) -> None:

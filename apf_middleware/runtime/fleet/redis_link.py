@@ -133,7 +133,9 @@ class RedisLink:
         try:
             client = cls._connect(address)
             if isinstance(client, Redis):
-                client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+                connection: Any = client.connection_pool.make_connection()  # type: ignore[no-untyped-call]
+                if address.url.startswith("rediss:"):
+                    connection.ssl_context.get()  # it reads the files that the query names
         except (ValueError, TypeError, RedisError, OSError) as error:
             rule = f"redis-py can't use this address ({error})"
             raise InvalidValueError("store", str(address), rule, "Correct its query") from error
