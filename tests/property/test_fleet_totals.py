@@ -27,15 +27,14 @@ class WanderingTotal(FleetTotal):
     def __init__(self, world: "MovingWorld", seats: int) -> None:
         super().__init__(BOUNDS, seats, 0)
         self._world = world
-        self._changed_at = world.now
         self.is_fixed = False
 
     def decide(self, now: int, budget: Budget, reports: Iterable[Report]) -> int:
         assert budget.bounds == BOUNDS
         assert all(report.seats >= 0 for report in reports)
         assert now >= 0
-        if not self.is_fixed and self._world.now - self._changed_at > 1_500 * MS:
-            self._changed_at = self._world.now
+        if not self.is_fixed and self._world.now - self._world.changed_at > 1_500 * MS:
+            self._world.changed_at = self._world.now
             self.controller.limit = self._world.random.choice((4, 5, 8, 12, 20, 30, 40))
         return self.seats
 
@@ -49,7 +48,7 @@ class MovingWorld(FleetWorld):
     def __init__(self, seed: int, network: Network, *, floor: int) -> None:
         self.totals: deque[tuple[int, int]] = deque([(0, 20)])
         self.allowed = 20
-        self.has_moved = 0
+        self.has_moved = self.changed_at = 0
         super().__init__(20, seed, network, floor=floor, knows_members=True)
 
     def elect(self) -> None:
