@@ -9,8 +9,9 @@ A member of a fleet shares fewer seats: those of its grant (see `grant`). Then n
 the grant says, and no level may use more than its part of the max, or than the largest grant that is possible. Its max
 is that of the whole fleet: how many of this member's seats are kept for the mins of other levels is said by the grant.
 If more seats are in use than were granted, nothing is promised, so no request begins until enough have ended. While
-seats that are promised to a level or parent are in use by others, they are *withheld*: T is reduced by them until the
-next grant finds enough seats free. (A promise may be used at any time, so it would exceed the grant.)
+seats that are promised to a level or parent are in use by others, they are *withheld*: T is reduced by them until
+enough seats are free, which is looked at when a grant comes and when seats are given back. (A promise may be used at
+any time, so it would exceed the grant.)
 
 The sums are updated when a level uses more or fewer seats (`SeatLedger.count`), and computed again when levels, limits
 or states change (`SeatLedger.promise`). `lending` explains how they are used.
