@@ -23,6 +23,7 @@ from apf_middleware.fleet.messages import Grant, Report, Taken, write
 from apf_middleware.fleet.standing_grant import Holding, StandingGrant
 from apf_middleware.runtime.fleet.redis_pipe import RedisPipe
 from apf_middleware.runtime.fleet.redis_scripts import CLAIM, GRANT, LEAVE, OUTDATED, RESIGN, SEND, TAKEN
+from apf_middleware.runtime.fleet.redis_tls import SharedTlsContext
 from apf_middleware.runtime.fleet.redis_wire import packed
 from apf_middleware.runtime.fleet.timing import FleetTiming
 
@@ -118,6 +119,7 @@ class RedisLink:
         self._patience_ms = timing.patience_ns // _MS
         self._lease_ms = timing.lease_ns // _MS
         self._client = self._connect(address, self._timeout_s, self._opening_s)
+        self._tls = SharedTlsContext()
         self._pipes: dict[str, RedisPipe] = {}
         self._first_count = _UNKNOWN  # of reports, that Redis has answered to the present connection
         self._round = ""
@@ -334,6 +336,7 @@ class RedisLink:
                 await client.initialize()
             node = client.get_node_from_key(self._state)
             connection = node.connection_class(**node.connection_kwargs)
+        self._tls.share(connection)
         try:
             with _cancellations_kept():
                 await connection.connect()  # type: ignore[no-untyped-call]
