@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -418,7 +418,7 @@ def events(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [getattr(record, "event", "") for record in caplog.records]
 
 
-@pytest.mark.parametrize(("command", "said"), [("lpop", "'lpop'"), ("llen", "script: ")])
+@pytest.mark.parametrize(("command", "said"), [("lpop", "'lpop'"), ("llen", "script")])
 async def test_a_command_that_is_not_allowed_floods_neither_the_log_nor_the_epochs(
     server: Redis, client: Client, caplog: pytest.LogCaptureFixture, command: str, said: str
 ) -> None:
@@ -639,4 +639,6 @@ async def test_the_documented_commands_are_enough(server: Redis, client: Client)
     async with running(member):  # a member has left, and another one begins the next epoch
         admissions = [member.arrive("a") for _ in range(SEATS)]
         await until(lambda: not waits(admissions), member)
-    assert await asking("ACL", "LOG") == []
+    refused: Any = await asking("ACL", "LOG")
+    # since 7.2, and before subcommands had permissions, it has redis-py's CLIENT SETINFO, which does without
+    assert [entry for entry in refused if not entry[b"object"].startswith(b"client")] == []

@@ -32,8 +32,8 @@ from apf_middleware.runtime.fleet.store_failures import StoreFailures
 __all__ = ["RedisFleet"]
 
 _SECOND: Final = 10**9
-# how the error begins if Redis doesn't allow a command to this user; in a script before 7.2, the second one
-_FORBIDDEN: Final = "NOPERM", "ERR The user executing the script can't"
+# what errors say if Redis doesn't allow a command to this user; in a script before 7.2, the second one
+_FORBIDDEN: Final = "NOPERM", "The user executing the script can't"
 
 
 class RedisFleet:
@@ -159,7 +159,7 @@ class RedisFleet:
         except STORE_ERRORS as error:
             self._failures.note(error)
             pause_ns = int(self._failures.pause_s * _SECOND)
-            if str(error).startswith(_FORBIDDEN):
+            if any(text in str(error) for text in _FORBIDDEN):
                 # each try is an epoch, and permissions seldom change; after a lease, the outage would seem to be over
                 pause_ns = self.participant.timing.lease_ns // 2
             self._claims_at = self.participant.now() + pause_ns
