@@ -13,8 +13,8 @@ from heapq import heappop, heappush
 import pytest
 
 from apf_middleware.fairqueuing import QueueSetSettings, Reason, TicketState, Work
-from tests.differential.twin import HIGH_R, Twins
 from tests.support.examples import seeds
+from tests.support.queueset_twin import HIGH_R, Twins
 
 STEPS = 1500
 THOROUGH = 10  # the steps between full comparisons; meters are compared at each step

@@ -33,7 +33,7 @@ from apf_middleware.classification import (
 )
 from apf_middleware.classification import AtomicTest as Atom  # under its own name pytest would collect it
 from apf_middleware.fairqueuing import flow_hash
-from tests.differential import classifier_twin as twin
+from tests.support import classifier_twin as twin
 from tests.support.examples import examples
 
 FALLBACK = FlowSchema("fallback", "last", distinguisher=Distinguisher(Source.USER))

@@ -20,7 +20,7 @@ from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
 from apf_middleware.fairqueuing.max_min_shares import MaxMinShares
 from apf_middleware.fairqueuing.service_meter import ServiceMeter
 from apf_middleware.fairqueuing.work import WEIGHT_ONE
-from tests.differential.discipline_twins import (
+from tests.support.discipline_twins import (
     PlainEqualSerial,
     PlainMaxMinConcurrent,
     PlainMaxMinSerial,

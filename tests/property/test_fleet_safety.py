@@ -14,8 +14,8 @@ from apf_middleware.fairqueuing.sharing.balance import SEAT
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fleet.budget import Budget
-from tests.differential.fleet_twin import twin_shares
 from tests.support.examples import seeds
+from tests.support.fleet_twin import twin_shares
 from tests.support.fleet_world import MS, SECOND, FleetWorld, LocalClock, Network
 from tests.support.passing_store import PassingAllocator
 

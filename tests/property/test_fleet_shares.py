@@ -14,8 +14,8 @@ from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.flow_sums import sum_flows
 from apf_middleware.fleet.messages import FlowTable, LevelUsage
 from apf_middleware.fleet.shares import FleetShares, divide_budget
-from tests.differential.fleet_twin import TwinShares, fill, twin_shares
 from tests.support.examples import examples
+from tests.support.fleet_twin import TwinShares, fill, twin_shares
 
 Usages = dict[str, dict[str, LevelUsage]]
 Fleet = tuple[Budget, Usages]

@@ -22,8 +22,8 @@ from apf_middleware.fairqueuing import (
     Work,
 )
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
-from tests.differential.lending_twin import PlainLending, PlainLevel, PlainParent, PlainTicket
 from tests.support.examples import examples
+from tests.support.lending_twin import PlainLending, PlainLevel, PlainParent, PlainTicket
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing import SharedLevel

@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from apf_middleware.fairqueuing import QueueSetSettings, Reason, TicketState, Work
 from apf_middleware.fairqueuing.disciplines.upstream_equal_serial import UpstreamEqualSerialQueue
 from apf_middleware.fairqueuing.work import WEIGHT_ONE
-from tests.differential.twin import HIGH_R, Twins
 from tests.support.examples import examples
+from tests.support.queueset_twin import HIGH_R, Twins
 
 # It takes seconds, but when a step fails hypothesis looks for a shorter way there, for a minute or more.
 pytestmark = pytest.mark.timeout(600)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing.shuffle import Dealer
-from tests.differential.twin import deal
+from tests.support.queueset_twin import deal
 
 # All the combinations that are allowed, up to a deck of 512 cards.
 SHAPES = [(deck, hand) for deck in range(1, 513) for hand in range(1, deck + 1) if log2(deck) * hand <= 60]

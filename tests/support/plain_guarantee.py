@@ -11,7 +11,7 @@ from math import inf
 from apf_middleware.fairqueuing import QueueSet
 from apf_middleware.fairqueuing.ticket import Queue
 from apf_middleware.fairqueuing.work import WEIGHT_ONE
-from tests.differential.discipline_twins import max_min_shares
+from tests.support.discipline_twins import max_min_shares
 
 __all__ = ["PlainGuarantee"]
 

@@ -11,7 +11,7 @@ from apf_middleware.fairqueuing.disciplines.max_min_serial import MaxMinSerial
 from apf_middleware.fairqueuing.disciplines.work_meter import MaxMinQueue
 from apf_middleware.fairqueuing.ticket import Queue
 from apf_middleware.fairqueuing.work import WEIGHT_ONE
-from tests.differential.discipline_twins import (
+from tests.support.discipline_twins import (
     AttainingQueue,
     PlainEqualSerial,
     PlainQueue,
