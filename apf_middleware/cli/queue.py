@@ -23,9 +23,9 @@ from apf_middleware.cli.control.workers import page
 from apf_middleware.cli.output import Output, OutputOption, Paths, require_paths, show_json, tell
 from apf_middleware.config import read
 from apf_middleware.config.emit import emit_documents
+from apf_middleware.config.level_conflicts import broken_promise
 from apf_middleware.config.problems import Problems
 from apf_middleware.runtime.queues import QueueAction
-from apf_middleware.wording import plural
 
 __all__ = [
     "ClosingMode",
@@ -274,10 +274,7 @@ def _broken_promises(server: Server) -> set[str]:
             continue
         specs = {one["metadata"]["name"]: one.get("spec", {}) for one in reply.document.documents}
         mins = {name: spec.get("minSeats", 0) for name, spec in specs.items() if "parent" not in spec}
-        adaptive, total = reply.document.adaptive, sum(mins.values())
+        adaptive = reply.document.adaptive
         seats = max(one.max for one in reply.document.queues) if adaptive is None else adaptive.min
-        if total >= seats:
-            among = ", ".join(name for name, least in mins.items() if least)
-            nobody = "no queue can be sure of its min" if total > seats else "queues without a min get no seats"
-            problems.add(f"the mins of all queues ({among}) add up to {total} of {plural(seats, 'seat')}, so {nobody}")
-    return problems
+        problems.add(broken_promise(mins, seats, "queue"))
+    return problems - {""}

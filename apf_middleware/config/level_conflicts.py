@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 from apf_middleware.config.objects import FALLBACKS, Configuration, Level
 from apf_middleware.config.server import ServerSettings
 from apf_middleware.frozen import frozen
+from apf_middleware.wording import plural
 
 if TYPE_CHECKING:
     from apf_middleware.config.formats import Definition
     from apf_middleware.config.merge import MergedObjects
     from apf_middleware.config.problems import Problems
 
-__all__ = ["LevelConflict", "default_queue", "find_conflicts", "report_conflicts", "written_key"]
+__all__ = ["LevelConflict", "broken_promise", "default_queue", "find_conflicts", "report_conflicts", "written_key"]
 
 _ALIASES: Final = {"minSeats": "guarantee", "maxSeats": "capability", "shares": "weight"}
 
@@ -100,6 +101,20 @@ def _size_conflicts(parent: Level, children: Sequence[Level]) -> Iterator[LevelC
             )
             yield LevelConflict(last.name, "minSeats", last.min_seats, rule, f"Lower it, or raise the parent's {words}")
             return
+
+
+def broken_promise(mins: Mapping[str, int], seats: int, noun: str) -> str:
+    """Return what is wrong if the ``mins`` by name add up to all ``seats`` or more; an empty text otherwise.
+
+    A child's min is part of its parent's, so only that of the parent counts. ``noun`` is what the reader calls a level.
+    """
+    promised = {name: least for name, least in mins.items() if least}
+    total = sum(promised.values())
+    if not promised or total < seats:
+        return ""
+    among = f" ({', '.join(promised)})" if len(promised) > 1 else ""
+    effect = f"no {noun} can be sure of its min" if total > seats else f"{noun}s without a min get no seats"
+    return f"the mins of all {noun}s{among} add up to {total} of {plural(seats, 'seat')}, so {effect}"
 
 
 def report_conflicts(merged: "MergedObjects", definitions: Sequence["Definition"], problems: "Problems") -> None:

@@ -18,7 +18,7 @@ from apf_middleware.config.estimation import ConstantEstimate
 from apf_middleware.config.flow_weights import given_weights
 from apf_middleware.config.formats import Definition
 from apf_middleware.config.formats.versions import ASSURED
-from apf_middleware.config.level_conflicts import written_key
+from apf_middleware.config.level_conflicts import broken_promise, written_key
 from apf_middleware.config.merge import MergedObjects, Sourced
 from apf_middleware.config.model import MOST_HINTS
 from apf_middleware.config.objects import Level
@@ -240,24 +240,13 @@ def rounds_beyond(server: ServerSettings) -> bool:
 
 def _lint_promises(merged: MergedObjects, problems: Problems) -> None:
     """Warn, at the level with the largest min, if the absolute mins add up to all seats or more."""
-    promised = [known for known in merged.levels.values() if known.thing.min_seats and known.thing.parent is None]
-    total = sum(known.thing.min_seats or 0 for known in promised)
-    seats = merged.server.least_total
-    if not promised or total < seats:
-        return
-    most = max(promised, key=lambda known: known.thing.min_seats or 0)
-    if most.definition is not None:
-        among = f" ({', '.join(known.thing.name for known in promised)})" if len(promised) > 1 else ""
-        rule = f"the minSeats of all levels{among} add up to {total}, and the server has {plural(seats, 'seat')}"
-        nobody = "No level can be sure of its min" if total > seats else "Levels without a min get no seats"
-        _warn(
-            problems,
-            most.definition,
-            "min",
-            most.thing.min_seats,
-            rule=rule,
-            hint=f"{nobody}. Lower minSeats, or give the server more seats",
-        )
+    mins = {name: known.thing.min_seats or 0 for name, known in merged.levels.items() if known.thing.parent is None}
+    rule = broken_promise(mins, merged.server.least_total, "level")
+    if rule:
+        most = merged.levels[max(mins, key=mins.__getitem__)]
+        if most.definition is not None:
+            hint = "Lower it, or give the server more seats"
+            _warn(problems, most.definition, "min", most.thing.min_seats, rule=rule, hint=hint)
 
 
 def _lint_estimates(merged: MergedObjects, problems: Problems) -> None:

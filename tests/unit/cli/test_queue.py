@@ -53,7 +53,7 @@ def document(name: str, **spec: object) -> dict[str, object]:
     [
         ({"batch": 6, "web": 3}, ""),
         ({"batch": 6, "web": 4}, "(batch, web) add up to 10 of 10 seats, so queues without a min get no seats"),
-        ({"batch": 20}, "(batch) add up to 20 of 10 seats, so no queue can be sure of its min"),
+        ({"batch": 20}, "add up to 20 of 10 seats, so no queue can be sure of its min"),
     ],
 )
 @pytest.mark.parametrize("command", ["create", "update"])
@@ -85,7 +85,7 @@ def test_mins_are_compared_with_the_fewest_seats_that_there_may_be(monkeypatch: 
     monkeypatch.setattr(Server, "ask", lambda _server, method, *_: [listed if method == "GET" else changed])
     result = run_apf("queue", "update", "batch", "--min", "6", "--server", "http://127.0.0.1:1")
 
-    assert "(batch) add up to 6 of 5 seats" in result.stderr
+    assert "the mins of all queues add up to 6 of 5 seats" in result.stderr
 
 
 @pytest.mark.parametrize("most", ["9" * 5000, "\u0663", "-1", ""])

@@ -146,7 +146,7 @@ def test_a_guarantee_of_all_seats_is_reported_with_its_meaning() -> None:
 
     [warning] = [one for one in reading.warnings if "add up to 4" in one.rule]
     assert (warning.field, warning.value) == ("spec.minSeats", 4)
-    assert warning.hint.startswith("Levels without a min get no seats.")
+    assert warning.rule.endswith("so levels without a min get no seats")
     assert not [
         one for one in read_source(server("seats: 5") + level("all", "minSeats: 4")).warnings if "add up to" in one.rule
     ]
