@@ -118,14 +118,6 @@ class Controller:
             self._configure_gates(gates, ())
             self._run_gates(gates)
 
-    def _configure_gates(self, gates: "Gates", before: "Sequence[GateSettings]") -> None:
-        """Create, change and remove gates, which were those of ``before``, as the configuration says."""
-        from apf_middleware.runtime.configured_gates import adopt_gates  # noqa: PLC0415 - as above
-        from apf_middleware.runtime.headroom_gates import adopt_headroom  # noqa: PLC0415
-
-        adopt_gates(gates, before, self.configuration.server.gates)
-        adopt_headroom(gates, self.registry, self.costs)
-
     def _require_gates(self, configuration: Configuration) -> "Gates | None":
         """Return the gates; None if there are none. Raise InvalidValueError if they don't fit the configuration."""
         if self.gates is None and not configuration.has_gates:
@@ -133,6 +125,14 @@ class Controller:
         from apf_middleware.runtime.configured_gates import find_gates  # noqa: PLC0415 - most servers have no gates
 
         return find_gates(configuration, self.gates, self.configuration.server.gates)
+
+    def _configure_gates(self, gates: "Gates", before: "Sequence[GateSettings]") -> None:
+        """Create, change and remove gates, which were those of ``before``, as the configuration says."""
+        from apf_middleware.runtime.configured_gates import adopt_gates  # noqa: PLC0415 - as above
+        from apf_middleware.runtime.headroom_gates import adopt_headroom  # noqa: PLC0415
+
+        adopt_gates(gates, before, self.configuration.server.gates)
+        adopt_headroom(gates, self.registry, self.costs)
 
     def _run_gates(self, gates: "Gates") -> None:
         """Put ``gates`` in front of the sharing."""
