@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["read_limits", "read_server"]
 
 _NEXT_R: Final = "next_dispatch_r"
-_FOR_LACK_OF_SEATS: Final[Mapping[Kind, tuple[Reason, ...]]] = {
+_REASONS_OF_KIND: Final[Mapping[Kind, tuple[Reason, ...]]] = {
     "queue": (Reason.QUEUE_FULL, Reason.TIME_OUT, Reason.CANCELLED),
     "reject": (Reason.CONCURRENCY_LIMIT,),
     "exempt": (),
@@ -101,7 +101,7 @@ def _read_level(controller: Controller, runtime: LevelRuntime, now: int) -> Leve
 def _expected_reasons(controller: Controller, runtime: LevelRuntime, kind: Kind) -> Iterator[Reason]:
     """Yield the reasons for which a level may reject requests in this configuration."""
     configuration = controller.configuration
-    yield from _FOR_LACK_OF_SEATS[kind]
+    yield from _REASONS_OF_KIND[kind]
     if runtime.streams.settings.is_limited:
         yield Reason.STREAM_LIMIT
     if runtime.name in configuration.gated_levels:
