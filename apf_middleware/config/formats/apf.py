@@ -498,7 +498,7 @@ def _define_schema(raw: dict[str, Any], document: Document, problems: Problems) 
     name = raw["metadata"].get("name") if isinstance(raw.get("metadata"), dict) else None
     found = list(precedence_rules(("spec", "precedence"), name, spec.get("precedence")))
     match = spec.get("match")
-    alternatives = read_match(match, ("spec", "match"), document, problems) if isinstance(match, list) else ()
+    alternatives = read_match(match, document, problems) if isinstance(match, list) else ()
     schema = parse(FlowSchemaModel, without_nulls(FlowSchemaModel, raw), document, problems)
     if schema is not None and spec.get("rules") is None and match is None:
         hint = "Write rules: [] for a schema that accepts nothing"

@@ -122,7 +122,7 @@ def define(document: Document, problems: Problems) -> Definition | None:
         return Definition(level.built(), document, FORMAT, catch_all=level.spec.catch_all) if level else None
     spec, meta = data.get("spec"), data.get("meta")
     match = spec.get("match") if isinstance(spec, dict) else None
-    rules = read_match(match, ("spec", "match"), document, problems) if isinstance(match, list) else None
+    rules = read_match(match, document, problems) if isinstance(match, list) else None
     name = meta.get("name") if isinstance(meta, dict) else None
     precedence = spec.get("matchingPriority") if isinstance(spec, dict) else None
     found = list(precedence_rules(("spec", "matchingPriority"), name, precedence))

@@ -64,11 +64,9 @@ class _Parts(Settings):
         return {key: values for key, values in given.items() if values is not None}
 
 
-def read_match(
-    match: Sequence[object], path: Path, document: Document, problems: Problems
-) -> tuple[Conjunction, ...] | None:
-    """Return the alternatives; None if problems were found in them."""
-    read = [_alternative(one, (*path, place), document, problems) for place, one in enumerate(match)]
+def read_match(match: Sequence[object], document: Document, problems: Problems) -> tuple[Conjunction, ...] | None:
+    """Return the alternatives in ``spec.match``; None if problems were found in them."""
+    read = [_alternative(one, ("spec", "match", place), document, problems) for place, one in enumerate(match)]
     complete = tuple(one for one in read if one is not None)
     return complete if len(complete) == len(read) else None
 
