@@ -13,6 +13,7 @@ from apf_middleware.copying import Value
 __all__ = [
     "ANONYMOUS",
     "NO_VALUES",
+    "VERB_OF_METHOD",
     "Identity",
     "RequestDigest",
     "Resolution",
@@ -87,6 +88,16 @@ class Resolution(Value):
 
 Resolver = Callable[[str, str, Mapping[str, str]], Resolution]
 """A function from method, path and query to verb and resource."""
+
+VERB_OF_METHOD: Final = {
+    "POST": "create",
+    "GET": "get",
+    "HEAD": "get",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+"""The verbs of requests about one object."""
 
 
 _OF_METHODS: Final = {

@@ -8,11 +8,10 @@ which end before a resource, has no resource, and its verb is the method in lowe
 import re
 from collections.abc import Mapping
 
-from apf_middleware.classification.digest import NO_VALUES, RequestDigest, Resolution, Resource
+from apf_middleware.classification.digest import NO_VALUES, VERB_OF_METHOD, RequestDigest, Resolution, Resource
 
 __all__ = ["is_served_without_seats", "resolve_kubernetes"]
 
-_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _PREFIXED_VERBS = frozenset({"proxy", "watch"})  # deprecated: the verb stands in the path, before the resource
 _OF_NAMESPACES = frozenset({"status", "finalize"})  # subresources of a namespace, not resources in it
 
@@ -35,7 +34,7 @@ def resolve_kubernetes(method: str, path: str, query: Mapping[str, str] = NO_VAL
             rest = parts[3:]
         case _:
             return Resolution(method.lower())
-    verb = _VERBS.get(method.upper(), "")
+    verb = VERB_OF_METHOD.get(method.upper(), "")
     if rest[0] in _PREFIXED_VERBS:
         if len(rest) < 2:
             return Resolution(method.lower())

@@ -9,7 +9,7 @@ delete refer to one object, list and deletecollection to many.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from apf_middleware.classification.digest import NO_VALUES, Resolution, Resource, resolve_method
+from apf_middleware.classification.digest import NO_VALUES, VERB_OF_METHOD, Resolution, Resource, resolve_method
 from apf_middleware.classification.paths import ANY_SEGMENT, UNSEEN_END, is_parameter, parse_template
 from apf_middleware.classification.text import require_text
 from apf_middleware.exceptions import InvalidValueError
@@ -17,7 +17,6 @@ from apf_middleware.exceptions import InvalidValueError
 __all__ = ["RouteTable", "RouteTemplate"]
 
 _ANY_METHOD = ""
-_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _COLLECTIVE = {"get": "list", "delete": "deletecollection"}
 
 
@@ -79,7 +78,7 @@ class RouteTable:
         target, values = found
         parameters = {name: value for name, value in zip(target.names, values, strict=True) if name}
         namespace, name = parameters.get("namespace", ""), parameters.get("name", "")
-        verb = _VERBS.get(method, method.lower())
+        verb = VERB_OF_METHOD.get(method, method.lower())
         if not name:
             verb = _COLLECTIVE.get(verb, verb)
         resource = Resource(target.resource, "", "", target.subresource, namespace, name)
