@@ -19,7 +19,6 @@ from apf_middleware.accept import parse_accept
 from apf_middleware.asgi.admin.configuration import ConfigurationDump, reload
 from apf_middleware.asgi.admin.dumps import (
     ORDERS,
-    Dump,
     dump_fleet,
     dump_flows,
     dump_levels,
@@ -34,7 +33,6 @@ from apf_middleware.asgi.admin.observation import View
 from apf_middleware.asgi.admin.openapi import describe
 from apf_middleware.asgi.admin.protocol import (
     JSON,
-    MARK,
     TEXT,
     Actor,
     AdminError,
@@ -60,7 +58,7 @@ if TYPE_CHECKING:
     from apf_middleware.asgi.admin.dumps import Dump
     from apf_middleware.asgi.admin.protocol import AdminResource
 
-__all__ = ["MARK", "Admin"]
+__all__ = ["Admin"]
 
 _DESCRIPTION: Final = "openapi.json"
 _FORMATS: Final[Mapping[str, bool | None]] = {"": None, "text": False, "json": True}

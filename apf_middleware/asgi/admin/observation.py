@@ -11,7 +11,7 @@ from apf_middleware.asgi.identity import Chain
 from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import NO_DETAILS
 from apf_middleware.asgi.shadow_control import ShadowControl
-from apf_middleware.classification import Resource
+from apf_middleware.classification.matching import NO_RESOURCE
 from apf_middleware.config import Configuration, Problem
 from apf_middleware.fairqueuing import SharedLevel, TicketState, UpstreamEqualSerial, Work
 from apf_middleware.fairqueuing.sharing.balance import fill
@@ -42,7 +42,6 @@ __all__ = [
 ]
 
 _SEATED: Final = TicketState.SEATED
-_NO_RESOURCE: Final = Resource("")
 _FINE: Final = 1000  # fair shares are computed in thousandths of seats
 
 
@@ -70,10 +69,8 @@ class View(Protocol):
     def observers(self) -> RequestObservers: ...
     @property
     def chain(self) -> Chain: ...
-
     @property
     def shadow(self) -> ShadowControl: ...
-
     @property
     def mode(self) -> Mode: ...
     @property
@@ -115,7 +112,7 @@ class ObservedRequest(NamedTuple):
         if not details:
             return RequestSnapshot(*where, *facts)
         verb, path, resource = getattr(admission.destination, "details", NO_DETAILS)
-        about: Resource = resource or _NO_RESOURCE
+        about = resource or NO_RESOURCE
         return RequestSnapshot(
             *where,
             *facts,
