@@ -15,7 +15,7 @@ from apf_middleware.asgi.replies import RESPONSE_STARTS, with_headers
 from apf_middleware.asgi.request_observers import RequestObservers
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.asgi.scope import complete_digest
-from apf_middleware.asgi.stream_policy import admit_stream, begin_watch, is_event_stream
+from apf_middleware.asgi.stream_policy import admit_stream, begin_response, begin_watch, is_event_stream
 from apf_middleware.mode import Mode
 from apf_middleware.runtime import Admission, RejectionLog
 from apf_middleware.runtime.virtual_requests import VirtualRequest, VirtualRequests
@@ -195,15 +195,5 @@ class _ObservedReply:
                 is_stream = any(
                     name.lower() == b"content-type" and is_event_stream(value) for name, value in message["headers"]
                 )
-            self._begin_response(is_stream=is_stream)
+            begin_response(self._admission, is_stream=is_stream, virtual=self._virtual)
         await self._send(message)
-
-    def _begin_response(self, *, is_stream: bool) -> None:
-        """Release the virtual seats if the response is a stream; otherwise stop counting the request as one."""
-        admission = self._admission
-        stream = admission.stream
-        if is_stream or (stream is not None and stream.watches):
-            if admission.destination.runtime.streams.settings.release_at_start:
-                admission.release()
-        elif stream is not None and self._virtual.lasted_ns is None:
-            stream.leave()

@@ -23,6 +23,7 @@ from apf_middleware.runtime import Admission, Destination
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Resource
+    from apf_middleware.runtime.virtual_requests import VirtualRequest
 
 __all__ = ["StreamPolicy", "admit_stream", "announces_stream", "begin_response", "begin_watch", "is_event_stream"]
 
@@ -61,14 +62,17 @@ def begin_watch(admission: Admission, policy: StreamPolicy) -> None:
         admission.long_term().watch(policy.resource)
 
 
-def begin_response(admission: Admission, *, is_stream: bool) -> None:
-    """Release the seats if the response is a stream; otherwise stop counting the request as one."""
+def begin_response(admission: Admission, *, is_stream: bool, virtual: "VirtualRequest | None" = None) -> None:
+    """Release the seats if the response is a stream; otherwise stop counting the request as one.
+
+    A request that runs without seats may have those of a ``virtual`` one.
+    """
     stream = admission.stream
     # A watch is a stream, with any type of response.
     if is_stream or (stream is not None and stream.watches):
         if admission.destination.runtime.streams.settings.release_at_start:
             admission.release()
-    elif stream is not None and admission.state is _SEATED:
+    elif stream is not None and (admission.state is _SEATED if virtual is None else virtual.lasted_ns is None):
         # A request that has given its seats back keeps its place among the streams, because otherwise no limit would
         # apply to it at all.
         stream.leave()
