@@ -100,7 +100,7 @@ class RejectionAnswers:
             prepared = self._prepared[key] = _Prepared(now)
         if prepared.until <= now:
             prepared.until = now + _VALID_NS
-            prepared.expected_s = self._expected_s(now, admission, reason)
+            prepared.expected_s = self._expected_s(admission, reason)
             prepared.tells_own_flow = _tells_own_flow(admission, reason)
         seconds = self._jittered_s(prepared.expected_s)
         own_flow = _is_own_flow(admission) if prepared.tells_own_flow else None
@@ -117,28 +117,28 @@ class RejectionAnswers:
         if refusal is not None and refusal.retry_after is not None:
             seconds = max(1, ceil(refusal.retry_after))
         else:
-            seconds = self._jittered_s(self._expected_s(admission.rejected_at, admission, reason))
+            seconds = self._jittered_s(self._expected_s(admission, reason))
         own_flow = _is_own_flow(admission) if _tells_own_flow(admission, reason) else None
         return self._write(admission, reason, seconds, own_flow=own_flow, refusal=refusal)
 
     def write_late(self, admission: Admission) -> Answer:
         """Write the answer to a request that got its seats after its deadline, and has given them back."""
-        expected_s = self._expected_s(admission.destination.controller.now(), admission, _DEADLINE)
-        return self._write(admission, _DEADLINE, self._jittered_s(expected_s))
+        return self._write(admission, _DEADLINE, self._jittered_s(self._expected_s(admission, _DEADLINE)))
 
     def _jittered_s(self, expected_s: float) -> int:
         return jittered_s(expected_s, self._bounds.least_s, self._bounds.most_s, self._chance)
 
-    def _expected_s(self, now: int, admission: Admission, reason: Reason) -> float:
+    def _expected_s(self, admission: Admission, reason: Reason) -> float:
         """Return the seconds after which the requests ahead will have been served at the current rate."""
         runtime = admission.destination.runtime
+        now = admission.destination.controller.now()  # events since the rejection count, too
         if reason is _STREAM_LIMIT:
             ahead, rate = 1, runtime.streams.drain.sample(now, runtime.streams.closed)
         else:
             ahead = runtime.shared.queueset.waiting + 1
             if reason is _DEADLINE and ahead == 1:  # no request waits, so another one gets its seats at once
                 return 0
-            rate = runtime.service_rate(admission.destination.controller.now())  # ``now`` may be earlier than events
+            rate = runtime.service_rate(now)
         return expected_wait_s(ahead, rate, self._bounds.least_s, self._bounds.most_s)
 
     def _write(
