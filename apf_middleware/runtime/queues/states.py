@@ -16,6 +16,7 @@ Likewise a child has its own state or that of its parent, whichever is more rest
 its children have their own states again.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, Literal
 
@@ -40,7 +41,14 @@ class QueueAction(StrEnum):
     @property
     def requested(self) -> RequestedState:
         """The state that the action requests."""
-        return {"open": _ORDER[0], "pause": _ORDER[1], "close": _ORDER[2]}[self.value]
+        return _REQUESTED[self]
+
+
+_REQUESTED: Final[Mapping[QueueAction, RequestedState]] = {
+    QueueAction.OPEN: "open",
+    QueueAction.PAUSE: "paused",
+    QueueAction.CLOSE: "closed",
+}
 
 
 ACTIONS: Final = tuple(action.value for action in QueueAction)
