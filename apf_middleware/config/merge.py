@@ -25,20 +25,17 @@ from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 from apf_middleware.frozen import frozen
 
-__all__ = ["Defaults", "MergedObjects", "Sourced", "merge", "settle_slow_clients"]
+__all__ = ["AUTO_UPDATE", "Defaults", "MergedObjects", "Sourced", "merge", "settle_slow_clients"]
 
 Defaults = Literal["web", "kubernetes", "none"]
 """The set of suggested objects that is added, if any."""
 
 _Thing = TypeVar("_Thing", Level, FlowSchema)
-_EXACT_LEVELS: Final = {"kubernetes"}  # formats in which level catch-all must be exactly that of Kubernetes
 _LAST: Final = 10_000  # the precedence that is tried last, as that of Kubernetes' catch-all
 AUTO_UPDATE: Final = "apf.kubernetes.io/autoupdate-spec"
 """The annotation by which Kubernetes marks a suggested object that nobody has edited."""
 
-FEW_SEATS: Final = 32
-"""On a server with at most this many seats, the levels of the web defaults may lend all their seats."""
-
+_FEW_SEATS: Final = 32  # on a server with at most this many, the levels of the web defaults may lend all their seats
 _BLOCKED_NS: Final = 10**9  # the web defaults' releaseWhenBlocked
 _TOP_BACKSTOP, _REST_BACKSTOP = FALLBACKS["kep"]  # of equal precedence: the first name is tried first
 
@@ -127,7 +124,7 @@ def merge(definitions: Sequence[Definition], problems: Problems, defaults: Defau
 
 def _suggested(server: ServerSettings) -> Iterable[Level | FlowSchema]:
     """Yield the suggested objects; on a server with few seats, the web defaults' levels may lend all their seats."""
-    has_few = server.defaults == "web" and server.largest_total <= FEW_SEATS
+    has_few = server.defaults == "web" and server.largest_total <= _FEW_SEATS
     for thing in suggested(server.defaults, server.defaults_version):
         if isinstance(thing, Level) and has_few and not thing.exempt:
             yield replace(thing, shares=replace(thing.shares, lendable_percent=100))
@@ -292,7 +289,7 @@ def _check_mandatory(
         if isinstance(thing, FlowSchema):
             rule = f"the spec of the mandatory schema {name!r} can't be changed"
         elif isinstance(known.thing, Level) and known.thing.exempt == thing.exempt:
-            if thing.exempt or definition.format not in _EXACT_LEVELS:
+            if thing.exempt or definition.format != "kubernetes":
                 # Users may change the settings of level `exempt` and, except in Kubernetes' format, those of level
                 # `catch-all`.
                 continue
