@@ -184,7 +184,7 @@ class IncomingBodies:
         alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
     ) -> None:
         self.settings: BodySettings = _USUAL
-        self.held: Deadlines[Suspendable] = Deadlines(HELD_NS, now, _suspend)
+        self.held: Deadlines[Suspendable] = Deadlines(HELD_NS, now, _suspend, alarm)
         self._now = now
         self._alarm = alarm(self._look, now)
         self._is_closed = False
