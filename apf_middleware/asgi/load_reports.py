@@ -53,7 +53,6 @@ class LoadReports:
         self.settings: LoadReportSettings = settings
         self.chain: Chain = chain
         self._controller = controller
-        self._comes_from_proxy = chain.comes_from_proxy
         self._seats = seats
         self._cpu = cpu
         self._demanded: dict[str, int] | None = None  # by level
@@ -84,7 +83,7 @@ class LoadReports:
 
     def sender(self, scope: Scope, send: Send) -> Send:
         """Return ``send`` for the response to a request, with the header if its peer may have it."""
-        if self.settings.header is None or not (self.settings.for_everybody or self._comes_from_proxy(scope)):
+        if self.settings.header is None or not (self.settings.for_everybody or self.chain.comes_from_proxy(scope)):
             return send
         return partial(self._send, send)
 
