@@ -179,7 +179,7 @@ class Reloader:
         # A configuration made in Python has no documents, so its settings are compared.
         return self._has_server if self._sources else configuration.server != self._controller.configuration.server
 
-    def _prepare(self, configuration: Configuration, source: str) -> "_Outcome":
+    def _prepare(self, configuration: Configuration, source: str) -> _Outcome:
         refused = needs_restart(self._controller.configuration, configuration, ())
         if refused:
             return _Outcome(None, tuple(replace(problem, place=Place(source)) for problem in refused))
@@ -188,7 +188,7 @@ class Reloader:
         except Exception as error:  # noqa: BLE001 - as in `_read`
             return _Outcome(None, (Problem(Place(source), "", None, f"it can't be used: {error}"),))
 
-    def _conclude(self, outcome: "_Outcome") -> bool:
+    def _conclude(self, outcome: _Outcome) -> bool:
         """Put the configuration in force if it has no errors, and return whether it is."""
         prepared, problems, has_server = outcome
         if prepared is not None:
@@ -204,7 +204,7 @@ class Reloader:
         self._succeed(prepared.configuration, problems)
         return True
 
-    def _read(self) -> "_Outcome":
+    def _read(self) -> _Outcome:
         """Read the files, and check that their changes are possible while the server runs."""
         try:
             reading = read(self._sources, allow_empty=self._allow_empty)

@@ -157,7 +157,7 @@ class _Costs:
         classification: Classification,
         scope: Scope,
         body: Callable[[Classification], RequestBody],
-    ) -> "_Cost":
+    ) -> _Cost:
         """Estimate the work of a request; some estimators read its body."""
         assert self._estimation is not None, "otherwise the cost is `usual`"
         choice, read = self._estimation.choose(digest, classification), None

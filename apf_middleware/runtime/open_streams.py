@@ -9,7 +9,7 @@ configurations; a level that is defined again has its open streams again.
 """
 
 from collections.abc import Callable, Container, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from apf_middleware.config.streams import StreamSettings
 from apf_middleware.runtime.blocked_sends import BlockedSends
@@ -105,9 +105,6 @@ class StreamRegistry:
         return f"<StreamRegistry: {sum(streams.open for streams in self._levels.values())} open>"
 
 
-_NOTHING: Final = ()
-
-
 class Stream:
     """A request's place among the open streams of its level, and its watches, until `close`."""
 
@@ -117,7 +114,7 @@ class Stream:
         self._streams = streams
         self._flow = flow
         self._tracker = tracker
-        self._watches: tuple[Watch, ...] = _NOTHING
+        self._watches: tuple[Watch, ...] = ()
         self.is_counted: bool = False
         self.is_over: bool = False
 
@@ -155,7 +152,7 @@ class Stream:
         self.leave()
         for watch in self._watches:
             self._tracker.forget(watch)
-        self._watches = _NOTHING
+        self._watches = ()
 
     def __repr__(self) -> str:
         state = "over" if self.is_over else "counted" if self.is_counted else "not counted"

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["KindSampler"]
 
 _PERIOD_NS: Final = 50_000_000
-
-
 _LABELS: Final = (
     ("executing", "readOnly"),
     ("executing", "mutating"),

@@ -357,11 +357,11 @@ class FleetMember:
     def pause_s(self) -> float:
         """Return the time until the next regular report, in seconds."""
         interval_ns = self._interval_ns // _BUSY if self._sharing.waiting else self._interval_ns
-        return max(0, self._reported_at + interval_ns - self._now()) / 10**9
+        return max(0, self._reported_at + interval_ns - self._now()) / _SECOND
 
     def gap_s(self) -> float:
         """Return the time for which the next report must wait, although the bell was rung, in seconds."""
-        return 0 if self._is_urgent else max(0, self._reported_at + self._gap_ns - self._now()) / 10**9
+        return 0 if self._is_urgent else max(0, self._reported_at + self._gap_ns - self._now()) / _SECOND
 
     @property
     def _gap_ns(self) -> int:
