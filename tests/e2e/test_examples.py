@@ -24,7 +24,7 @@ import pytest
 from apf_middleware.config import read
 from examples.behind_proxy.proxy import rewritten
 from tests.support import databases
-from tests.support.prerequisites import require_program
+from tests.support.prerequisites import require_redis
 from tests.support.servers import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -180,7 +180,7 @@ def test_an_example_answers_what_its_page_says(page: Path, place: Path) -> None:
     stage = Stage(place)
     with contextlib.ExitStack() as servers:
         if "REDIS_URL" in page.read_text():
-            require_program(databases.redis_program(), "redis-server")
+            require_redis()
             stage.environment["REDIS_URL"] = servers.enter_context(databases.redis()).url
         outputs = [servers.enter_context(stage.server(one.command)) for one in shown if one.is_server]
         asked = [one for one in shown if not one.is_server]

@@ -10,7 +10,7 @@ import yaml
 
 from apf_middleware.config import load_text
 from tests.support import databases
-from tests.support.prerequisites import require_program
+from tests.support.prerequisites import require_redis
 from tests.support.servers import ROOT, serve
 
 HERE = ROOT / "examples" / "fleet"
@@ -57,7 +57,7 @@ def test_the_manifest_s_configuration_is_that_of_the_example() -> None:
 
 @pytest.mark.timeout(120)
 def test_the_load_prints_what_each_tenant_gets() -> None:
-    require_program(databases.redis_program(), "redis-server")
+    require_redis()
     with databases.redis() as redis, serve("examples.fleet.app:app", environment={"REDIS_URL": redis.url}) as server:
         command = [sys.executable, "-m", "examples.fleet.load", server.url, "--seconds", "5"]
         result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -14,7 +14,7 @@ from redis.asyncio import Redis as Client
 from tests.e2e.fleet_load import SEATS, Backend, Load, backend_and_environment, loaded
 from tests.support import databases
 from tests.support.databases import Redis
-from tests.support.prerequisites import require_program
+from tests.support.prerequisites import require_redis
 from tests.support.servers import Server, free_port, serve
 from tests.support.until import until
 
@@ -33,7 +33,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def redis() -> Iterator[Redis]:
-    require_program(databases.redis_program(), "redis-server")
+    require_redis()
     with databases.redis() as server:
         yield server
 

@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from benchmarks.redis_pause import OnError, Plan, Round, endure, main
-from tests.support import databases
-from tests.support.prerequisites import require_program
+from tests.support.prerequisites import require_redis
 
 POLICIES: tuple[OnError, ...] = ("admit", "reject", "backoff")
 
@@ -15,7 +14,7 @@ POLICIES: tuple[OnError, ...] = ("admit", "reject", "backoff")
 @pytest.fixture(scope="module")
 def endured() -> dict[OnError, list[Round]]:
     """Return the rounds of each policy. All are run at once, each with its own server and Redis: they mostly wait."""
-    require_program(databases.redis_program(), "redis-server")
+    require_redis()
     plans = [Plan(on_error=policy, before=0.5, pause=1.5, after=2.5) for policy in POLICIES]
     with ThreadPoolExecutor(len(plans)) as threads:
         return dict(zip(POLICIES, threads.map(endure, plans), strict=True))

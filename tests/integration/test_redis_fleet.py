@@ -26,7 +26,7 @@ from tests.support import databases
 from tests.support.databases import Redis
 from tests.support.examples import seeds
 from tests.support.fleet_members import SEATS, BusyProcess, FleetProcess, find_more_seats, running, until, waits
-from tests.support.prerequisites import require_program
+from tests.support.prerequisites import require_redis
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -49,7 +49,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def server() -> Iterator[Redis]:
-    require_program(databases.redis_program(), "redis-server")
+    require_redis()
     with databases.redis() as server:
         yield server
 
@@ -585,7 +585,7 @@ async def test_an_address_that_redis_py_can_t_use_is_refused(url: str, said: str
 
 
 async def test_a_store_may_be_a_unix_socket(tmp_path: Path) -> None:
-    require_program(databases.redis_program(), "redis-server")
+    require_redis()
     path = tmp_path / "redis"
     with databases.redis(None, "--unixsocket", str(path)):
         member = FleetProcess(f"store: 'unix://{path}', interval: 50ms, lease: {LEASE_S}s")
@@ -594,7 +594,7 @@ async def test_a_store_may_be_a_unix_socket(tmp_path: Path) -> None:
 
 
 async def test_members_meet_in_a_cluster_whichever_node_they_know() -> None:
-    require_program(databases.redis_program(), "redis-server")
+    require_redis()
     with databases.redis_cluster() as nodes:
         members = [
             FleetProcess(f"store: 'redis+cluster://127.0.0.1:{node.port}', interval: 50ms, lease: {CLUSTER_LEASE_S}s")
@@ -608,7 +608,7 @@ async def test_members_meet_in_a_cluster_whichever_node_they_know() -> None:
 
 async def test_members_of_a_cluster_that_is_gone_have_their_fallback_seats(caplog: pytest.LogCaptureFixture) -> None:
     """Redis-py has other errors for a cluster none of whose nodes can be reached."""
-    require_program(databases.redis_program(), "redis-server")
+    require_redis()
     with databases.redis_cluster() as nodes:
         fleet = f"interval: 50ms, lease: {CLUSTER_LEASE_S}s, fallback: {{members: 2, share: 0.5}}"
         member = FleetProcess(f"store: 'redis+cluster://127.0.0.1:{nodes[0].port}', {fleet}")

@@ -15,7 +15,7 @@ from apf_middleware.runtime.fleet.redis_link import AllocatorState, Division, Di
 from apf_middleware.runtime.fleet.timing import FleetTiming
 from tests.support import databases
 from tests.support.databases import Redis
-from tests.support.prerequisites import require_program
+from tests.support.prerequisites import require_redis
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -32,7 +32,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Redis]:
-    require_program(databases.redis_program(), "redis-server")
+    require_redis()
     with databases.redis() as server:
         yield server
 

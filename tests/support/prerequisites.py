@@ -6,7 +6,7 @@ import pytest
 
 from tests.support import databases
 
-__all__ = ["require_postgres", "require_program"]
+__all__ = ["require_postgres", "require_program", "require_redis"]
 
 
 def require_program(found: object, package: str) -> None:
@@ -20,3 +20,8 @@ def require_program(found: object, package: str) -> None:
 def require_postgres() -> None:
     """Skip the test if PostgreSQL is missing."""
     require_program(databases.postgres_programs(), "postgresql")
+
+
+def require_redis() -> None:
+    """Skip the test if Redis is missing."""
+    require_program(databases.redis_program(), "redis-server")

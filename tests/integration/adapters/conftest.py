@@ -6,7 +6,7 @@ import pytest
 
 from tests.support import databases
 from tests.support.databases import Postgres, Redis
-from tests.support.prerequisites import require_postgres, require_program
+from tests.support.prerequisites import require_postgres, require_redis
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +18,6 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[Redis]:
-    require_program(databases.redis_program(), "redis-server")
+    require_redis()
     with databases.redis() as server:
         yield server
