@@ -15,10 +15,9 @@ import pytest
 
 from apf_middleware.cli.control.local_console import LocalConsole
 from apf_middleware.cli.control.workers import UrlWorker, Worker
-from tests.support.browser import Browser, Page, PageError, browser, chromium
+from tests.support.browser import Browser, Page, PageError
 from tests.support.console_load import ELEPHANT, MICE, load
 from tests.support.console_shop import APP, CONFIG, CONSOLE, OPERATOR, READER
-from tests.support.prerequisites import require_program
 from tests.support.servers import ROOT, Server, serve
 
 pytestmark = pytest.mark.timeout(240)
@@ -65,13 +64,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         load(server.port, ELEPHANT, *MICE, FORGER, *LONG, TURNER, PAYER, "web-1:2:0.2:/web/home"),
     ):
         yield server
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    require_program(chromium(), "chromium")
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture

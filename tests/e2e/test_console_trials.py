@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import Browser, Page, browser, chromium
+from tests.support.browser import Browser, Page
 from tests.support.console_shop import APP, CONFIG, CONSOLE, OPERATOR, READER
-from tests.support.prerequisites import require_program
 from tests.support.servers import Server, serve
 
 pytestmark = pytest.mark.timeout(240)
@@ -58,13 +57,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     file.write_text(CONFIG)
     with serve(APP, environment={"APF_CONFIG": str(file)}) as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Browser]:
-    require_program(chromium(), "chromium")
-    with browser() as found:
-        yield found
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Every test here runs on asyncio and on trio."""
+"""Fixtures of integration tests, each of which runs on asyncio and on trio."""
 
 from collections.abc import Iterator
 
@@ -7,6 +7,9 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from apf_middleware.asgi import telemetry
+from apf_middleware.runtime.waiting import wait_in_scope
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -30,3 +33,11 @@ def spans(exporter: InMemorySpanExporter) -> Iterator[InMemorySpanExporter]:
     exporter.clear()
     yield exporter
     exporter.clear()
+
+
+@pytest.fixture(params=["each in its own way", "the plain way"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """On asyncio there is another way to wait than the plain one, which must do the same there."""
+    if request.param == "the plain way":
+        monkeypatch.setattr(telemetry, "wait_for_seat", wait_in_scope)
+    return str(request.param)

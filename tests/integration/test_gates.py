@@ -10,24 +10,16 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware import Gates
-from apf_middleware.asgi import APFMiddleware, telemetry
+from apf_middleware.asgi import APFMiddleware
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.gates import GateRequest, Park, Tokens
 from apf_middleware.propagation.current import CURRENT_DEADLINE
 from apf_middleware.runtime import Admission
-from apf_middleware.runtime.waiting import wait_in_scope
 from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
 from tests.support.gated_app import DB, GatedApp, configuration
 from tests.support.protected_app import ProtectedApp, problem, settle
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(params=["each in its own way", "the plain way"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "the plain way":
-        monkeypatch.setattr(telemetry, "wait_for_seat", wait_in_scope)
-    return str(request.param)
 
 
 @pytest.mark.usefixtures("way")

@@ -14,14 +14,13 @@ from starlette.routing import Route
 from starlette.types import Message
 
 from apf_middleware.adapters.deadlines import DeadlineHeaders
-from apf_middleware.asgi import APFMiddleware, telemetry
+from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.load_reports import rejected_for_load
 from apf_middleware.asgi.request_deadlines import build_deadlines
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.propagation.current import CURRENT_DEADLINE
-from apf_middleware.runtime.waiting import wait_in_scope
 from tests.support.asgi_exchange import Exchange, http_scope
 from tests.support.gated_app import DB, GatedApp
 from tests.support.gated_app import configuration as gated
@@ -32,13 +31,6 @@ pytestmark = pytest.mark.anyio
 
 def with_deadlines(settings: str = "", *, wait: str = "10s", seats: int = 1) -> Configuration:
     return configuration(seats=seats, wait=wait, server=f"{ALL_HEADERS}, deadlines: {{{settings}}}")
-
-
-@pytest.fixture(params=["each in its own way", "the plain way"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "the plain way":
-        monkeypatch.setattr(telemetry, "wait_for_seat", wait_in_scope)
-    return str(request.param)
 
 
 async def no_message() -> Message:

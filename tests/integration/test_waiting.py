@@ -6,7 +6,6 @@ import time
 import anyio
 import pytest
 
-from apf_middleware.asgi import telemetry
 from apf_middleware.asgi.resolver import ResolvedRequest
 from apf_middleware.fairqueuing import Work
 from apf_middleware.runtime import Admission, Connection, Controller
@@ -19,14 +18,6 @@ from tests.support.until import until
 pytestmark = pytest.mark.anyio
 
 MS = 1_000_000
-
-
-@pytest.fixture(params=["each in its own way", "the plain way"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """On asyncio there is another way to wait than the plain one, which must do the same there."""
-    if request.param == "the plain way":
-        monkeypatch.setattr(telemetry, "wait_for_seat", wait_in_scope)
-    return str(request.param)
 
 
 @pytest.mark.usefixtures("way")
