@@ -3,22 +3,9 @@
 import pytest
 
 from apf_middleware.exceptions import ClockError
-from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Ticket, Work
+from apf_middleware.fairqueuing import Lending, Work
 from tests.support.builds import raises_for_wrong_type
-
-QUEUED = QueueSetSettings(5, 16, 4, 20)
-
-
-def limits(nominal: int, least: int, most: int = 100) -> LevelLimits:
-    return LevelLimits(nominal, least, most)
-
-
-def arrive(lending: Lending, name: str, number: int = 1, work: Work | None = None, now: int = 0) -> list[Ticket]:
-    tickets = [Ticket(name, flow, work or Work()) for flow in range(number)]
-    for ticket in tickets:
-        lending.arrive(now, lending.levels[name], ticket)
-        lending.check()
-    return tickets
+from tests.support.sharing_steps import QUEUED, arrive, limits
 
 
 def test_a_clock_that_runs_backwards_is_refused_across_levels() -> None:

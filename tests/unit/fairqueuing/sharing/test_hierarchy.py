@@ -12,34 +12,10 @@ from apf_middleware.fairqueuing import Adjusting, Lending, LevelLimits, QueueSet
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 from tests.support.builds import raises_for_wrong_type
+from tests.support.sharing_steps import QUEUED, REJECTING, arrive, limits, release, seated
 
 if TYPE_CHECKING:
     from apf_middleware.fairqueuing.sharing.base import Wanted
-
-QUEUED = QueueSetSettings(5, 16, 4, 20)
-REJECTING = QueueSetSettings.without_queues(5)
-
-
-def limits(nominal: int, least: int, most: int = 100) -> LevelLimits:
-    return LevelLimits(nominal, least, most)
-
-
-def arrive(sharing: Sharing, name: str, number: int = 1, width: int = 1) -> list[Ticket]:
-    tickets = [Ticket(name, flow, Work(width)) for flow in range(number)]
-    for ticket in tickets:
-        sharing.arrive(0, sharing.levels[name], ticket)
-        sharing.check()
-    return tickets
-
-
-def release(sharing: Sharing, ticket: Ticket) -> list[str]:
-    seated = sharing.release(0, sharing.levels[ticket.flow], ticket)
-    sharing.check()
-    return [one.flow for one in seated]
-
-
-def seated(tickets: list[Ticket]) -> int:
-    return sum(ticket.is_seated for ticket in tickets)
 
 
 def family(seats: int, most: int, least: int = 0, **children: LevelLimits) -> Lending:
@@ -114,7 +90,7 @@ def test_a_child_within_its_parent_s_min_comes_before_a_borrower() -> None:
 def test_a_wide_child_that_its_parent_s_max_holds_back_has_seats_saved_up_only_among_its_siblings() -> None:
     lending = family(20, 4, free=limits(2, 0), paid=limits(2, 0))
     running = arrive(lending, "free", 4)
-    [wide] = arrive(lending, "paid", 1, 3)
+    [wide] = arrive(lending, "paid", 1, Work(3))
     arrive(lending, "free", 3)
 
     assert [release(lending, ticket) for ticket in running[:2]] == [[], []]

@@ -8,9 +8,8 @@ from apf_middleware.fairqueuing.sharing.base import Wanted
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 from tests.support.builds import raises_for_wrong_type
+from tests.support.sharing_steps import QUEUED, REJECTING, arrive, limits, release, seated
 
-QUEUED = QueueSetSettings(5, 16, 4, 20)
-REJECTING = QueueSetSettings.without_queues(5)
 EXEMPT = QueueSetSettings.without_limit()
 
 
@@ -23,29 +22,6 @@ class Counting(Ticket):
 
     def pass_over(self) -> None:
         self.passed_over += 1
-
-
-def limits(nominal: int, least: int, most: int = 100) -> LevelLimits:
-    return LevelLimits(nominal, least, most)
-
-
-def arrive(lending: Lending, name: str, number: int = 1, work: Work | None = None, now: int = 0) -> list[Ticket]:
-    tickets = [Ticket(name, flow, work or Work()) for flow in range(number)]
-    for ticket in tickets:
-        lending.arrive(now, lending.levels[name], ticket)
-        lending.check()
-    return tickets
-
-
-def release(lending: Lending, ticket: Ticket, now: int = 0) -> list[str]:
-    """Return the levels of the tickets that this seats."""
-    seated = lending.release(now, lending.levels[ticket.flow], ticket)
-    lending.check()
-    return [one.flow for one in seated]
-
-
-def seated(tickets: list[Ticket]) -> int:
-    return sum(ticket.is_seated for ticket in tickets)
 
 
 def test_a_level_borrows_seats_that_no_other_is_promised() -> None:
