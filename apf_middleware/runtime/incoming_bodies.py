@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 from apf_middleware.config.bodies import BodySettings
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
-from apf_middleware.runtime.deadlines import Deadlines
 from apf_middleware.runtime.event_loop import EventLoop
+from apf_middleware.runtime.timeouts import Timeouts
 
 if TYPE_CHECKING:
     from apf_middleware.classification import Classification
@@ -184,7 +184,7 @@ class IncomingBodies:
         alarm: Callable[[Callable[[], None], Callable[[], int]], AnyAlarm] = Alarm,
     ) -> None:
         self.settings: BodySettings = _USUAL
-        self.held: Deadlines[Suspendable] = Deadlines(HELD_NS, now, _suspend, alarm)
+        self.held: Timeouts[Suspendable] = Timeouts(HELD_NS, now, _suspend, alarm)
         self._now = now
         self._alarm = alarm(self._look, now)
         self._is_closed = False

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.runtime.admission import Admission
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
-from apf_middleware.runtime.deadlines import Deadlines
+from apf_middleware.runtime.timeouts import Timeouts
 
 if TYPE_CHECKING:
     from apf_middleware.runtime.open_streams import Stream
@@ -114,7 +114,7 @@ class VirtualRequests:
         self._on_rejected = on_rejected
         self._new_alarm = alarm
         self._alarm = alarm(self._look, now)
-        self._limits: dict[int, Deadlines[VirtualRequest]] = {}  # by wait limit, of which there are a few
+        self._limits: dict[int, Timeouts[VirtualRequest]] = {}  # by wait limit, of which there are a few
         self._ends: list[tuple[int, int, VirtualRequest]] = []  # of seats, and of waits with deadlines of their own
         self._number = 0
 
@@ -132,7 +132,7 @@ class VirtualRequests:
             if latest is not None and latest < now + limit_ns:
                 self._schedule(latest, request)
             else:
-                self._deadlines(limit_ns).begin(request, now)
+                self._timeouts(limit_ns).begin(request, now)
         elif admission.reason is not None:
             self._note_rejected(request)
         return request
@@ -145,7 +145,7 @@ class VirtualRequests:
         """Note the end of a virtual wait."""
         admission = request.admission
         admission.waiter = None
-        self._deadlines(admission.destination.runtime.wait_limit_ns).end(request)
+        self._timeouts(admission.destination.runtime.wait_limit_ns).end(request)
         if admission.state is not _SEATED:
             if admission.reason is not None:
                 self._note_rejected(request)
@@ -166,10 +166,10 @@ class VirtualRequests:
         for at, _, request in ends:
             self._end(at, request)
 
-    def _deadlines(self, limit_ns: int) -> Deadlines[VirtualRequest]:
+    def _timeouts(self, limit_ns: int) -> Timeouts[VirtualRequest]:
         found = self._limits.get(limit_ns)
         if found is None:
-            found = self._limits[limit_ns] = Deadlines(limit_ns, self._now, _time_out, self._new_alarm)
+            found = self._limits[limit_ns] = Timeouts(limit_ns, self._now, _time_out, self._new_alarm)
         return found
 
     def _schedule(self, at: int, request: VirtualRequest) -> None:

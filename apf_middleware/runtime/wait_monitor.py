@@ -1,7 +1,7 @@
 """Timers for the requests that wait on an asyncio event loop.
 
 Most waits are short, so at first a `WaitMonitor` only lists them. Between once and twice `WATCH_AFTER_NS` after its
-start, a wait becomes a *long* one: its deadline is set, and its connection is looked at or its client is watched.
+start, a wait becomes a *long* one: its end is scheduled, and its connection is looked at or its client is watched.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from apf_middleware.runtime.connection_polls import ConnectionPolls
-from apf_middleware.runtime.deadlines import Deadlines
+from apf_middleware.runtime.timeouts import Timeouts
 
 __all__ = ["WATCH_AFTER_NS", "Wait", "WaitMonitor", "WaitMonitors"]
 
@@ -25,7 +25,7 @@ class Wait(Protocol):
     """The wait of one request."""
 
     def become_long(self) -> None:
-        """Set the deadline and watch the client, unless the wait is over."""
+        """Schedule the end and watch the client, unless the wait is over."""
         ...
 
     def time_out(self) -> None:
@@ -38,16 +38,16 @@ def _time_out(wait: Wait) -> None:
 
 
 class WaitMonitor:
-    """The waits on one ``loop``; one timer serves all waits that have just begun. ``now`` is the clock of deadlines."""
+    """The waits on one ``loop``; one timer serves all waits that have just begun. ``now`` is the clock of time-outs."""
 
     __slots__ = (
-        "_deadlines",
         "_first_new",
         "_first_young",
         "_is_set",
         "_new",
         "_now",
         "_thread_id",
+        "_timeouts",
         "_young",
         "loop",
         "polls",
@@ -63,7 +63,7 @@ class WaitMonitor:
         self._young: list[Wait | None] = []
         self._first_new = self._first_young = 0  # the numbers of the first ones
         self._is_set = False
-        self._deadlines: dict[int, Deadlines[Wait]] = {}  # by wait limit, of which there are a few
+        self._timeouts: dict[int, Timeouts[Wait]] = {}  # by wait limit, of which there are a few
 
     @property
     def is_here(self) -> bool:
@@ -90,11 +90,11 @@ class WaitMonitor:
         elif number >= self._first_young:
             self._young[number - self._first_young] = None
 
-    def deadlines(self, limit_ns: int) -> Deadlines[Wait]:
-        """Return the deadlines of waits with this limit."""
-        found = self._deadlines.get(limit_ns)
+    def timeouts(self, limit_ns: int) -> Timeouts[Wait]:
+        """Return the time-outs of waits with this limit."""
+        found = self._timeouts.get(limit_ns)
         if found is None:
-            found = self._deadlines[limit_ns] = Deadlines(limit_ns, self._now, _time_out)
+            found = self._timeouts[limit_ns] = Timeouts(limit_ns, self._now, _time_out)
         return found
 
     def _look(self) -> None:
@@ -113,7 +113,7 @@ class WaitMonitor:
 
     def __repr__(self) -> str:
         new = sum(wait is not None for wait in (*self._young, *self._new))
-        return f"<WaitMonitor: {new} new, {self._deadlines!r}>"
+        return f"<WaitMonitor: {new} new, {self._timeouts!r}>"
 
 
 class WaitMonitors:

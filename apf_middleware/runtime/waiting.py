@@ -8,9 +8,9 @@ resumes. If the request has been seated, its seats are released again; if it sti
 cases the cancellation continues.
 
 On asyncio a waiting request costs a future. When it has waited for some milliseconds (`WATCH_AFTER_NS`), the wait is
-*long*: a deadline is set for the wait limit, and the client is watched from then on, or its connection is looked at
-for some time (see `connection_polls`). (If the limit itself is only some milliseconds, the deadline is set at once, and
-the client isn't watched.) Requests with the same wait limit share one timer (see `wait_monitor`).
+*long*: its end is scheduled for the wait limit, and the client is watched from then on, or its connection is looked at
+for some time (see `connection_polls`). (If the limit itself is only some milliseconds, that is done at once, and the
+client isn't watched.) Requests with the same wait limit share one timer (see `wait_monitor`).
 
 On trio the request's task sleeps in a cancel scope, and a system task watches the client.
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from trio import CancelScope
 
     from apf_middleware.runtime.connection_polls import PolledConnection
-    from apf_middleware.runtime.deadlines import Deadlines
+    from apf_middleware.runtime.timeouts import Timeouts
     from apf_middleware.runtime.wait_monitor import Wait
 
 __all__ = [
@@ -100,13 +100,13 @@ async def wait_for_seat(admission: Admission, limit_ns: int, client: ClientWatch
     # Nothing has been awaited since `Controller.arrive`, so no wake was missed.
     admission.waiter = waiting = WaitingTask(admission, limit_ns, client, monitor)
     limit_ns = waiting.limit_ns
-    # The monitor sets the deadline when the wait becomes long. This can be as late as 2 * WATCH_AFTER_NS after the
-    # start of the wait: too late for a limit that isn't longer. So a wait with such a limit gets its deadline at once,
-    # and its client isn't watched.
+    # The monitor schedules the end when the wait becomes long. This can be as late as 2 * WATCH_AFTER_NS after the
+    # start of the wait: too late for a limit that isn't longer. So the end of such a wait is scheduled at once, and its
+    # client isn't watched.
     if limit_ns > 2 * WATCH_AFTER_NS:
         waiting.number = monitor.watch(waiting)
     else:
-        waiting.set_deadline()
+        waiting.schedule_end()
     try:
         await waiting.woken
     except BaseException:
@@ -202,7 +202,7 @@ class _ScopeWaiter:
 
 
 class WaitingTask:
-    """A wait on asyncio: the future that ends the wait, the deadline, and the ``client``, which a long wait watches."""
+    """A wait on asyncio: the future that ends the wait, its time-out, and the ``client``, which a long wait watches."""
 
     __slots__ = (
         "_admission",
@@ -212,9 +212,9 @@ class WaitingTask:
         "_polled",
         "_reason",
         "_timer",
-        "deadlines",
         "limit_ns",
         "number",
+        "timeouts",
         "woken",
     )
 
@@ -233,8 +233,8 @@ class WaitingTask:
         self._polled: PolledConnection | None = None
         self._monitor = monitor
         self._context = copy_context()  # the context of the request, for the task that watches its client
-        self.deadlines: Deadlines[Wait] | None = None
-        self.number: int = -1  # at the monitor; not there if the deadline is set at once
+        self.timeouts: Timeouts[Wait] | None = None
+        self.number: int = -1  # at the monitor; not there if the end is scheduled at once
         self.woken: asyncio.Future[None] = monitor.loop.create_future()
 
     def wake(self) -> None:
@@ -253,15 +253,15 @@ class WaitingTask:
     def hang_up(self) -> None:
         self._admission.destination.controller.hang_up(self._admission)
 
-    def set_deadline(self) -> None:
+    def schedule_end(self) -> None:
         """Schedule the rejection of the request for the end of its wait limit, or for its deadline."""
         admission = self._admission
         if self._reason is Reason.DEADLINE:  # waits with different limits can't share a timer
             rest = admission.arrived_at + self.limit_ns - admission.destination.controller.now()
             self._timer = self._monitor.loop.call_later(max(0, rest) / _SECOND, self.time_out)
         else:
-            self.deadlines = self._monitor.deadlines(self.limit_ns)
-            self.deadlines.begin(self, admission.arrived_at)
+            self.timeouts = self._monitor.timeouts(self.limit_ns)
+            self.timeouts.begin(self, admission.arrived_at)
 
     def end(self) -> None:
         """Forget the client and the scheduled rejection, and let the monitor forget this wait."""
@@ -270,8 +270,8 @@ class WaitingTask:
         if self._polled is not None:
             self._polled.end()
             self._polled = None  # breaks a reference cycle
-        if self.deadlines is not None:
-            self.deadlines.end(self)
+        if self.timeouts is not None:
+            self.timeouts.end(self)
         elif self._timer is not None:
             self._timer.cancel()
 
@@ -280,11 +280,11 @@ class WaitingTask:
         self._admission.destination.controller.abandon(self._admission, self._reason)
 
     def become_long(self) -> None:
-        """Set the deadline, and look at the connection or watch the client, unless the wait is over."""
+        """Schedule the end, and look at the connection or watch the client, unless the wait is over."""
         client = self._client
         if client is None or self.woken.done():
             return
-        self.set_deadline()
+        self.schedule_end()
         connection = client.connection()
         if connection is None:
             client.watch(self, self._start)

@@ -10,8 +10,8 @@ from apf_middleware.config import Configuration
 from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.metrics import APFCollector
 from apf_middleware.runtime import Admission, Controller, Destination, NamedQueues, read_server
-from apf_middleware.runtime.deadlines import Deadlines
 from apf_middleware.runtime.event_queue import EventQueue, VirtualTimer
+from apf_middleware.runtime.timeouts import Timeouts
 from apf_middleware.runtime.virtual_requests import VirtualRequest, VirtualRequests
 from tests.support.examples import seeds
 from tests.support.shadow_world import SECOND, Client, place_of, random_clients, random_config
@@ -31,7 +31,7 @@ class Server:
     def __post_init__(self) -> None:
         self.controller = Controller(self.configuration, now=self.events.read, alarm=self.alarm)
         limits = {runtime.wait_limit_ns for runtime in self.controller.levels.values()}
-        self.limits = {limit: Deadlines(limit, self.events.read, Request.time_out, self.alarm) for limit in limits}
+        self.limits = {limit: Timeouts(limit, self.events.read, Request.time_out, self.alarm) for limit in limits}
 
     def alarm(self, ring: Callable[[], None], _now: Callable[[], int]) -> VirtualTimer:
         return VirtualTimer(self.events, ring)
@@ -82,7 +82,7 @@ class Request:
     client: Client
 
     @property
-    def deadlines(self) -> "Deadlines[Request]":
+    def deadlines(self) -> "Timeouts[Request]":
         return self.server.limits[self.admission.destination.runtime.wait_limit_ns]
 
     def time_out(self) -> None:

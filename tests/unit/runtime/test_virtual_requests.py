@@ -12,7 +12,7 @@ from apf_middleware.config import Configuration, load_text
 from apf_middleware.fairqueuing import Reason, TicketState, Work
 from apf_middleware.metrics import APFCollector
 from apf_middleware.runtime import Admission, Controller, NamedQueues, read_server
-from apf_middleware.runtime.deadlines import Deadlines
+from apf_middleware.runtime.timeouts import Timeouts
 from apf_middleware.runtime.virtual_requests import VirtualRequest, VirtualRequests
 
 MS = 10**6
@@ -49,7 +49,7 @@ class World:
         self.admissions: list[Admission] = []
         self.rejected: list[Admission] = []
         self.limits = {
-            name: Deadlines(runtime.wait_limit_ns, lambda: self.time, WaitingRequest.expire, self.alarm)
+            name: Timeouts(runtime.wait_limit_ns, lambda: self.time, WaitingRequest.expire, self.alarm)
             for name, runtime in self.controller.levels.items()
         }
         self.requests = VirtualRequests(lambda: self.time, self.rejected.append, alarm=self.alarm)

@@ -1,7 +1,7 @@
-"""Deadlines of many objects with the same time limit, kept by one timer.
+"""Time-outs of many objects with the same time limit, kept by one timer.
 
-A timer takes hundreds of bytes. Objects with the same limit reach their deadlines in the order in which they began, so
-a dictionary in that order and one timer for the first of them serve all.
+A timer takes hundreds of bytes. Objects with the same limit expire in the order in which they began, so a dictionary in
+that order and one timer for the first of them serve all.
 """
 
 from collections import OrderedDict
@@ -10,15 +10,15 @@ from typing import Final, Generic, TypeVar
 
 from apf_middleware.runtime.alarm import Alarm, AnyAlarm
 
-__all__ = ["Deadlines"]
+__all__ = ["Timeouts"]
 
 _GRAIN_NS: Final = 1_000_000  # the resolution of an event loop's timers, which may fire this much too early
 
 T = TypeVar("T")
 
 
-class Deadlines(Generic[T]):
-    """The deadlines of the objects that have begun; ``expire`` is called for each that hasn't ended after ``limit_ns``.
+class Timeouts(Generic[T]):
+    """The time-outs of the objects that have begun; ``expire`` is called for each that hasn't ended after ``limit_ns``.
 
     ``now`` is the clock, and ``alarm`` creates the timer, which is set only while there are objects.
     """
@@ -35,9 +35,9 @@ class Deadlines(Generic[T]):
         self.limit_ns: int = limit_ns
         self._now = now
         self._expire = expire
-        # The earliest deadline first. A plain `dict` would find that in O(n), because it passes over deleted keys.
+        # The earliest end first. A plain `dict` would find that in O(n), because it passes over deleted keys.
         self._ends: OrderedDict[T, int] = OrderedDict()
-        self._earliest = 0  # if there are any: the first deadline, or one before it that has ended
+        self._earliest = 0  # if there are any: the first end, or that of an earlier object that has ended
         self._alarm = alarm(self._look, now)
 
     def begin(self, item: T, since: int | None = None) -> None:
@@ -50,7 +50,7 @@ class Deadlines(Generic[T]):
             self._earliest = ends_at
         ends[item] = ends_at
         # Usually the timer is set for the first one already. But if the event loop that had the timer has ended, no
-        # deadline would be kept until none were left.
+        # object would expire until none were left.
         self._alarm.ask(self._earliest)
 
     def end(self, item: T) -> None:
@@ -76,4 +76,4 @@ class Deadlines(Generic[T]):
                 self._alarm.ask(self._earliest)
 
     def __repr__(self) -> str:
-        return f"<Deadlines of {len(self._ends)}, each {self.limit_ns} ns after its beginning>"
+        return f"<Timeouts of {len(self._ends)}, each {self.limit_ns} ns after its beginning>"

@@ -1,23 +1,23 @@
-"""Each object expires at its own deadline, although one timer serves all of them."""
+"""Each object expires at its own time, although one timer serves all of them."""
 
 from time import thread_time
 
 import pytest
 
-from apf_middleware.runtime.deadlines import Deadlines
+from apf_middleware.runtime.timeouts import Timeouts
 from tests.support.virtual_alarm import VirtualAlarm
 
 MS = 1_000_000
 
 
 class Clock:
-    """Deadlines after 50 ms; ``expired`` has the time at which each object expired."""
+    """Time-outs after 50 ms; ``expired`` has the time at which each object expired."""
 
     def __init__(self) -> None:
         self.expired: dict[str, int] = {}
         self.broken: set[str] = set()
         self.timer = VirtualAlarm()
-        self.deadlines: Deadlines[str] = Deadlines(50 * MS, lambda: self.timer.now, self._expire, self.timer.make)
+        self.timeouts: Timeouts[str] = Timeouts(50 * MS, lambda: self.timer.now, self._expire, self.timer.make)
 
     def _expire(self, item: str) -> None:
         self.expired[item] = self.timer.now
@@ -26,7 +26,7 @@ class Clock:
 
     def begin(self, item: str, at: int) -> None:
         self.timer.run(at)
-        self.deadlines.begin(item)
+        self.timeouts.begin(item)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_each_has_its_own_deadline_although_there_is_one_timer(clock: Clock) -> 
 
 def test_a_deadline_may_count_from_an_earlier_time(clock: Clock) -> None:
     clock.timer.run(20 * MS)
-    clock.deadlines.begin("a", since=10 * MS)
+    clock.timeouts.begin("a", since=10 * MS)
     clock.timer.run(200 * MS)
     assert clock.expired == {"a": 60 * MS}
 
@@ -53,14 +53,14 @@ def test_what_has_ended_does_not_expire_and_delays_nothing(clock: Clock) -> None
     for item, at in (("a", 0), ("b", 10), ("c", 20)):
         clock.begin(item, at * MS)
     clock.timer.run(25 * MS)
-    clock.deadlines.end("a")
-    clock.deadlines.end("b")
-    clock.deadlines.end("b")
+    clock.timeouts.end("a")
+    clock.timeouts.end("b")
+    clock.timeouts.end("b")
     clock.timer.run(69 * MS)
     assert clock.expired == {}
     clock.timer.run(70 * MS)
     assert clock.expired == {"c": 70 * MS}
-    assert repr(clock.deadlines) == "<Deadlines of 0, each 50000000 ns after its beginning>"
+    assert repr(clock.timeouts) == "<Timeouts of 0, each 50000000 ns after its beginning>"
 
 
 @pytest.mark.parametrize(("early", "expired_at"), [(100_000, 50 * MS - 100_000), (3 * MS, 50 * MS)])
@@ -103,12 +103,12 @@ def test_the_next_deadline_is_found_at_once_however_many_have_ended(clock: Clock
         for item in range(ended + 1):
             clock.begin(str(item), 0)
         for item in range(ended):
-            clock.deadlines.end(str(item))
+            clock.timeouts.end(str(item))
         began = thread_time()
         for _ in range(100):
-            clock.deadlines._look()
+            clock.timeouts._look()
         taken = thread_time() - began
-        clock.deadlines.end(str(ended))
+        clock.timeouts.end(str(ended))
         return taken
 
     few, many = (min(looks(number) for _ in range(3)) for number in (10, 100_000))
