@@ -1,4 +1,4 @@
-"""Matching, selection and default objects against golden/pure, one case at a time.
+"""Matching and selection against golden/pure, one case at a time.
 
 Schemas stand there as Kubernetes' API writes them. They are read here by hand, not by the configuration's loader: the
 cases break its rules on purpose, and what must agree is what the code makes of them.
@@ -30,7 +30,7 @@ from apf_middleware.classification import (
 from apf_middleware.fairqueuing import flow_hash
 from tests.support.golden import GOLDEN
 
-__all__ = ["digest_of", "read_schema", "replay_default_config", "replay_matching", "replay_selection"]
+__all__ = ["digest_of", "read_schema", "replay_matching", "replay_selection"]
 
 Case = Mapping[str, Any]
 
@@ -55,15 +55,6 @@ def replay_selection(case: Case) -> str | None:
     expected = [case[key] for key in ("flowSchema", "priorityLevel", "distinguisher", "hash")]
     got = [found.schema, found.level, found.flow, found.entropy]
     return _differs([*expected, case.get("fallback", False)], [*got, fallback])
-
-
-def replay_default_config(case: Case) -> str | None:
-    """One of the default objects: a schema must come where upstream has it, and a level be one that a schema names."""
-    schemas, ordered = _default_schemas(), _default_classifier().schemas
-    if case["kind"] == "FlowSchema":
-        schema = read_schema(case["name"], case["spec"])
-        return _differs(schemas.index(schema), ordered.index(schema))
-    return _differs(True, case["name"] in {schema.level for schema in ordered})  # noqa: FBT003
 
 
 @functools.cache
