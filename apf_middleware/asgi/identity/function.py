@@ -3,19 +3,17 @@
 Exceptions from the function are not caught: a defect in it is a server error, not a sign of bad credentials.
 """
 
-import importlib
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from math import inf
-from typing import Any
 
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity.verdict import Authenticated, Refused, Verdict
 from apf_middleware.classification import Identity
 from apf_middleware.config.authentication import FunctionSettings
-from apf_middleware.config.values import is_header
+from apf_middleware.config.values import is_header, load_callable
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["Answer", "FunctionAuthenticator"]
@@ -56,18 +54,11 @@ class FunctionAuthenticator:
     @classmethod
     def of(cls, settings: FunctionSettings) -> "FunctionAuthenticator":
         """Import the function that ``settings`` name; InvalidValueError if it can't be imported."""
-        module, _, names = settings.callable.partition(":")
-        hint = "Write package.module:function; it must be importable where the server runs"
         try:
-            found: Any = importlib.import_module(module)
-            for name in names.split("."):
-                found = getattr(found, name)
-        except Exception as error:
-            # Importing a module runs arbitrary code, which may raise any exception.
-            rule = f"it must be importable: {type(error).__name__}: {error}"
-            raise InvalidValueError("callable", settings.callable, rule, hint) from error
-        if not callable(found):
-            raise InvalidValueError("callable", settings.callable, "it must be a function", hint)
+            found = load_callable(settings.callable)
+        except ValueError as error:
+            hint = "Write package.module:function; it must be importable where the server runs"
+            raise InvalidValueError("callable", settings.callable, str(error), hint) from error
         return cls(found, settings.headers)
 
     def __repr__(self) -> str:
