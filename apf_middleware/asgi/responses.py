@@ -17,6 +17,7 @@ from apf_middleware.asgi.identity.verdict import DESCRIPTIONS
 from apf_middleware.asgi.response_headers import ResponseHeaders
 from apf_middleware.asgi.scope import Headers
 from apf_middleware.copying import Value
+from apf_middleware.runtime.queues.naming import NOT_LEAF
 
 if TYPE_CHECKING:
     from starlette.types import Message
@@ -56,8 +57,7 @@ _GONE: Final = Answer(499, [(b"content-length", b"0")], b"")  # the status that 
 
 def answer_unknown_queue(status: int, reason: str, response_headers: ResponseHeaders) -> Answer:
     """Return the answer to a request that names a queue that it can't use."""
-    is_parent = reason == "not-leaf"
-    detail = "takes no requests itself" if is_parent else "does not exist"
+    detail = "takes no requests itself" if reason == NOT_LEAF else "does not exist"
     headers = [PROBLEM]
     if status == 503:
         headers.append((b"retry-after", b"%d" % response_headers.settings.retry_after.least_s))

@@ -14,10 +14,16 @@ from apf_middleware.classification.distinguisher import compile_distinguisher
 from apf_middleware.config import Configuration
 from apf_middleware.config.level_conflicts import default_queue
 
-__all__ = ["REASONS", "QueueNaming", "UnknownQueue"]
+__all__ = ["NOT_FOUND", "NOT_LEAF", "REASONS", "QueueNaming", "UnknownQueue"]
 
-REASONS: Final = ("queue-not-found", "not-leaf")
-"""The reasons why a request can't go to the queue that it names: it doesn't exist, or it is a parent."""
+NOT_FOUND: Final = "queue-not-found"
+"""The reason why a request can't go to the queue that it names if there is none."""
+
+NOT_LEAF: Final = "not-leaf"
+"""The reason why a request can't go to a queue that is the parent of others."""
+
+REASONS: Final = (NOT_FOUND, NOT_LEAF)
+"""All reasons."""
 
 
 class UnknownQueue(NamedTuple):
@@ -65,7 +71,7 @@ class QueueNaming:
         if self._settings.unknown == "default":
             return found._replace(level=self._default)
         status = 404 if self._settings.unknown == "notFound" else 503
-        return UnknownQueue(status, REASONS[name in self._parents])
+        return UnknownQueue(status, NOT_LEAF if name in self._parents else NOT_FOUND)
 
     def _named(self, scope: object, digest: RequestDigest, found: Classification) -> str:
         """Return the name of the queue that the request names, or an empty string."""
