@@ -23,7 +23,7 @@ __all__ = [
     "EventLoopReading",
     "FleetReading",
     "GateReading",
-    "Kind",
+    "LevelKind",
     "LevelReading",
     "PredictionReading",
     "SchemaReading",
@@ -31,7 +31,7 @@ __all__ = [
     "ShadowReading",
 ]
 
-Kind = Literal["queue", "reject", "exempt"]
+LevelKind = Literal["queue", "reject", "exempt"]
 """A level queues or rejects a request that doesn't fit; in an exempt level every request fits."""
 
 Bounds = tuple[int, int]
@@ -62,7 +62,7 @@ class LevelReading(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: LevelKind
     limits: LevelLimits
     current: int
     seats_in_use: Times = _NONE

@@ -8,7 +8,7 @@ from apf_middleware.fairqueuing.work import seat_seconds
 from apf_middleware.metrics.reading import (
     AdjustmentReading,
     Bounds,
-    Kind,
+    LevelKind,
     LevelReading,
     PredictionReading,
     SchemaReading,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["read_limits", "read_server"]
 
 _NEXT_R: Final = "next_dispatch_r"
-_REASONS_OF_KIND: Final[Mapping[Kind, tuple[Reason, ...]]] = {
+_REASONS_OF_KIND: Final[Mapping[LevelKind, tuple[Reason, ...]]] = {
     "queue": (Reason.QUEUE_FULL, Reason.TIME_OUT, Reason.CANCELLED),
     "reject": (Reason.CONCURRENCY_LIMIT,),
     "exempt": (),
@@ -76,7 +76,7 @@ def _read_level(controller: Controller, runtime: LevelRuntime, now: int) -> Leve
     shared = runtime.shared
     queueset, limits = shared.queueset, shared.limits
     settings = queueset.settings
-    kind: Kind = "exempt" if shared.exempt else "queue" if settings.queues else "reject"
+    kind: LevelKind = "exempt" if shared.exempt else "queue" if settings.queues else "reject"
     next_s, discounted = _next_starts(queueset)
     seats_in_use, executing, waiting, demand = runtime.occupancy.times(now)
     return LevelReading(
@@ -98,7 +98,7 @@ def _read_level(controller: Controller, runtime: LevelRuntime, now: int) -> Leve
     )
 
 
-def _expected_reasons(controller: Controller, runtime: LevelRuntime, kind: Kind) -> Iterator[Reason]:
+def _expected_reasons(controller: Controller, runtime: LevelRuntime, kind: LevelKind) -> Iterator[Reason]:
     """Yield the reasons for which a level may reject requests in this configuration."""
     configuration = controller.configuration
     yield from _REASONS_OF_KIND[kind]
