@@ -20,10 +20,11 @@ from apf_middleware.config.formats import Definition
 from apf_middleware.config.formats.versions import ASSURED
 from apf_middleware.config.level_conflicts import broken_promise, written_key
 from apf_middleware.config.merge import MergedObjects, Sourced
-from apf_middleware.config.model import MOST_HINTS
+from apf_middleware.config.model import MOST_HINTS, report
 from apf_middleware.config.objects import Level
-from apf_middleware.config.problems import Path, Problems, dotted
+from apf_middleware.config.problems import Path, Problems
 from apf_middleware.config.server import ServerSettings
+from apf_middleware.config.settings import Violation
 from apf_middleware.config.suggested import mandatory
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.shuffle import collision_probabilities
@@ -111,7 +112,7 @@ def _warn(problems: Problems, definition: Definition, key: str, value: object, *
     version = document.root.get("apiVersion")
     if key == "shares" and version and str(version.value).rpartition("/")[2] in ASSURED:
         path = (*path[:-1], "assuredConcurrencyShares")
-    problems.warn(document.place(path), rule, field=dotted((*document.base, *path)), value=value, hint=hint)
+    report(document, problems, Violation(path, value, rule, hint), warning=True)
 
 
 def _lint_references(merged: MergedObjects, problems: Problems) -> None:
@@ -330,10 +331,9 @@ def _lint_criticality(known: Sourced[FlowSchema], problems: Problems) -> None:
         for place, http in enumerate(rule.http_rules if isinstance(rule, Rule) else ()):
             if known.definition and http.criticality:
                 path: Path = ("spec", "rules", number, "httpRules", place, "criticality")
-                document = known.definition.document
                 told = "without criticality in the Server document, no header is read for it"
-                field, hint = dotted((*document.base, *path)), "Add criticality: {} there"
-                problems.warn(document.place(path), told, field=field, value=[*http.criticality], hint=hint)
+                found = Violation(path, [*http.criticality], told, "Add criticality: {} there")
+                report(known.definition.document, problems, found, warning=True)
                 return
 
 
@@ -341,10 +341,9 @@ def _lint_stars(known: Sourced[FlowSchema], problems: Problems) -> None:
     """Warn of the first name with a star in it: unlike those of a distinguisher, it is no pattern."""
     for steps, name in _names(known.thing) if known.definition else ():
         if known.definition and "*" in name and name != "*":
-            document, path = known.definition.document, ("spec", "rules", *steps)
             rule = "only '*' alone is a wildcard here, so this is one name, and matches no other"
-            field, hint = dotted((*document.base, *path)), "Write each name, or '*' for all"
-            problems.warn(document.place(path), rule, field=field, value=name, hint=hint)
+            found = Violation(("spec", "rules", *steps), name, rule, "Write each name, or '*' for all")
+            report(known.definition.document, problems, found, warning=True)
             return
 
 
@@ -442,5 +441,4 @@ def _lint_trust(document: Document, server: ServerSettings, problems: Problems) 
 def _warn_in(document: Document, problems: Problems, rule: str, hint: str, *steps: str | int) -> None:
     """Warn of the value at these steps in the spec of a document."""
     path: Path = ("spec", *steps)
-    field, value = dotted((*document.base, *path)), document.root.written(path)
-    problems.warn(document.place(path), rule, field=field, value=value, hint=hint)
+    report(document, problems, Violation(path, document.root.written(path), rule, hint), warning=True)
