@@ -137,10 +137,6 @@ def _lint_references(merged: MergedObjects, problems: Problems) -> None:
             _warn(problems, level.definition, "name", name, rule=rule, hint="Add a schema, or remove the level")
 
 
-def _live(merged: MergedObjects) -> list[Sourced[FlowSchema]]:
-    return [known for known in merged.schemas if known.thing.level in merged.levels]
-
-
 def _lint_order(merged: MergedObjects, problems: Problems) -> None:
     """Warn of schemas that can't match: they have no rules, or an earlier schema takes all of their requests."""
     required = mandatory()
@@ -149,7 +145,7 @@ def _lint_order(merged: MergedObjects, problems: Problems) -> None:
     left = MOST_COMPARED
     everything: Sourced[FlowSchema] | None = None
     hidden = sizes = 0
-    for known in _live(merged):
+    for known in merged.used_schemas:
         schema = known.thing
         if known.definition and schema not in required:
             hidden += everything is not None

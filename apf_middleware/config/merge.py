@@ -50,7 +50,7 @@ class Sourced(Generic[_Thing]):
 
 @frozen
 class MergedObjects:
-    """All merged objects, including schemas of levels that don't exist (`configuration` leaves these out).
+    """All merged objects, including schemas of levels that don't exist.
 
     ``levels`` are by name; ``schemas`` are in the order in which they are tried.
     """
@@ -60,10 +60,15 @@ class MergedObjects:
     server: ServerSettings
     server_document: Document | None = None
 
+    @property
+    def used_schemas(self) -> list[Sourced[FlowSchema]]:
+        """The schemas of levels that exist; as in Kubernetes, the others are ignored."""
+        return [known for known in self.schemas if known.thing.level in self.levels]
+
     def configuration(self) -> Configuration:
-        """Return the configuration; as in Kubernetes, a schema of a level that doesn't exist is ignored."""
+        """Return the configuration of the levels and the `used_schemas`."""
         levels = {name: known.thing for name, known in self.levels.items()}
-        used = [known for known in self.schemas if known.thing.level in levels]
+        used = self.used_schemas
         defined = [(known.thing.name, known.definition) for known in used if known.definition is not None]
         estimates = {name: definition.estimate for name, definition in defined if definition.estimate is not None}
         gates = {name: definition.gates for name, definition in defined if definition.gates}
@@ -79,8 +84,7 @@ class MergedObjects:
     def _metadata(self) -> Iterator[tuple[tuple[str, str], Metadata]]:
         """Yield the labels and annotations of each object, with its kind and name."""
         found = [(("level", name), known.definition) for name, known in self.levels.items()]
-        schemas = [known for known in self.schemas if known.thing.level in self.levels]
-        found += [(("schema", known.thing.name), known.definition) for known in schemas]
+        found += [(("schema", known.thing.name), known.definition) for known in self.used_schemas]
         documents = [(key, definition.document) for key, definition in found if definition is not None]
         if self.server_document is not None:
             documents.append((("server", ""), self.server_document))
