@@ -4,7 +4,7 @@ A digest is made once per request, before any decision, and never changed. Its f
 authenticated, and the client address is the one behind trusted proxies.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Never
 
@@ -12,6 +12,7 @@ from apf_middleware.copying import Value
 
 __all__ = [
     "ANONYMOUS",
+    "AUTHENTICATED_GROUP",
     "NO_VALUES",
     "VERB_OF_METHOD",
     "Identity",
@@ -19,6 +20,8 @@ __all__ = [
     "Resolution",
     "Resolver",
     "Resource",
+    "authenticated_groups",
+    "identity_of",
     "resolve_method",
 ]
 
@@ -63,6 +66,21 @@ class Identity(Value):
 
 ANONYMOUS: Final = Identity("system:anonymous", ("system:unauthenticated",))
 """The caller without credentials."""
+
+AUTHENTICATED_GROUP: Final = "system:authenticated"
+"""The group of all callers with valid credentials."""
+
+
+def authenticated_groups(groups: Iterable[str]) -> tuple[str, ...]:
+    """Return these groups, each once, and that of all callers with valid credentials."""
+    return tuple(dict.fromkeys((*groups, AUTHENTICATED_GROUP)))
+
+
+def identity_of(user: str, groups: tuple[str, ...] = ()) -> Identity:
+    """Return the identity of ``user`` with the groups that authentication adds; an empty name is the anonymous user."""
+    if user in ("", ANONYMOUS.name):
+        return Identity(ANONYMOUS.name, tuple(dict.fromkeys((*groups, *ANONYMOUS.groups)))) if groups else ANONYMOUS
+    return Identity(user, authenticated_groups(groups))
 
 
 @dataclass(frozen=True, slots=True)

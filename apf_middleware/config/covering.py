@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from apf_middleware.classification import FlowSchema
+from apf_middleware.classification import ANONYMOUS, FlowSchema
+from apf_middleware.classification.digest import AUTHENTICATED_GROUP
 from apf_middleware.classification.rules import (
     AnySubject,
     Conjunction,
@@ -26,7 +27,7 @@ __all__ = ["covers", "size_of", "take_everything", "takes_everything"]
 _Part = ResourceRule | NonResourceRule | HttpRule
 
 _EVERYBODY: Final = {UserSubject("*"), GroupSubject("*")}
-_EITHER: Final = {GroupSubject("system:authenticated"), GroupSubject("system:unauthenticated")}
+_EITHER: Final = {GroupSubject(AUTHENTICATED_GROUP), *map(GroupSubject, ANONYMOUS.groups)}
 _WHOLE: Final = Rule(
     (UserSubject("*"),),
     (ResourceRule(("*",), ("*",), ("*",), ("*",), cluster_scope=True),),

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Final, Generic, Literal, TypeVar
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
+from apf_middleware.classification.classifier import MASTERS
 from apf_middleware.classification.rules import AtomicTest, Conjunction, Field, Operator
 from apf_middleware.config.formats import Definition
 from apf_middleware.config.metadata import metadata_of
@@ -314,7 +315,7 @@ def _add_backstops(
     if not exempt:
         exempt = [_free("system-top", levels)]
         levels[exempt[0]] = Sourced(Level(exempt[0], LevelShares(0, exempt=True)))
-    masters = Conjunction((AtomicTest(Field.GROUPS, Operator.SUPER_SET, ("system:masters",)),))
+    masters = Conjunction((AtomicTest(Field.GROUPS, Operator.SUPER_SET, (MASTERS,)),))
     _add_missing(FlowSchema(_TOP_BACKSTOP, exempt[0], _LAST, (masters,)), levels, schemas)
     if _REST_BACKSTOP in schemas:
         return

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from apf_middleware.classification import ANONYMOUS, Explanation, Identity, RequestDigest
+from apf_middleware.classification import Explanation, Identity, RequestDigest
+from apf_middleware.classification.digest import identity_of
 from apf_middleware.classification.kubernetes import is_served_without_seats
 from apf_middleware.classification.matching import SERVICE_ACCOUNT
 from apf_middleware.classification.paths import visible_path
@@ -31,7 +32,6 @@ __all__ = ["DescribedRequest", "explain_request"]
 
 _SERVICE_ACCOUNT: Final = re.compile(rf"{SERVICE_ACCOUNT}([^:]+):[^:]+")
 _SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
-_AUTHENTICATED: Final = "system:authenticated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,9 @@ class DescribedRequest:
     @property
     def identity(self) -> Identity:
         """The user as a cluster's authentication makes it, with the groups that follow from the name."""
-        if self.user in ("", ANONYMOUS.name):
-            return Identity(ANONYMOUS.name, tuple(dict.fromkeys((*self.groups, *ANONYMOUS.groups))))
         account = _SERVICE_ACCOUNT.fullmatch(self.user)
         implied = (_SERVICE_ACCOUNTS, f"{_SERVICE_ACCOUNTS}:{account[1]}") if account else ()
-        return Identity(self.user, tuple(dict.fromkeys((*self.groups, *implied, _AUTHENTICATED))))
+        return identity_of(self.user, (*self.groups, *implied))
 
 
 def explain_request(configuration: Configuration, request: DescribedRequest) -> dict[str, object]:

@@ -11,6 +11,7 @@ from itertools import accumulate
 from random import Random
 from typing import Protocol
 
+from apf_middleware.classification.digest import identity_of
 from apf_middleware.config.scenario import (
     BurstArrivals,
     CalledArrivals,
@@ -22,7 +23,7 @@ from apf_middleware.config.scenario import (
 )
 from apf_middleware.copying import Value
 from apf_middleware.runtime.event_queue import EventQueue
-from apf_middleware.simulation.destinations import RequestTemplate, identity_of
+from apf_middleware.simulation.destinations import RequestTemplate
 from apf_middleware.simulation.requests import ClientGroup, SimulatedClient
 
 __all__ = ["Arrivals", "Submit", "clients_of", "draw_seats"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from apf_middleware.classification import ANONYMOUS, Classification, Identity, RequestDigest
+from apf_middleware.classification import Classification, Identity, RequestDigest
 from apf_middleware.classification.paths import visible_path
 from apf_middleware.classification.query import QueryParameters
 from apf_middleware.config import Configuration
@@ -22,19 +22,10 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work, flow_hash
 from apf_middleware.runtime import Controller, Destination, QueueNaming, UnknownQueue
 
-__all__ = ["MOST_KNOWN", "DestinationResolver", "RecordedPlace", "RequestTemplate", "identity_of"]
+__all__ = ["MOST_KNOWN", "DestinationResolver", "RecordedPlace", "RequestTemplate"]
 
 MOST_KNOWN = 50_000
 """The number of kinds of requests that are remembered; others are resolved anew each time."""
-
-_AUTHENTICATED = "system:authenticated"
-
-
-def identity_of(user: str, groups: tuple[str, ...] = ()) -> Identity:
-    """Return the identity of ``user`` with the groups that authentication adds; an empty name is the anonymous user."""
-    if user in ("", ANONYMOUS.name):
-        return Identity(ANONYMOUS.name, tuple(dict.fromkeys((*groups, *ANONYMOUS.groups)))) if groups else ANONYMOUS
-    return Identity(user, tuple(dict.fromkeys((*groups, _AUTHENTICATED))))
 
 
 class RecordedPlace(NamedTuple):

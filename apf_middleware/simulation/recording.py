@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, Literal
 
+from apf_middleware.classification.digest import identity_of
 from apf_middleware.config import Configuration
 from apf_middleware.config.fingerprint import fingerprint
 from apf_middleware.config.scenario import Tenant
@@ -18,7 +19,7 @@ from apf_middleware.fairqueuing import Reason
 from apf_middleware.fairqueuing.ticket import BEFORE_SEATS
 from apf_middleware.recordings import RecordedRequest
 from apf_middleware.simulation.arrivals import Arrivals, draw_seats
-from apf_middleware.simulation.destinations import MOST_KNOWN, RecordedPlace, RequestTemplate, identity_of
+from apf_middleware.simulation.destinations import MOST_KNOWN, RecordedPlace, RequestTemplate
 from apf_middleware.simulation.requests import ClientGroup, SimulatedClient
 from apf_middleware.simulation.trace import RequestTrace, TraceSurvey
 

@@ -12,7 +12,6 @@ UNIT: Final = ROOT / "tests" / "unit"
 DECLARATIONS: Final = {
     "__main__.py": "calls the command",
     "_version.py": "one constant",
-    "classification/digest.py": "values without behaviour",
     "config/formats/definition.py": "values without behaviour",
     "config/formats/versions.py": "values without behaviour",
     "fleet/samples.py": "values without behaviour",

@@ -48,10 +48,10 @@ from apf_middleware.asgi.admin.queues import QueueResource
 from apf_middleware.asgi.admin.recordings import RecordingResource
 from apf_middleware.asgi.admin.shadow import ShadowResource
 from apf_middleware.asgi.admin.streamed_answer import StreamedAnswer, send_streamed
-from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP
 from apf_middleware.asgi.responses import Answer, send_answer
 from apf_middleware.asgi.scope import Headers, HeaderView, method_of, path_of, query_of
 from apf_middleware.classification import ANONYMOUS, Identity
+from apf_middleware.classification.digest import AUTHENTICATED_GROUP
 from apf_middleware.config.admin import AdminSettings
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from typing import Any, Final
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity.credential import is_plain
-from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused, refuse
+from apf_middleware.asgi.identity.verdict import Authenticated, Facts, Refused, refuse
 from apf_middleware.classification import Identity
+from apf_middleware.classification.digest import authenticated_groups
 
 __all__ = ["CertificateAuthenticator", "certificate_facts", "common_name", "parse_name", "whole_certificate_facts"]
 
@@ -100,7 +101,7 @@ class CertificateAuthenticator:
         if not user:
             return None
         groups = [value for kind, value in parts if kind == "O" and value]
-        return Authenticated(Identity(user, tuple(dict.fromkeys([*groups, AUTHENTICATED_GROUP]))))
+        return Authenticated(Identity(user, authenticated_groups(groups)))
 
     def refresh(self) -> bool:
         """Return False, because there is no state to refresh."""

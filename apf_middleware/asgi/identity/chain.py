@@ -20,9 +20,10 @@ from apf_middleware.asgi.identity.authenticator import Authenticator
 from apf_middleware.asgi.identity.certificate import certificate_facts, whole_certificate_facts
 from apf_middleware.asgi.identity.credential import is_plain
 from apf_middleware.asgi.identity.function import FunctionAuthenticator
-from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused, Verdict
+from apf_middleware.asgi.identity.verdict import Authenticated, Facts, Refused, Verdict
 from apf_middleware.asgi.scope import peer_address
 from apf_middleware.classification import ANONYMOUS, Identity
+from apf_middleware.classification.digest import AUTHENTICATED_GROUP, authenticated_groups
 from apf_middleware.config.authentication import UserSettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime.log import log_event
@@ -108,7 +109,7 @@ class UserAuthenticator:
             return None
         scopes = _scopes(scope) if self._scopes_as_groups else ()
         groups = [one for one in scopes if one and not one.startswith("system:")]
-        return Authenticated(Identity(name, tuple(dict.fromkeys([*groups, AUTHENTICATED_GROUP]))))
+        return Authenticated(Identity(name, authenticated_groups(groups)))
 
     def refresh(self) -> bool:
         """Return False, because there is no state to refresh."""

@@ -14,9 +14,10 @@ from starlette.types import Scope
 
 from apf_middleware.asgi.identity.credential import HeaderCredential, is_plain
 from apf_middleware.asgi.identity.keys import FetchedKeys, Keys, VerificationKey, read_jwks, read_key
-from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused
+from apf_middleware.asgi.identity.verdict import Authenticated, Facts, Refused
 from apf_middleware.asgi.identity.watched import WatchedFile
 from apf_middleware.classification import Identity
+from apf_middleware.classification.digest import authenticated_groups
 from apf_middleware.config.authentication import JwtSettings, credential_scheme
 
 __all__ = ["JwtAuthenticator", "claim_at"]
@@ -191,7 +192,7 @@ class JwtAuthenticator:
             if name.startswith("system:"):
                 raise _BadTokenError("reserved-name")
             names = [one for one in names if not one.startswith("system:")]
-        return Identity(name, tuple(dict.fromkeys([*names, AUTHENTICATED_GROUP])))
+        return Identity(name, authenticated_groups(names))
 
 
 def _opened_unverified(token: str) -> tuple[_Claims, _Claims]:

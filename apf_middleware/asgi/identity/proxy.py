@@ -13,9 +13,10 @@ from starlette.types import Scope
 from apf_middleware.asgi.identity.address import TrustedPeers
 from apf_middleware.asgi.identity.certificate import certificate_facts, common_name
 from apf_middleware.asgi.identity.credential import MAX_CREDENTIAL, header_values, is_plain
-from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Refused, refuse
+from apf_middleware.asgi.identity.verdict import Authenticated, Refused, refuse
 from apf_middleware.asgi.scope import headers_of, peer_address
 from apf_middleware.classification import Identity
+from apf_middleware.classification.digest import authenticated_groups
 from apf_middleware.config.authentication import ProxySettings
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class ProxyAuthenticator:
             extra.setdefault(_extra_key(key[len(prefix) :]), []).append(_text(value))
         identity = Identity(
             _text(user),
-            tuple(dict.fromkeys([*(one for one in groups if one), AUTHENTICATED_GROUP])),
+            authenticated_groups(one for one in groups if one),
             extra={key: tuple(values) for key, values in extra.items()},
         )
         return Authenticated(identity)

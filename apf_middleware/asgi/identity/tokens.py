@@ -18,9 +18,10 @@ from typing import Final
 from starlette.types import Scope
 
 from apf_middleware.asgi.identity.credential import HeaderCredential
-from apf_middleware.asgi.identity.verdict import AUTHENTICATED_GROUP, Authenticated, Facts, Refused
+from apf_middleware.asgi.identity.verdict import Authenticated, Facts, Refused
 from apf_middleware.asgi.identity.watched import BrokenLineError, WatchedFile
 from apf_middleware.classification import Identity
+from apf_middleware.classification.digest import authenticated_groups
 from apf_middleware.config.authentication import TokenSettings, credential_scheme
 from apf_middleware.exceptions import InvalidValueError
 
@@ -73,7 +74,7 @@ def _row(row: list[str], line: int) -> tuple[bytes, Identity]:
 
 
 def _identity(name: str, uid: str, groups: Iterable[str]) -> Identity:
-    return Identity(name, tuple(dict.fromkeys([*(one for one in groups if one), AUTHENTICATED_GROUP])), uid)
+    return Identity(name, authenticated_groups(one for one in groups if one), uid)
 
 
 def _digest(token: str) -> bytes:
@@ -96,8 +97,7 @@ def _given(tokens: Mapping[str, Identity]) -> _Digests:
     found = {}
     for token, identity in tokens.items():
         try:
-            groups = tuple(dict.fromkeys((*identity.groups, AUTHENTICATED_GROUP)))
-            found[_digest(token)] = replace(identity, groups=groups)
+            found[_digest(token)] = replace(identity, groups=authenticated_groups(identity.groups))
         except ValueError as error:
             raise InvalidValueError("tokens", f"the token of {identity.name}", str(error)) from None
     return found

@@ -14,10 +14,7 @@ from apf_middleware.classification import Identity
 from apf_middleware.copying import Value
 from apf_middleware.exceptions import InvalidValueError
 
-__all__ = ["AUTHENTICATED_GROUP", "DESCRIPTIONS", "Authenticated", "Facts", "Refused", "Verdict", "refuse"]
-
-AUTHENTICATED_GROUP: Final = "system:authenticated"
-"""The group of all callers with valid credentials."""
+__all__ = ["DESCRIPTIONS", "Authenticated", "Facts", "Refused", "Verdict", "refuse"]
 
 Facts = Callable[[Scope], Hashable | None]
 """A function that returns a fact on which an answer depends, besides headers and the peer's address; None if absent."""

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from apf_middleware.classification.digest import identity_of
 from apf_middleware.config import load_text
 from apf_middleware.config.estimation import ComputedEstimate, EstimationSettings
 from apf_middleware.config.scenario import Scenario
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work, flow_hash
 from apf_middleware.simulation import Result, simulate
-from apf_middleware.simulation.destinations import DestinationResolver, RecordedPlace, RequestTemplate, identity_of
+from apf_middleware.simulation.destinations import DestinationResolver, RecordedPlace, RequestTemplate
 from apf_middleware.simulation.run import Simulation
 from tests.support.simulated_worlds import LEVEL, POISSON, SERVER, one_level, play, world
 
