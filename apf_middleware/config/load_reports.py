@@ -1,19 +1,16 @@
 """Settings of what balancers learn: the ``loadReports`` and the ``readiness`` of a Server document."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from apf_middleware.config.settings import Settings, Violation
-from apf_middleware.config.values import Nanoseconds, NonEmpty, TextSet
+from apf_middleware.config.values import SERVED_PATH, Nanoseconds, NonEmpty, TextSet, is_served_path
 from apf_middleware.frozen import frozen
 from apf_middleware.load_reports.report import ReportFormat
 
 __all__ = ["LoadReportSettings", "ReadinessSettings"]
 
-_PATH: Final = re.compile(r"/[^\s?#*{}]*")
 _SECOND: Final = 10**9
-_RULE: Final = "it must be one path that begins with /, without a query"
 
 
 @frozen
@@ -28,8 +25,8 @@ class LoadReportSettings(Settings):
     path: str = ""
 
     def rules(self) -> Iterator[Violation]:
-        if self.path and not _PATH.fullmatch(self.path):
-            yield Violation(("path",), self.path, _RULE, "Write it like /load")
+        if self.path and not is_served_path(self.path):
+            yield Violation(("path",), self.path, SERVED_PATH, "Write it like /load")
 
 
 @frozen
@@ -47,5 +44,5 @@ class ReadinessSettings(Settings):
     def rules(self) -> Iterator[Violation]:
         if not self.levels:
             yield Violation(("levels",), self.levels, "there must be at least one", "Name the levels that matter")
-        if not _PATH.fullmatch(self.path):
-            yield Violation(("path",), self.path, _RULE, "Write it like /readyz")
+        if not is_served_path(self.path):
+            yield Violation(("path",), self.path, SERVED_PATH, "Write it like /readyz")

@@ -6,13 +6,12 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 from apf_middleware.config.settings import Settings, Violation
-from apf_middleware.config.values import NetworkSet, NonEmpty
+from apf_middleware.config.values import SERVED_PATH, NetworkSet, NonEmpty, is_served_path
 from apf_middleware.frozen import frozen
 
 __all__ = ["MetricsSettings"]
 
 _PREFIX: Final = r"[a-zA-Z]([a-zA-Z0-9_]*[a-zA-Z0-9])?"
-_PATH: Final = r"/[^\s?#*{}]*"
 
 
 @frozen
@@ -30,9 +29,9 @@ class MetricsSettings(Settings):
     exposed_to: NetworkSet = ()
 
     def rules(self) -> Iterator[Violation]:
-        if not re.fullmatch(_PATH, self.path):
+        if not is_served_path(self.path):
             hint = "Write enabled: false to serve no metrics"
-            yield Violation(("path",), self.path, "it must be one path that begins with /, without a query", hint)
+            yield Violation(("path",), self.path, SERVED_PATH, hint)
         if not re.fullmatch(_PREFIX, self.prefix):
             rule = "it must be letters, digits and underscores, a letter first and no underscore last"
             yield Violation(("prefix",), self.prefix, rule, "Kubernetes' own is apiserver_flowcontrol")

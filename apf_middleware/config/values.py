@@ -20,6 +20,7 @@ __all__ = [
     "DEPENDS",
     "MAX_INT32",
     "MAX_PATTERN",
+    "SERVED_PATH",
     "VERBS",
     "Amount",
     "Deadline",
@@ -47,6 +48,7 @@ __all__ = [
     "callable_name",
     "is_header",
     "is_label",
+    "is_served_path",
     "is_subdomain",
     "is_token",
     "known_functions_only",
@@ -102,6 +104,15 @@ def is_token(text: str) -> bool:
 def is_header(name: str) -> bool:
     """Return whether this is the name of a header in lower case."""
     return is_token(name) and name == name.lower()
+
+
+SERVED_PATH: Final = "it must be one path that begins with /, without a query"
+"""The rule of a path at which the middleware itself answers."""
+
+
+def is_served_path(path: str) -> bool:
+    """Return whether a path obeys the rule `SERVED_PATH`."""
+    return re.fullmatch(r"/[^\s?#*{}]*", path) is not None
 
 
 def is_subdomain(text: str) -> bool:
