@@ -91,17 +91,18 @@ def network_rules(networks: Iterable[str]) -> Iterator[Violation]:
             yield Violation(("networks", place), one, error.rule, error.hint)
 
 
-def _header_rules(path: Path, headers: Iterable[str]) -> Iterator[Violation]:
+def _header_rules(path: Path, header: str) -> Iterator[Violation]:
+    if not is_header(header):
+        yield Violation(path, header, "it must be a header's name in lower case", "Write it like x-api-key")
+
+
+def _list_rules(field: str, headers: Iterable[str]) -> Iterator[Violation]:
     for place, header in enumerate(headers):
-        if not is_header(header):
-            rule, hint = "it must be a header's name in lower case", "Write it like x-api-key"
-            yield Violation((*path, place), header, rule, hint)
+        yield from _header_rules((field, place), header)
 
 
 def _credential_rules(header: str, scheme: str | None) -> Iterator[Violation]:
-    if not is_header(header):
-        rule, hint = "it must be a header's name in lower case", "Write it like x-api-key"
-        yield Violation(("header",), header, rule, hint)
+    yield from _header_rules(("header",), header)
     if scheme and not _SCHEME.fullmatch(scheme):
         hint = "Write it like Bearer, or '' for a header that has nothing but the token"
         yield Violation(("scheme",), scheme, "it must be one word", hint)
@@ -291,7 +292,7 @@ class ProxySettings(Settings):
         if not self.user_headers:
             yield Violation(("user_headers",), (), "there must be at least one")
         for name in ("user_headers", "group_headers", "extra_prefixes"):
-            yield from _header_rules((name,), getattr(self, name))
+            yield from _list_rules(name, getattr(self, name))
 
 
 @frozen
@@ -328,7 +329,7 @@ class FunctionSettings(Settings):
             require_known_function(self.callable)
         except ValueError as error:
             yield Violation(("callable",), self.callable, str(error))
-        yield from _header_rules(("headers",), self.headers or ())
+        yield from _list_rules("headers", self.headers or ())
 
 
 AuthenticatorSettings = (
