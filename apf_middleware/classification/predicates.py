@@ -77,7 +77,7 @@ def compile_rule(rule: Rule | Conjunction, *, about_resource: bool) -> Alternati
         compiled += [(_compile_http_rule(http), None) for http in rule.http_rules]
     else:
         compiled = [_compile_path_rule(one) for one in rule.non_resource_rules]
-        compiled += [(_compile_http_rule(http), heads_of_templates(http.paths or "*")) for http in rule.http_rules]
+        compiled += [(_compile_http_rule(http), heads_of_templates(http.paths or ("*",))) for http in rule.http_rules]
     if not compiled:
         return None
     names = _union(names for _, names in compiled)
