@@ -6,7 +6,7 @@ import pytest
 from hypothesis import Phase, given
 from hypothesis import strategies as st
 
-from apf_middleware.fairqueuing import Reason
+from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.gates import Capacity, Condition, ParkDecision, Reject, Terms
 from tests.support.examples import examples
 from tests.support.gate_world import SECOND, RemoteWorld
@@ -66,21 +66,18 @@ class _Ends:
             self.answer(0, answer)
         self.event()
 
-    def waiting(self) -> list[str]:
-        return [name for name, ticket in self.world.tickets.items() if ticket.is_waiting]
-
     def finish(self, which: int) -> None:
-        running = [name for name, ticket in self.world.tickets.items() if ticket.is_seated]
+        running = self.world.names(TicketState.SEATED)
         if running:
             self.world.finish(running[which % len(running)])
 
     def leave(self, which: int, reason: Reason) -> None:
-        waiting = self.waiting()
+        waiting = self.world.names(TicketState.WAITING)
         if waiting:
             self.world.give_up(waiting[which % len(waiting)], reason)
 
     def kick(self, which: int) -> None:
-        waiting = self.waiting()
+        waiting = self.world.names(TicketState.WAITING)
         if waiting:
             self.world.kick(waiting[which % len(waiting)])
 
@@ -112,7 +109,7 @@ def test_a_gate_serves_all_parked_requests_and_keeps_no_state(
     world.open("remote")
     world.serve_all()
 
-    assert not ends.waiting(), "somebody waits for ever"
+    assert not ends.world.names(TicketState.WAITING), "somebody waits for ever"
     assert {str(ends.number - number) for number in range(5)} <= {*world.served}
     assert not list(world.scheduler)
     assert not any(world.scheduler.slots.of(gate) or gate.parked for gate in world.scheduler.gates.values())

@@ -42,13 +42,10 @@ class _Crowd:
         )
         self.world.ask = self.remote.ask
 
-    def _names(self, state: TicketState) -> list[str]:
-        return [name for name, ticket in self.world.tickets.items() if ticket.state is state]
-
     def live(self, number: int, ways: list[tuple[str, ...]]) -> None:
         """One more thing happens."""
         self.world.now += MS
-        seated, waiting = self._names(TicketState.SEATED), self._names(TicketState.WAITING)
+        seated, waiting = self.world.names(TicketState.SEATED), self.world.names(TicketState.WAITING)
         match self.chance.randrange(20):
             case 0:
                 self.turn(is_well=not self.is_well)
@@ -89,12 +86,14 @@ class _Crowd:
         """Let all pass; as no time passes by which anybody would be rescued, whoever is left was forgotten."""
         self.turn(is_well=True)
         self.turn_remote(is_well=True)
-        while self.remote.questions or self._names(TicketState.SEATED):
+        while self.remote.questions or self.world.names(TicketState.SEATED):
             if self.remote.questions:
                 self.answer()
-            for name in self._names(TicketState.SEATED):
+            for name in self.world.names(TicketState.SEATED):
                 self.world.finish(name)
-        left = [self.world.scheduler.acquisition(self.world.tickets[name]) for name in self._names(TicketState.WAITING)]
+        left = [
+            self.world.scheduler.acquisition(self.world.tickets[name]) for name in self.world.names(TicketState.WAITING)
+        ]
         assert not left, f"{left} were forgotten"
         assert not self.remote.out
         self.world.sharing.check()

@@ -87,9 +87,6 @@ class _Server:
 
     # Steps
 
-    def _names(self, state: TicketState) -> list[str]:
-        return [name for name, ticket in self.world.tickets.items() if ticket.state is state]
-
     def come(self, number: int) -> None:
         known = self.gates.names
         to = self.random.choice(sorted(self.world.plain.levels))
@@ -133,7 +130,7 @@ class _Server:
     def live(self, number: int) -> None:
         world = self.world
         before = self._used()
-        seated, waiting = self._names(TicketState.SEATED), self._names(TicketState.WAITING)
+        seated, waiting = self.world.names(TicketState.SEATED), self.world.names(TicketState.WAITING)
         match self.random.randrange(12):
             case 0 | 1 | 2:
                 self.operate()
@@ -163,7 +160,7 @@ class _Server:
     def check(self, before: dict[tuple[str, object], int]) -> None:
         world = self.world
         world.sharing.check()
-        for refused in [name for name, ticket in world.tickets.items() if ticket.is_rejected]:
+        for refused in world.names(TicketState.REJECTED):
             del world.tickets[refused]
             self.refused += 1
         assert self.arrived == self.refused + self.left + self.finished + len(world.tickets)
@@ -187,7 +184,7 @@ class _Server:
         for name in sorted(self.world.plain.levels):
             self.world.operate(name)
         for _ in range(len(self.world.tickets) + 1):
-            for name in self._names(TicketState.SEATED):
+            for name in self.world.names(TicketState.SEATED):
                 self.world.finish(name)
                 self.finished += 1
             self.world.wait(MS)

@@ -13,6 +13,7 @@ from apf_middleware.fairqueuing import (
     Reason,
     SharedLevel,
     Ticket,
+    TicketState,
     Work,
     flow_hash,
 )
@@ -211,6 +212,10 @@ class GateWorld:
 
     def gate(self, name: str) -> Gate:
         return self.scheduler.gates[name]
+
+    def names(self, state: TicketState) -> list[str]:
+        """Return the names of the requests in this state."""
+        return [name for name, ticket in self.tickets.items() if ticket.state is state]
 
     def evaluated(self, name: str) -> int:
         return self.scheduler.gates[name].counters.evaluated

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from apf_middleware.fairqueuing import Reason
+from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.gates import (
     AcquisitionStage,
     Capacity,
@@ -212,7 +212,7 @@ def test_all_indexes_are_empty_in_the_end() -> None:
     for number in range(30):
         world.arrive(f"{number}", "db", flow=f"{number % 4}", key=number % 3)
     while world.tickets:
-        for name in [name for name, ticket in world.tickets.items() if ticket.is_seated]:
+        for name in world.names(TicketState.SEATED):
             world.finish(name)
     assert len(world.served) == len(set(world.served)) == 30
     assert not world.scheduler.slots.of(world.gate("db"))
