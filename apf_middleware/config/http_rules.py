@@ -18,7 +18,7 @@ from apf_middleware.config.values import Function, NonEmpty, Pattern, TextSet, T
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.frozen import frozen
 
-__all__ = ["AnyDistinguisher", "AnyHttpRule", "DistinguisherModel", "HttpRuleModel", "path_rule"]
+__all__ = ["AnyDistinguisher", "AnyHttpRule", "DistinguisherModel", "HttpRuleModel", "method_rules", "path_rule"]
 
 _ENCODED: Final = re.compile("%[0-9A-Fa-f]{2}")
 _HOST: Final = re.compile(r"(\*\.)?[a-z0-9_]([-a-z0-9_.]*[a-z0-9_])?|\[[0-9a-f:.]+\]")
@@ -72,10 +72,7 @@ class HttpRuleModel(Settings):
         return (self._method_rules, self._path_rules, self._host_rules, self._header_rules)
 
     def _method_rules(self) -> Iterator[Violation]:
-        for place, method in enumerate(self.methods):
-            if not is_token(method) or "*" in method or method != method.upper():
-                hint = "Leave methods out for all of them" if method == "*" else ""
-                yield Violation(("methods", place), method, "it must be an HTTP method in upper case", hint)
+        yield from method_rules(self.methods)
 
     def _path_rules(self) -> Iterator[Violation]:
         for place, path in enumerate(self.paths):
@@ -97,6 +94,14 @@ class HttpRuleModel(Settings):
 
 AnyHttpRule = Annotated[HttpRule, BuiltFrom(HttpRuleModel, HttpRule)]
 """A rule about HTTP as a field of settings."""
+
+
+def method_rules(methods: Iterable[str]) -> Iterator[Violation]:
+    """Yield what is wrong with the ``methods`` of a rule or route."""
+    for place, method in enumerate(methods):
+        if not is_token(method) or "*" in method or method != method.upper():
+            hint = "Leave methods out for all of them" if method == "*" else ""
+            yield Violation(("methods", place), method, "it must be an HTTP method in upper case", hint)
 
 
 def path_rule(path: str) -> str:

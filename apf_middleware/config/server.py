@@ -17,7 +17,7 @@ from apf_middleware.config.estimation import AnyEstimate, EstimationSettings
 from apf_middleware.config.event_loop import EventLoopSettings
 from apf_middleware.config.fleet import FleetSettings
 from apf_middleware.config.gates import GateSettings
-from apf_middleware.config.http_rules import path_rule
+from apf_middleware.config.http_rules import method_rules, path_rule
 from apf_middleware.config.load_reports import LoadReportSettings, ReadinessSettings
 from apf_middleware.config.metrics import MetricsSettings
 from apf_middleware.config.queues import NamingSettings
@@ -55,9 +55,7 @@ class Route(Settings):
         rule = path_rule(self.path)
         if rule:
             yield Violation(("path",), self.path, rule)
-        for place, method in enumerate(self.methods):
-            if not method.isalpha() or method != method.upper():
-                yield Violation(("methods", place), method, "it must be an HTTP method in upper case")
+        yield from method_rules(self.methods)
 
 
 @frozen

@@ -21,7 +21,7 @@ spec:
   defaults: none
   resolver: web
   routes:
-  - {path: "/tenants/{namespace}/orders/{name}", resource: orders, methods: [GET]}
+  - {path: "/tenants/{namespace}/orders/{name}", resource: orders, methods: [GET, M-SEARCH]}
   authentication:
   - {type: tokens, file: tokens.csv}
   metrics: {path: /numbers, prefix: shop}
@@ -37,7 +37,7 @@ def test_the_server() -> None:
         discipline="max-min-serial",
         strict_upstream=True,
         defaults="none",
-        routes=(Route("/tenants/{namespace}/orders/{name}", "orders", methods=("GET",)),),
+        routes=(Route("/tenants/{namespace}/orders/{name}", "orders", methods=("GET", "M-SEARCH")),),
         authentication=(TokenSettings("tokens.csv"),),
         metrics=MetricsSettings(path="/numbers", prefix="shop"),
         admin=AdminSettings("/debug"),
@@ -52,6 +52,7 @@ def test_the_server() -> None:
         ("strictUpstream: true", "strictUpstream: yes", 8, "spec.strictUpstream", "true or false"),
         ("defaults: none", "defaults: all", 9, "spec.defaults", "'web', 'kubernetes' or 'none'"),
         ("resource: orders, ", "", 12, "spec.routes[0].resource", "required"),
+        ("[GET, ", "[get, ", 12, "spec.routes[0].methods[0]", "upper case"),
         (
             "  routes:\n",
             "  routes:\n  - {path: /a/*, resource: a}\n  - {path: /a/*, resource: b}\n",
