@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from apf_middleware.runtime.waiting import Cancellable, Waiter
 
 __all__ = [
+    "HANG_UPS",
     "LONGEST_BODY",
     "MOST_MESSAGES",
     "RequestBody",
@@ -50,11 +51,13 @@ LONGEST_BODY: Final = 64 * 1024
 MOST_MESSAGES: Final = 256
 """The maximum number of messages that are kept, however short they are."""
 
+HANG_UPS: Final = frozenset({"http.disconnect", "websocket.disconnect"})
+"""The types of the messages that tell that the client has gone."""
+
 _MESSAGE_BYTES: Final = 256  # of memory besides the content, counted for each message but the last of a body
 _NO_BODY: Final = frozenset({b"0", b""})
 _ANNOUNCING: Final = frozenset({b"content-length", b"transfer-encoding", b"expect"})
 _BEGINNINGS: Final = frozenset({"http.request", "websocket.connect"})
-_HANG_UPS: Final = frozenset({"http.disconnect", "websocket.disconnect"})
 _CONTENT: Final = frozenset({"http.response.body", "http.response.zerocopysend", "http.response.pathsend"})
 # The modules of the objects whose ``receive`` awaits nothing but futures: uvicorn's requests, and hypercorn's queues.
 _PLAIN: Final = ("uvicorn.", "asyncio.queues")
@@ -167,7 +170,7 @@ class RequestBody:
         # such as a second request, its ``receive`` doesn't wait for the client, and more calls would be a busy loop.
         if self.is_whole or kind not in _BEGINNINGS:
             self._has_ended = True
-            self.has_gone = self.has_gone or kind in _HANG_UPS
+            self.has_gone = self.has_gone or kind in HANG_UPS
         self.is_whole = not more
         if self._incoming is not None:
             self._incoming.arrived += size

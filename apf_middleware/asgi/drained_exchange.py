@@ -31,7 +31,7 @@ from anyio import CancelScope, Event, create_task_group, sleep
 from anyio.lowlevel import checkpoint
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from apf_middleware.asgi.body import announcement, completes_response
+from apf_middleware.asgi.body import HANG_UPS, announcement, completes_response
 from apf_middleware.runtime.alarm import Alarm
 from apf_middleware.runtime.event_loop import is_asyncio
 
@@ -39,7 +39,6 @@ __all__ = ["DrainedExchange", "needs_draining"]
 
 # The modules of the objects that keep messages for an app: of a lifespan, and of a request on asyncio and on trio.
 _KEEPERS: Final = ("hypercorn.", "asyncio.queues", "trio")
-_HANG_UPS: Final = frozenset({"http.disconnect", "websocket.disconnect"})
 _ABNORMAL: Final = 1006  # the close code of a connection that has ended without one
 _GRACE_S: Final = 1.0  # for a last message after the disconnect, which usually is a part of its sending
 _LOOK_NS: Final = 1_000_000_000  # between two looks at the tasks that send
@@ -106,7 +105,7 @@ class DrainedExchange:
 
     def note_received(self, message: Message) -> None:
         """Note what has been received."""
-        self._has_gone = message["type"] in _HANG_UPS
+        self._has_gone = message["type"] in HANG_UPS
         self._is_whole = not message.get("more_body", False)
 
     @property
@@ -127,7 +126,7 @@ class DrainedExchange:
         if getattr(self._body, "has_gone", False):
             return True
         kept = () if self._has_gone or self._is_closed else _kept_by(self._receive)
-        return self._has_gone or self._is_closed or (bool(kept) and kept[-1]["type"] in _HANG_UPS)
+        return self._has_gone or self._is_closed or (bool(kept) and kept[-1]["type"] in HANG_UPS)
 
     def end(self) -> None:
         """Drop what hypercorn keeps, because the app has returned or raised, and hypercorn may have more to keep."""
