@@ -32,6 +32,7 @@ __all__ = [
     "remove_dead",
     "require_app",
     "require_directory",
+    "require_room",
     "require_safe",
     "socket_path",
 ]
@@ -78,19 +79,24 @@ def require_directory(name: str, directory: str, app: str) -> Path:
     path = Path(directory)
     if not path.is_absolute() or "\0" in directory:
         raise InvalidValueError(name, directory, "it must be an absolute path", "Write it like /run/shop")
-    _require_short(name, path, app, _LONGEST_PID)
+    require_room(name, path, _first_name(app, _LONGEST_PID))
     return path
 
 
 def socket_path(directory: Path, app: str, pid: int) -> Path:
     """Return the file of one worker; InvalidValueError if the path is too long for the system."""
-    _require_short(DIRECTORY_VARIABLE, directory, require_app(app), pid)
+    require_room(DIRECTORY_VARIABLE, directory, _first_name(require_app(app), pid))
     return directory / f"{app}.{pid}.sock"
 
 
-def _require_short(name: str, directory: Path, app: str, pid: int) -> None:
+def _first_name(app: str, pid: int) -> str:
     # The name under which a worker listens at first is longer by a dot and an underscore.
-    length = len(os.fsencode(directory / f".{app}.{pid}.sock_"))
+    return f".{app}.{pid}.sock_"
+
+
+def require_room(name: str, directory: Path, file: str) -> None:
+    """Raise InvalidValueError if the path of the socket ``file`` in ``directory`` is too long for the system."""
+    length = len(os.fsencode(directory / file))
     if length > LONGEST_PATH:
         rule = f"the path of a socket in it must not be longer than {LONGEST_PATH} bytes, and would have {length}"
         raise InvalidValueError(name, str(directory), rule, "Take a shorter directory, like /run/shop")

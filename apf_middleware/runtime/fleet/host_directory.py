@@ -23,7 +23,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from apf_middleware.config.sockets import LONGEST_PATH, prepare_directory
+from apf_middleware.config.sockets import prepare_directory, require_room
 from apf_middleware.exceptions import InvalidValueError
 
 __all__ = ["FileLock", "HostDirectory"]
@@ -90,10 +90,7 @@ class HostDirectory:
 
     def prepare(self) -> None:
         """Make the directory if it is missing; raise InvalidValueError if its place isn't safe, or it can't be used."""
-        length = len(os.fsencode(self.socket_path(_LARGE_EPOCH)))
-        if length > LONGEST_PATH:
-            rule = f"the path of a socket in it must not be longer than {LONGEST_PATH} bytes, and would have {length}"
-            raise InvalidValueError("directory", str(self.directory), rule, "Take a shorter directory, like /run/shop")
+        require_room("directory", self.directory, self.socket_path(_LARGE_EPOCH).name)
         prepare_directory(self.directory.parent)
         prepare_directory(self.directory)
         if not os.access(self.directory, os.W_OK | os.X_OK):
