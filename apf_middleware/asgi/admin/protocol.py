@@ -31,6 +31,7 @@ from apf_middleware.runtime import log_event
 __all__ = [
     "JSON",
     "LONGEST_BODY",
+    "LONGEST_CONFIGURATION",
     "MARK",
     "TEXT",
     "Actor",
@@ -61,6 +62,9 @@ _PROBLEM: Final = "application/problem+json"
 
 LONGEST_BODY: Final = 64 * 1024
 """The longest body, in bytes; usual ones have some hundred bytes."""
+
+LONGEST_CONFIGURATION: Final = 2 * 2**20
+"""The longest body that starts a shadow, in bytes: a file of a configuration has at most half of that."""
 
 _BODY_TIMEOUT_S: Final = 10.0
 _TITLES: Final = {413: "Content Too Large", 422: "Unprocessable Content"}  # as RFC 9110, and Python from 3.13 on

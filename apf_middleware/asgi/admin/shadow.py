@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
 
 from apf_middleware.asgi.admin.documents import FieldError, Nothing, ShadowDocument, ShadowStart
 from apf_middleware.asgi.admin.observation import View
 from apf_middleware.asgi.admin.protocol import (
+    LONGEST_CONFIGURATION,
     AdminError,
     AdminRequest,
     Handler,
@@ -23,10 +23,7 @@ from apf_middleware.classification.text import printable
 from apf_middleware.config import ConfigurationError, Problem
 from apf_middleware.exceptions import APFError
 
-__all__ = ["LONGEST_CONFIGURATION", "ShadowResource"]
-
-LONGEST_CONFIGURATION: Final = 2 * 2**20
-"""The longest body that starts a shadow, in bytes: a file of a configuration has at most half of that."""
+__all__ = ["ShadowResource"]
 
 
 class ShadowResource:

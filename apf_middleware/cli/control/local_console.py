@@ -25,6 +25,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
+from apf_middleware.asgi.admin.protocol import LONGEST_CONFIGURATION
 from apf_middleware.cli.control.workers import Worker
 
 __all__ = ["LocalConsole"]
@@ -33,7 +34,6 @@ _COOKIE: Final = "apf_console"
 _PASSED_ON: Final = ("accept", "content-type", "if-none-match")
 _HOP_BY_HOP: Final = frozenset({"connection", "keep-alive", "transfer-encoding", "server", "date", "set-cookie"})
 _FOR_ALL: Final = ("queues/", "gates/", "mode", "reload", "shadow")
-_LONGEST_BODY: Final = 2 * 2**20  # of a configuration that is tried
 _PART_BYTES: Final = 64 * 1024
 _PATIENCE_S: Final = 60.0  # until an answer begins; a recording may be silent for longer
 _READING: Final = frozenset({"GET", "HEAD"})
@@ -237,8 +237,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _question(self, path: str) -> _PageRequest | None:
         """Return the request for a worker; None if it has been refused."""
         length = self.headers.get("content-length", "0")
-        if "transfer-encoding" in self.headers or not length.isdigit() or int(length) > _LONGEST_BODY:
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A body has at most {_LONGEST_BODY} bytes.")
+        if "transfer-encoding" in self.headers or not length.isdigit() or int(length) > LONGEST_CONFIGURATION:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A body has at most {LONGEST_CONFIGURATION} bytes.")
             return None
         body = self.rfile.read(int(length)) if int(length) else None
         headers = {name: self.headers[name] for name in _PASSED_ON if name in self.headers}
