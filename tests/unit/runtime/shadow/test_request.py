@@ -43,19 +43,19 @@ class Follower:
         self.told.append(what)
 
 
-WORLD = LevelWorld()
-DESTINATION = Destination(WORLD.controller, PLACE, Work())
+def destination() -> Destination:
+    """Return the destination of a server that has no other requests."""
+    return Destination(LevelWorld().controller, PLACE, Work())
 
 
 def request(follower: Follower) -> ShadowRequest:
-    place = ShadowPlace(DESTINATION, SchemaTally("crowd", "all"), ANONYMOUS, MeanDuration())
+    place = ShadowPlace(destination(), SchemaTally("crowd", "all"), ANONYMOUS, MeanDuration())
     return ShadowRequest(follower, place, 5)
 
 
 def admission(*, arrived: int, seated: int | None = None) -> Admission:
-    found = Admission(DESTINATION)
-    WORLD.time = arrived
-    WORLD.controller.arrive(arrived, found)
+    found = Admission(destination())
+    found.destination.controller.arrive(arrived, found)
     if seated is not None:
         found.seated_at = seated
     return found
@@ -78,7 +78,7 @@ def test_the_times_are_those_of_the_real_server() -> None:
 def test_a_wait_and_a_request_that_passes_are_told_apart() -> None:
     follower = Follower()
     request(follower).note_seated(admission(arrived=3, seated=9))
-    passing = Admission(DESTINATION)
+    passing = Admission(destination())
     passing.arrived_at = passing.seated_at = 4
     request(follower).note_seated(passing)
     request(follower).note_passed(passing)
@@ -103,8 +103,8 @@ def test_a_rejection_tells_about_hang_ups_and_refusals() -> None:
 
 @pytest.mark.parametrize("reason", [Reason.SLOW_BODY, Reason.CANCELLED])
 def test_a_request_that_was_refused_before_it_asked_for_seats_asks_for_none(reason: Reason) -> None:
-    follower, refused = Follower(), Admission(DESTINATION)
-    WORLD.controller.refuse(20, refused, reason)
+    follower, refused = Follower(), Admission(destination())
+    refused.destination.controller.refuse(20, refused, reason)
     one = request(follower)
     one.note_rejected(refused)
 
@@ -121,7 +121,7 @@ def test_what_becomes_of_an_upload_that_asks_for_seats_again_changes_nothing(end
     real.released_at = 9
     one.note_released(real)
     real.renew()
-    WORLD.controller.refuse(20, real, Reason.SLOW_BODY)
+    real.destination.controller.refuse(20, real, Reason.SLOW_BODY)
     getattr(one, end)(real)
 
     assert follower.told == [("seated", AT_ONCE, 3), ("ended", 6)]
