@@ -16,6 +16,7 @@ other commands do.
 
 import http.client
 import json
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -237,7 +238,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _question(self, path: str) -> _PageRequest | None:
         """Return the request for a worker; None if it has been refused."""
         length = self.headers.get("content-length", "0")
-        if "transfer-encoding" in self.headers or not length.isdigit() or int(length) > LONGEST_CONFIGURATION:
+        is_known = "transfer-encoding" not in self.headers and re.fullmatch("[0-9]{1,9}", length) is not None
+        if not is_known or int(length) > LONGEST_CONFIGURATION:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"A body has at most {LONGEST_CONFIGURATION} bytes.")
             return None
         body = self.rfile.read(int(length)) if int(length) else None

@@ -252,7 +252,8 @@ def test_a_stream_is_passed_on_as_it_comes(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "headers", [{"Content-Length": "3000000"}, {"Content-Length": "x"}, {"Transfer-Encoding": "chunked"}]
+    "headers",
+    [*({"Content-Length": length} for length in ("3000000", "x", "²", "9" * 5000)), {"Transfer-Encoding": "chunked"}],
 )
 def test_a_body_must_be_short_and_have_a_length(world: World, headers: dict[str, str]) -> None:
     world.opened()
