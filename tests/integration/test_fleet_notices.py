@@ -17,6 +17,7 @@ from apf_middleware.asgi.shadow_control import read_trial
 from apf_middleware.config import load
 from apf_middleware.exceptions import QueueConflictError, QueueNotFoundError
 from apf_middleware.gates import Gates
+from tests.support.log_events import events
 from tests.support.until import until
 
 pytestmark = pytest.mark.anyio
@@ -203,7 +204,7 @@ async def test_members_with_an_older_configuration_are_warned(
             member = one.fleet.participant.member
             assert member is not None
             await until(lambda: member.is_outdated)
-            await until(lambda: "apf.fleet-configuration-differs" in {getattr(r, "event", "") for r in caplog.records})
+            await until(lambda: "apf.fleet-configuration-differs" in events(caplog))
         await until(lambda: not member.is_outdated)
 
 

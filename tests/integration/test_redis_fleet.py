@@ -26,6 +26,7 @@ from tests.support import databases
 from tests.support.databases import Redis
 from tests.support.examples import seeds
 from tests.support.fleet_members import SEATS, BusyProcess, FleetProcess, find_more_seats, running, until, waits
+from tests.support.log_events import events
 from tests.support.prerequisites import require_redis
 
 if TYPE_CHECKING:
@@ -414,10 +415,6 @@ async def test_redis_learns_labels_of_flows_and_members_find_these_again(server:
     assert f",{flow}," not in text
 
 
-def events(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [getattr(record, "event", "") for record in caplog.records]
-
-
 @pytest.mark.parametrize(("command", "said"), [("lpop", "'lpop'"), ("llen", "script")])
 async def test_a_command_that_is_not_allowed_floods_neither_the_log_nor_the_epochs(
     server: Redis, client: Client, caplog: pytest.LogCaptureFixture, command: str, said: str
@@ -618,9 +615,8 @@ async def test_members_of_a_cluster_that_is_gone_have_their_fallback_seats(caplo
                 await asyncio.to_thread(node.stop)
             await until(lambda: member.seats == SEATS // 4, member)
             assert member.arrive("a").is_seated
-    events = {getattr(record, "event", "") for record in caplog.records}
-    assert "apf.fleet-store-failed" in events
-    assert "apf.service-failed" not in events
+    assert "apf.fleet-store-failed" in events(caplog)
+    assert "apf.service-failed" not in events(caplog)
 
 
 async def test_the_documented_commands_are_enough(server: Redis, client: Client) -> None:

@@ -10,6 +10,7 @@ from apf_middleware.config import Configuration
 from apf_middleware.runtime import Admission
 from apf_middleware.runtime.event_loop_monitor import EventLoopMonitor
 from tests.support.level_world import LevelWorld, configuration
+from tests.support.log_events import events
 
 MS = 10**6
 SECOND = 10**9
@@ -97,10 +98,7 @@ def test_caps_fall_while_the_loop_is_late_and_rise_after_that(caplog: pytest.Log
     server.late = 0
     server.run(30 * SECOND)
     assert server.cap is None
-    assert [getattr(record, "event", "") for record in caplog.records] == [
-        "apf.elastic-levels-capped",
-        "apf.elastic-levels-open",
-    ]
+    assert events(caplog) == ["apf.elastic-levels-capped", "apf.elastic-levels-open"]
 
 
 def test_a_capped_level_seats_one_request_after_another_with_a_pause() -> None:

@@ -13,6 +13,7 @@ from apf_middleware.fleet.flow_labels import FlowLabels
 from apf_middleware.fleet.membership import UNKNOWN_CONFIGURATION, MemberConfiguration, Membership
 from apf_middleware.fleet.messages import FlowTable, Grant, LevelPart, LevelSum, MemberRow
 from apf_middleware.runtime.fleet.member import FleetMember
+from tests.support.log_events import events
 
 if TYPE_CHECKING:
     from apf_middleware.runtime.duration_sampler import DurationSampler
@@ -376,7 +377,7 @@ def test_reports_are_more_frequent_while_requests_wait() -> None:
 
 def test_another_configuration_is_logged_once_if_it_outlasts_a_lease(caplog: pytest.LogCaptureFixture) -> None:
     def warnings() -> int:
-        return [getattr(record, "event", "") for record in caplog.records].count("apf.fleet-configuration-differs")
+        return events(caplog).count("apf.fleet-configuration-differs")
 
     world = World()
     world.configuration = MemberConfiguration("mine", 0, Budget(8, floor=0))

@@ -14,6 +14,7 @@ from apf_middleware.fleet.messages import Grant, Report
 from apf_middleware.runtime.fleet.member import FleetMember
 from apf_middleware.runtime.fleet.participant import Participant
 from apf_middleware.runtime.fleet.timing import FleetTiming
+from tests.support.log_events import events
 
 if TYPE_CHECKING:
     from apf_middleware.runtime.duration_sampler import DurationSampler
@@ -63,10 +64,6 @@ class World:
 
     def release(self, ticket: Ticket) -> None:
         self.lending.release(self.time, self.lending.levels["web"], ticket)
-
-
-def events(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [getattr(record, "event", "") for record in caplog.records]
 
 
 def test_a_member_joins_and_leaves(caplog: pytest.LogCaptureFixture) -> None:
