@@ -92,15 +92,16 @@ class AdaptiveRunner:
         now = self._now()
         total = self.total
         use, waiting = self._usage()
-        total.note(now, use.occupied, waiting + self._rejected, usable=use.usable)
+        waiting += self._rejected
         self._rejected = 0
+        total.note(now, use.occupied, waiting, usable=use.usable)
         before, begin = total.limit, total.window.begin
         seats = total.decide(now)
         if total.window.begin != begin:
             self.decisions[total.reason] = self.decisions.get(total.reason, 0) + 1
         if seats != before:
             self._resize(seats)
-        if use.occupied + waiting:
+        if use.occupied + waiting:  # a rejection, too, counts only until the next look
             self._wake(now)
 
     def _usage(self) -> tuple[SeatUse, int]:
