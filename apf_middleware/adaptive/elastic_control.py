@@ -22,7 +22,6 @@ _MOST_PAUSE: Final = 8
 _LATE_SHARE: Final = 0.01  # the target is a 99th percentile
 _LATE_PROBES: Final = 2  # one alone may be a collection of garbage
 _LEAST_PROBES: Final = 5
-_MOST_STEPS: Final = 100_000
 
 
 class ElasticControl:
@@ -64,7 +63,7 @@ class ElasticControl:
         if calm_ns < pause_ns or len(window) < _LEAST_PROBES:
             return False
         # more than one step only after a rest, when no requests came
-        return self._grow(now, min(_MOST_STEPS, calm_ns // pause_ns))
+        return self._grow(now, calm_ns // pause_ns)
 
     def _cut(self, now: int) -> bool:
         if now - self._changed_at < _CUT_EVERY_NS:

@@ -75,7 +75,7 @@ class LagWindow:
                 return lag
             count += 1
             above += lag + gap
-        return max(0, round((above - allowed) / count)) if count else 0
+        return round((above - allowed) / count) if count else 0
 
     def __repr__(self) -> str:
         return f"<LagWindow: {len(self)} probes, 99 % within {self.quantile(0.99) / 1e6:.1f} ms>"

@@ -65,6 +65,44 @@ def test_one_late_probe_is_no_reason(server: Server) -> None:
     assert server.changes == []
 
 
+def test_the_second_late_probe_is_one(server: Server) -> None:
+    server.run(5 * SECOND, 0)
+    server.run(360 * MS, 80 * MS)
+
+    assert server.changes == [(server.now, 35)]
+
+
+@pytest.mark.parametrize(("late", "cuts"), [(2, 0), (3, 1)])
+def test_the_target_is_a_99th_percentile(server: Server, late: int, cuts: int) -> None:
+    """What comes in two of the probes waits for more than 2 ms for 22 ms of 2.5 s in all, in three of them for 33 ms."""
+    server.run(3 * SECOND, 0, gap=10 * MS)
+    for _ in range(late):
+        server.run(MS, 3 * MS, gap=10 * MS)
+        server.run(100 * MS, 0, gap=10 * MS)
+
+    assert len(server.changes) == cuts
+
+
+def test_what_was_late_before_a_cut_is_no_reason_for_another(server: Server) -> None:
+    server.run(515 * MS, 3 * MS)
+    server.run(1900 * MS, 0)
+
+    assert [cap for _, cap in server.changes] == [35]
+
+
+def test_what_was_late_before_growth_is_no_sign_that_it_was_too_much(server: Server) -> None:
+    server.run(515 * MS, 3 * MS)
+    server.run(1500 * MS, 0)
+    server.run(MS, 80 * MS)
+    while len(server.changes) < 2:
+        server.run(MS, 0)
+    server.run(600 * MS, 0)
+    server.run(MS, 80 * MS)
+    server.run(MS, 0)
+
+    assert [cap for _, cap in server.changes] == [35, 39]
+
+
 def test_seats_come_back_step_by_step(server: Server) -> None:
     server.run(10 * SECOND, 3 * MS)
     server.changes.clear()
@@ -108,6 +146,25 @@ def test_after_a_rest_several_steps_are_made_up_for(server: Server) -> None:
     server.run(2 * SECOND, 0)
 
     assert server.cap == 1 + 3 * 4
+
+
+def test_after_a_rest_some_probes_come_before_seats(server: Server) -> None:
+    server.run(10 * SECOND, 3 * MS)
+    server.now += 3600 * SECOND
+    server.run(400 * MS, 0)
+    assert server.cap == 1
+
+    server.run(MS, 0)
+    assert dict(server.control.caps) == {}
+
+
+def test_levels_that_stay_have_their_new_limits(server: Server) -> None:
+    server.run(10 * SECOND, 3 * MS)
+    server.control.adopt({"batch": (5, 40, 100)})
+    assert server.cap == 5
+
+    server.control.adopt({"batch": (0, 40, 4)})
+    assert dict(server.control.caps) == {}
 
 
 def test_levels_that_stay_keep_their_caps(server: Server) -> None:

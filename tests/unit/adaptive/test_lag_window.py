@@ -61,6 +61,11 @@ def test_old_probes_are_forgotten() -> None:
     assert len(window) == 2
     window.forget(SECOND + 1)
     assert (len(window), window.quantile(1.0)) == (1, 0)
+    window.forget(3 * SECOND)
+    assert len(window) == 0
+    window.observe(4 * SECOND, 20 * MS, 0)
+    window.observe(6 * SECOND, 20 * MS, 0)
+    assert len(window) == 1
     window.restart()
     assert len(window) == 0
 
