@@ -163,7 +163,6 @@ class SampleWindow:
         reference.window = self._number
         self._seen.append(reference)
         if reference.is_known:  # the others collect samples until there are enough
-            reference.count = 0
             reference.weight = 0.0
             reference.total = 0.0
 

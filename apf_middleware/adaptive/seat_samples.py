@@ -47,7 +47,7 @@ class SeatSamples:
 
     def weight(self, duration: float) -> float:
         """Return how much a sample weighs if durations are as in the last window, or in this one if it is the first."""
-        full = self._full or (_FULL * exp(self._median()) if self._times else duration)
+        full = self._full or _FULL * exp(self._median())
         return min(1.0, duration / full)
 
     def spend(self, duration: float, logarithm: float) -> None:

@@ -299,8 +299,7 @@ class SharedLevel:
 
     def charge(self, ticket: Ticket, seats: float) -> None:
         """Bill ``ticket`` for this number of ``seats``."""
-        if self.alone is ticket:
-            self.settle_alone()  # the totals of requests that were alone assume one seat for each
+        self.settle_alone()  # the totals of requests that were alone assume one seat for each
         self.queueset.charge(ticket, seats)
 
     # Looking

@@ -74,7 +74,7 @@ def test_the_second_late_probe_is_one(server: Server) -> None:
 
 @pytest.mark.parametrize(("late", "cuts"), [(2, 0), (3, 1)])
 def test_the_target_is_a_99th_percentile(server: Server, late: int, cuts: int) -> None:
-    """What comes in two of the probes waits for more than 2 ms for 22 ms of 2.5 s in all, in three of them for 33 ms."""
+    """What is ready in one of these probes would have waited for longer than 2 ms in 11 of the last 2,500 ms."""
     server.run(3 * SECOND, 0, gap=10 * MS)
     for _ in range(late):
         server.run(MS, 3 * MS, gap=10 * MS)

@@ -1,6 +1,6 @@
 """A mean on which outliers have a bounded effect."""
 
-from math import log
+from math import copysign, log
 from random import Random
 from statistics import fmean, pstdev
 
@@ -34,8 +34,16 @@ def test_equal_samples_are_met_exactly() -> None:
     assert mean_of([-9.0] * 30).mean == pytest.approx(-9.0)
 
 
-def test_an_outlier_counts_as_one_unit_away() -> None:
-    assert mean_of([0.0] * 99 + [7.0]).mean == pytest.approx(1 / 99, rel=0.01)
+@pytest.mark.parametrize("far", [7.0, -7.0])
+def test_an_outlier_counts_as_one_unit_away(far: float) -> None:
+    found = mean_of([0.0] * 99 + [far])
+
+    assert found.mean == pytest.approx(copysign(1 / 99, far), rel=0.01)
+    assert found.spread == pytest.approx(mean_of([0.0] * 99 + [copysign(1.5, far)]).spread, rel=0.01)
+
+
+def test_outliers_on_both_sides_balance() -> None:
+    assert mean_of([0.0] * 50 + [7.0] * 5 + [-40.0] * 5).mean == pytest.approx(0.0, abs=0.01)
 
 
 def test_a_sample_of_half_the_weight_counts_half() -> None:

@@ -1,6 +1,6 @@
 """What a window of time collects."""
 
-from math import log
+from math import exp, log
 
 import pytest
 
@@ -81,6 +81,8 @@ def test_a_window_is_new_if_a_new_route_takes_most_of_the_time(learnt: SampleWin
     for name in range(20):
         observe(learnt, 2000 * MS, [500 * MS] * 2, f"GET /reports/{name}")
     assert not learnt.is_new  # names of objects don't come often enough to be learnt
+    observe(learnt, 2000 * MS, [40 * MS] * 5, "GET /orders")
+    assert not learnt.is_new
 
     observe(learnt, 2000 * MS, [500 * MS] * 4, "GET /reports")
     assert learnt.is_new
@@ -175,11 +177,51 @@ def test_what_can_be_used_counts_while_somebody_waits(learnt: SampleWindow) -> N
     assert learnt.summary(1500 * MS).usable == learnt.usable == pytest.approx((0.1 * 0.5 + 0.2 * 0.8) / 0.3)
 
 
+def test_the_first_requests_count_alike_and_later_the_recent_ones() -> None:
+    window = SampleWindow(0)
+    observe(window, 500 * MS, [10 * MS, 30 * MS, 50 * MS])
+    assert window.duration_ns == pytest.approx(30 * MS)
+
+    observe(window, 500 * MS, [10 * MS] * 1000 + [30 * MS] * 200)
+    assert window.duration_ns == pytest.approx(30 * MS, rel=0.02)
+
+
+def test_a_request_may_end_when_it_begins(learnt: SampleWindow) -> None:
+    """Clocks may be coarse."""
+    observe(learnt, 1500 * MS, [0, 10 * MS])
+
+    assert learnt.succeeded == 2
+
+
+@pytest.mark.parametrize(("duration", "seconds"), [(5000 * MS, 0.01 * exp(0.2)), (100_000, 0.01 * exp(-0.2))])
+def test_outliers_change_what_is_known_of_a_route_no_more_than_others(
+    learnt: SampleWindow, duration: int, seconds: float
+) -> None:
+    observe(learnt, 9000 * MS, [duration] * 20)
+    learnt.restart(9000 * MS, 0.0, learns=True)
+
+    assert learnt._routes["all"].seconds == pytest.approx(seconds)
+
+
+def test_a_route_learns_from_a_window_once(learnt: SampleWindow) -> None:
+    observe(learnt, 1500 * MS, [20 * MS] * 10)
+    learnt.adopt()
+    assert learnt._routes["all"].seconds == pytest.approx(0.01)
+
+    for end in range(2000, 5000, 1000):
+        learnt.restart(end * MS, 0.0, learns=True)
+        assert learnt._routes["all"].seconds == pytest.approx(0.01 * 2**0.2)
+
+    observe(learnt, 4500 * MS, [20 * MS] * 3)
+    learnt.restart(5000 * MS, 0.0, learns=True)
+    assert learnt._routes["all"].seconds == pytest.approx(0.01 * 2**0.36)
+
+
 def test_the_next_window_keeps_what_is_known_of_routes(learnt: SampleWindow) -> None:
     observe(learnt, 1500 * MS, [30 * MS] * 10)
-    learnt.restart(2000 * MS, 0.0, learns=False)
+    learnt.restart(2000 * MS, 0.7, learns=False)
 
-    assert learnt.samples == 0
+    assert (learnt.samples, learnt.mean) == (0, 0.7)
     assert learnt._routes["all"].seconds == pytest.approx(0.01)
     assert learnt.summary(2500 * MS).in_use == 0
 
@@ -216,3 +258,15 @@ def test_there_are_at_most_a_thousand_routes(learnt: SampleWindow) -> None:
 
     assert len(learnt._routes) == 1000
     assert "all" not in learnt._routes
+
+
+def test_a_route_may_make_room_before_it_is_known(learnt: SampleWindow) -> None:
+    for window in range(40):
+        if window in {0, 12}:
+            observe(learnt, (2 + window) * 1000 * MS - 1, [10 * MS], "seldom")
+        for number in range(49):
+            observe(learnt, (2 + window) * 1000 * MS - 1, [10 * MS] * 10, f"route {window} {number}")
+        learnt.restart((2 + window) * 1000 * MS, 0.0, learns=True)
+
+    assert len(learnt._routes) == 1000
+    assert "seldom" not in learnt._routes

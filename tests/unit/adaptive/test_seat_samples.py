@@ -64,6 +64,25 @@ def test_one_very_long_request_makes_no_other_weigh_less(samples: SeatSamples) -
     assert found.mean == pytest.approx(log(100) + 1 / 20)
 
 
+def test_half_of_the_time_is_that_of_requests_longer_than_what_is_typical() -> None:
+    samples = take(SeatSamples(), *[1.0] * 1000, *[100.0] * 20, 1000.0)
+    assert samples.weight(5.0) == pytest.approx(5 / 25, rel=0.15)
+    assert samples.weight(1000.0) == 1
+
+    samples.restart(log(100))
+    assert samples.weight(5.0) == pytest.approx(5 / 25, rel=0.15)
+
+
+def test_a_window_begins_without_samples(samples: SeatSamples) -> None:
+    take(samples, *[300.0] * 20).estimate()
+    samples.restart(log(200))
+    assert (samples.estimate().count, samples.estimate().mean) == (0, log(200))
+
+    found = take(samples, *[100.0] * 20).estimate()
+    assert found.count == 20
+    assert found.mean == pytest.approx(log(100))
+
+
 def test_what_is_typical_follows_the_requests(samples: SeatSamples) -> None:
     for _ in range(2):
         take(samples, *[1000.0] * 20)
