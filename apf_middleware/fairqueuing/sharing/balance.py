@@ -47,8 +47,6 @@ def fill(total: int, claims: Sequence[Claim]) -> list[int]:
     If the sum of the lower bounds exceeds the total, each part is its lower bound.
     """
     parts = [lower for _, lower, _ in claims]
-    if total <= sum(parts):
-        return parts
     free = list(range(len(claims)))
     while free:
         # what the fixed parts leave for the others

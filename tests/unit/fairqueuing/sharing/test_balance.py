@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from apf_middleware.fairqueuing import LevelLimits, QueueSet, QueueSetSettings, SharedLevel, Ticket, Work
 from apf_middleware.fairqueuing.sharing.balance import SEAT, Balance, Claim, fill
@@ -24,6 +26,32 @@ def test_a_total_is_divided_by_weight_within_the_bounds(
     total: int, claims: Sequence[Claim], parts: Sequence[int]
 ) -> None:
     assert fill(total, claims) == parts
+
+
+@st.composite
+def claims_of_any_kind(draw: st.DrawFn) -> list[Claim]:
+    bounds = st.integers(0, draw(st.sampled_from([2, 40, 10**7])))
+    lowers, more = draw(st.lists(st.tuples(bounds, bounds), max_size=6)), st.sampled_from([0, 1, 1, 2, 30])
+    return [(draw(more), lower, lower + above) for lower, above in lowers]
+
+
+@given(claims_of_any_kind(), st.integers(-2, 200) | st.integers(0, 10**8))
+def test_parts_are_in_proportion_wherever_no_bound_applies(claims: list[Claim], total: int) -> None:
+    parts = fill(total, claims)
+    divided = list(zip(parts, claims, strict=True))
+
+    assert all(lower <= part <= upper for part, (_, lower, upper) in divided)
+    if total <= sum(lower for _, lower, _ in claims):
+        assert parts == [lower for _, lower, _ in claims]
+        return
+    assert sum(parts) <= total
+    if sum(parts) <= total - len(parts):  # more than what is lost by rounding
+        assert all(part == upper for part, (weight, _, upper) in divided if weight)
+    # what may still fall has no more for its weight than what may still rise, except for rounding
+    for part, (weight, lower, _) in divided:
+        for other, (other_weight, _, other_upper) in divided:
+            if part > lower and other < other_upper:
+                assert part * other_weight < (other + 1) * weight or not other_weight
 
 
 class Levels:
