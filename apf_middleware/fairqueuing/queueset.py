@@ -349,11 +349,11 @@ class QueueSet:
             self._vacate(ends_at, ticket)
             self.note_demand(ends_at)
 
-    def book(self, until: int, entropy: int, *, times: int, held_ns: int, work: int, last_work: int) -> None:
+    def book(self, until: int, entropy: int, *, times: int, held_ns: int) -> None:
         """Account for tickets that never entered the queue set: it was idle, and they ran one at a time.
 
-        They were ``times`` tickets of one seat each. Together they held seats for ``held_ns`` and did ``work``. The
-        last one, of the flow with this ``entropy``, did ``last_work`` and ended at ``until``.
+        They were ``times`` tickets of one seat each, and together they held seats for ``held_ns``. The last one, of the
+        flow with this ``entropy``, ended at ``until``.
         """
         assert self.is_idle, f"{self!r} isn't idle"
         self.discipline.advance(until - self._now, 0)
@@ -363,7 +363,7 @@ class QueueSet:
             self.demand.book(until, held_ns)
         if self._is_queuing:
             queue = self.deck.choose_again(entropy, times)
-            self.discipline.catch_up(queue, work, last_work)
+            self.discipline.catch_up(queue)
             if self.deck.is_watchful:
                 self.deck.leave(queue, entropy)
 

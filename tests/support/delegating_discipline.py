@@ -64,8 +64,8 @@ class DelegatingDiscipline(Discipline[Queue]):
     def is_at_rest(self) -> bool:
         return self.inner.is_at_rest
 
-    def catch_up(self, queue: Queue, work: int, last_work: int) -> None:
-        self.inner.catch_up(queue, work, last_work)
+    def catch_up(self, queue: Queue) -> None:
+        self.inner.catch_up(queue)
 
     def reweigh(self, queue: Queue, weight: int) -> None:
         self.inner.reweigh(queue, weight)

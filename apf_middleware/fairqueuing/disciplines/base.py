@@ -118,8 +118,8 @@ class Discipline(ABC, Generic[QueueT]):
         """
         return False
 
-    def catch_up(self, queue: QueueT, work: int, last_work: int) -> None:
-        """Account for the ``work`` of tickets that ran one by one; the last did ``last_work`` and was in ``queue``."""
+    def catch_up(self, queue: QueueT) -> None:
+        """Account for tickets of one seat each that ran one by one; the last was in ``queue``."""
 
     @abstractmethod
     def resize(self, concurrency: int) -> None:

@@ -326,7 +326,7 @@ class EqualSerial(Discipline[EqualSerialQueue]):
     def is_at_rest(self) -> bool:
         return True  # without competition, no meter runs
 
-    def catch_up(self, queue: EqualSerialQueue, work: int, last_work: int) -> None:  # noqa: ARG002
+    def catch_up(self, queue: EqualSerialQueue) -> None:
         self._turn = queue.index
 
     def resize(self, concurrency: int) -> None:

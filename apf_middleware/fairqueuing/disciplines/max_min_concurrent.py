@@ -515,7 +515,7 @@ class MaxMinConcurrent(Discipline[MaxMinQueue[ConcurrentMeter]]):
     def is_at_rest(self) -> bool:
         return self.fluid.is_at_rest
 
-    def catch_up(self, queue: MaxMinQueue[ConcurrentMeter], work: int, last_work: int) -> None:  # noqa: ARG002
+    def catch_up(self, queue: MaxMinQueue[ConcurrentMeter]) -> None:
         self.fluid.turn = queue.index
 
     def follow(self) -> None:

@@ -398,7 +398,7 @@ class MaxMinSerial(Discipline[MaxMinQueue[SerialMeter]]):
     def is_at_rest(self) -> bool:
         return self.fluid.is_at_rest
 
-    def catch_up(self, queue: MaxMinQueue[SerialMeter], work: int, last_work: int) -> None:  # noqa: ARG002
+    def catch_up(self, queue: MaxMinQueue[SerialMeter]) -> None:
         self.fluid.turn = queue.index
 
     def follow(self) -> None:

@@ -176,19 +176,6 @@ class UpstreamEqualSerial(Discipline[UpstreamEqualSerialQueue]):
     def vacate(self, queue: UpstreamEqualSerialQueue, ticket: Ticket) -> None:
         """Do nothing: R depends only on the sum of all seats, which the queue set keeps."""
 
-    @property
-    def is_at_rest(self) -> bool:
-        return True  # R and the meters of idle queues don't change while the level is idle
-
-    def catch_up(self, queue: UpstreamEqualSerialQueue, work: int, last_work: int) -> None:
-        self.r += work
-        while self.r >= self._epoch_end:
-            self.epochs += 1
-            self._epoch_end += R_DECREMENT
-        self._turn = queue.index
-        self._dispatch_r = self._latest_s = self.r - last_work
-        queue.next_dispatch_r = self.r
-
     def resize(self, concurrency: int) -> None:
         self._concurrency = concurrency
 

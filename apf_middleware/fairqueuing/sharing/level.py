@@ -8,8 +8,8 @@ total time are kept. An exempt level seats every request anyway; there the shari
 
 At any other event, or when a snapshot is taken, the queue set is brought up to date (`SharedLevel.settle_alone`). A
 request that still runs alone arrives there, with its own time of arrival. Requests that have ended are booked with
-their totals. This is exact: each of them found the level idle and left it idle, so only their total work, their total
-time and the flow of the last one matter.
+their totals. This is exact: each of them found the level idle and left it idle, so only their number, their total time
+and the flow of the last one matter.
 """
 
 from collections.abc import Sequence
@@ -81,11 +81,9 @@ class SharedLevel:
     __slots__ = (
         "_idle_since",
         "_last_entropy",
-        "_last_work",
         "_limit_of",
         "_may_rest",
         "_settled_ns",
-        "_work",
         "alone",
         "alone_count",
         "alone_ns",
@@ -182,7 +180,7 @@ class SharedLevel:
         self.alone: Ticket | None = None
         self.alone_count = self.alone_ns = self.settled_count = self._settled_ns = 0  # of requests that were alone
         self._idle_since = self.left_at = now
-        self._work = self._last_work = self._last_entropy = 0
+        self._last_entropy = 0
 
     @property
     def in_use(self) -> int:
@@ -250,15 +248,11 @@ class SharedLevel:
         if now < ticket.seated_at:
             self.settle_alone()
             return self.queueset.release(now, ticket)  # which raises the error
-        held = now - ticket.seated_at
         ticket.state = _RELEASED
         self.alone = None
         self.alone_count += 1
-        self.alone_ns += held
+        self.alone_ns += now - ticket.seated_at
         self._last_entropy = ticket.entropy
-        # in the unit of work, 10 ns, rounded as `round_half_away` does
-        self._last_work = work = (held + 5) // 10
-        self._work += work
         self._idle_since = now
         # The conditions of `allow_alone` still hold: each call that could change them settles the lone request first.
         self.alone_width = 1
@@ -281,15 +275,8 @@ class SharedLevel:
         # those that have ended came before the one that still runs
         if count:
             held = self.alone_ns - self._settled_ns
-            queueset.book(
-                self._idle_since,
-                self._last_entropy,
-                times=count,
-                held_ns=held,
-                work=self._work,
-                last_work=self._last_work,
-            )
-            self.settled_count, self._settled_ns, self._work = self.alone_count, self.alone_ns, 0
+            queueset.book(self._idle_since, self._last_entropy, times=count, held_ns=held)
+            self.settled_count, self._settled_ns = self.alone_count, self.alone_ns
         ticket = self.alone
         if ticket is not None:
             self.alone = None
