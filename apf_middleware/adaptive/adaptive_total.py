@@ -331,16 +331,15 @@ class AdaptiveTotal:
         """Try another total, a step away."""
         step = min(self._step, most)
         settings, used = self.settings, self._used
-        if self._falls:
-            wanted = max(settings.floor, min(used - 1, round(used * exp(-step))))
+        if used <= settings.floor if self._falls else used >= settings.ceiling:
+            self._return(LimitReason.BOUND)
+            self._falls, self._step = not self._falls, self._base
+        elif self._falls:
+            self.limit = max(settings.floor, min(used - 1, round(used * exp(-step))))
             self.reason = LimitReason.TRY_DOWN
         else:
-            wanted = min(settings.ceiling, max(used + 1, round(used * exp(step))))
+            self.limit = min(settings.ceiling, max(used + 1, round(used * exp(step))))
             self.reason = LimitReason.TRY_UP
-        if wanted == self._center:
-            self.reason = LimitReason.BOUND
-            self._falls, self._step = not self._falls, self._base
-        self.limit = wanted
 
     def _judge_growth(self, seen: WindowSummary) -> None:
         """Take the larger total unless it only made requests slower."""

@@ -97,6 +97,23 @@ def test_seats_that_nobody_waits_for_stay_if_all_are_of_use() -> None:
     assert set(found.run(60)) == {45}
 
 
+@pytest.mark.parametrize("floor", [10, 11, 12])
+def test_no_total_is_tried_that_is_not_less_than_what_is_used(floor: int) -> None:
+    found = ModelledServer(AdaptiveTotal(AdaptiveSettings(floor, 400, 12)), sharing(1000), demand=10)
+
+    assert set(found.run(60)) == {12}
+    assert found.total.reason is LimitReason.BOUND
+    assert found.total.elasticity is None
+
+
+def test_the_ceiling_is_a_bound() -> None:
+    found = server(1000, start=50, ceiling=50)
+    found.run(10)
+
+    assert LimitReason.BOUND in found.reasons
+    assert max(found.limits) == 50
+
+
 def test_durations_that_vary_widely_hide_no_congestion() -> None:
     """Of these, four in ten take e times as long as usual, or an e-th of it."""
     totals = []
