@@ -323,7 +323,7 @@ class Adjusting(Sharing):
 def _part_of(limits: LevelLimits, seats: int, total: int) -> LevelLimits:
     """Return ``limits`` with ``seats`` / ``total`` of the nominal seats, rounded down, but not to 0."""
     nominal = max(limits.nominal * seats // total, min(limits.nominal, 1))
-    return LevelLimits(nominal, min(limits.min, nominal), max(limits.max, nominal))
+    return LevelLimits(nominal, min(limits.min, nominal), limits.max)
 
 
 def _level_demand(at: int, level: SharedLevel, limits: LevelLimits, skipped: int) -> LevelDemand:

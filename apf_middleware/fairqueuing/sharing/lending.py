@@ -442,7 +442,6 @@ class Lending(Sharing):
 
     def _forget(self, now: int, level: SharedLevel) -> None:
         """Forget ``level``, which has drained, unless an earlier call has forgotten it already."""
-        level.least = level.counted = 0
         if self._levels.forget(level):
             self._levels.settle_alone()
             self._recount(now)

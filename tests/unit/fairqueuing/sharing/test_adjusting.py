@@ -6,6 +6,7 @@ import pytest
 
 from apf_middleware.fairqueuing import (
     Adjusting,
+    Lending,
     LevelLimits,
     LevelShares,
     QueueSetSettings,
@@ -166,6 +167,29 @@ def test_the_end_of_a_linger_is_an_event_where_no_request_waits() -> None:
     assert sharing.next_event_at() is None
 
 
+def test_a_linger_counts_as_demand_until_its_end() -> None:
+    sharing = adjusting(20, TWO)
+    ticket = Ticket("flow", 1, Work(1, 1, 4 * SECOND))
+    sharing.arrive(0, sharing.levels["a"], ticket)
+    sharing.release(SECOND, sharing.levels["a"], ticket)
+    fill(sharing, PERIOD, "b", 1)
+
+    record = sharing.levels["a"].record
+    assert record is not None
+    assert record.demand.average == pytest.approx(0.5)
+
+
+def test_an_exempt_level_needs_no_limits() -> None:
+    exempt = QueueSetSettings.without_limit(), LevelLimits(0, 0, 0)
+    for way in (Adjusting, Lending):
+        sharing = way(4, {"x": exempt, "a": (QueueSetSettings(4, 1, 1, 9), LevelLimits(4, 2, 4))})
+        tickets = [Ticket("flow", 1, Work()) for _ in range(9)]
+        for ticket in tickets:
+            sharing.arrive(0, sharing.levels["x"], ticket)
+
+        assert all(ticket.is_seated for ticket in tickets)
+
+
 def test_a_linger_for_which_a_request_waits_is_an_event() -> None:
     sharing = adjusting(2, {"a": LevelShares(1)})
     level = sharing.levels["a"]
@@ -282,6 +306,41 @@ def test_a_removed_level_drains_and_is_forgotten() -> None:
         sharing.check()
 
     assert sharing.draining == []
+
+
+def test_a_draining_level_keeps_its_seats_while_requests_wait_and_then_those_in_use() -> None:
+    sharing = adjusting(12, TWO)
+    gone = sharing.levels["b"]
+    leaving = fill(sharing, 0, "b", 9)
+    sharing.reconfigure(SECOND, 12, wanted(12, {"a": TWO["a"]}))
+    fill(sharing, SECOND, "a", 30)
+    sharing.tick(PERIOD)
+    assert [gone.current, *currents(sharing)] == [6, 6], "the limits as they were, although a's nominal seats are 12"
+
+    for ticket in leaving[:5]:
+        sharing.release(PERIOD, gone, ticket)
+    sharing.tick(2 * PERIOD)
+    assert gone.in_use == 4
+    assert [gone.current, *currents(sharing)] == [4, 8]
+
+
+def test_neither_a_draining_level_nor_the_one_that_takes_its_place_is_left_without_seats() -> None:
+    """The first one was promised nothing, and only borrowed seats; the second one finds all seats taken."""
+    settings = QueueSetSettings(4, 1, 1, 100)
+    others: Wanted = {
+        "x": (QueueSetSettings.without_limit(), LevelLimits(0, 0, 4)),
+        "a": (settings, LevelLimits(4, 4, 4)),
+    }
+    sharing = Adjusting(4, {**others, "b": (settings, LevelLimits(0, 0, 4))})
+    fill(sharing, 0, "x", 9)
+    [ticket] = fill(sharing, 0, "b", 1)
+    assert ticket.is_waiting
+    assert list(sharing.reconfigure(SECOND, 4, others)) == [ticket]
+
+    sharing = Adjusting(4, {"a": (settings, LevelLimits(4, 4, 4))})
+    fill(sharing, 0, "a", 8)
+    sharing.reconfigure(SECOND, 4, {"b": (settings, LevelLimits(4, 4, 4))})
+    assert [ticket.is_seated for ticket in fill(sharing, SECOND, "b", 2)] == [True, False]
 
 
 @pytest.mark.parametrize("strict_upstream", [False, True])
