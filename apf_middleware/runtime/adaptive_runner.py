@@ -111,7 +111,8 @@ class AdaptiveRunner:
             shared = runtime.shared
             if not shared.exempt:
                 levels.append((shared.in_use, shared.limits.min))
-                waiting += shared.queueset.waiting
+                if shared.wants_seats:  # a paused level wants none
+                    waiting += shared.queueset.waiting
         return SeatUse.of(self.total.limit, levels), waiting
 
     @property

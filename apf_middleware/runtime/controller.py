@@ -426,7 +426,8 @@ class Controller:
 
     def _note_rejected(self, admission: Admission, now: int) -> None:
         """Count a request that its level has rejected, perhaps for lack of seats."""
-        if self.adaptive is not None and admission.reason is not None and not self.is_passing:
+        shared = admission.destination.runtime.shared  # while it is stopped, it seats none of any total
+        if self.adaptive is not None and admission.reason is not None and not (self.is_passing or shared.is_stopped):
             self.adaptive.note_rejected(now, admission.reason)
         self._count_rejected(admission, now)
 

@@ -53,6 +53,7 @@ class World:
         self.controller = Controller(config, now=self.events.read, alarm=self._alarm)
         self.capacity = capacity
         self.running = 0
+        self.level = "busy"
         self.totals: list[int] = []
         self.status = 200
 
@@ -71,7 +72,7 @@ class World:
         return self.controller.adaptive
 
     def admission(self, route: str | None = "GET /") -> Admission:
-        destination = self.controller.destination(Classification("all", "busy", "alice", 7), Work())
+        destination = self.controller.destination(Classification("all", self.level, "alice", 7), Work())
         destination.route = route
         return Admission(destination)
 
@@ -266,6 +267,31 @@ def test_what_metrics_show() -> None:
     assert after.elasticity is not None
     assert after.duration_ns > 15 * MS
     assert after.decisions == world.adaptive.decisions
+
+
+def test_requests_of_a_paused_level_do_not_count_as_waiting() -> None:
+    """No number of seats would let them run."""
+    world = World(configuration("{adaptive: {min: 4, max: 100, start: 30}}", wait="60s"))
+    busy = world.controller.levels["busy"]
+    world.controller.operate(busy, held=True, closing=False)
+    paused = [world.arrive() for _ in range(40)]
+    world.level = "other"
+    world.demand(8, 10)
+
+    assert set(world.totals) == {30}
+    assert len(world.events) == 0, "nor do they keep an idle server looking"
+    world.controller.operate(busy, held=False, closing=False)
+    assert sum(admission.seats for admission in paused) == 30
+
+
+def test_rejections_of_a_paused_level_are_not_for_lack_of_seats() -> None:
+    world = World(configuration(wait="60s"))
+    world.controller.operate(world.controller.levels["busy"], held=True, closing=False)
+    requests = [world.arrive() for _ in range(60)]
+    assert {request.reason for request in requests} == {None, Reason.QUEUE_FULL}
+    world.controller.abandon(requests[0], Reason.TIME_OUT)
+
+    assert len(world.events) == 0, "no look is needed"
 
 
 def test_other_bounds_begin_anew_and_a_fixed_number_ends_it() -> None:
