@@ -31,7 +31,8 @@ class ElasticControl:
         self.target_ns: int = require_integer("target_ns", target_ns, least=1)
         self.levels: dict[str, ElasticCap] = {}
         self.window: LagWindow = LagWindow()  # of the probes since the last change
-        self._changed_at = self._late_at = now
+        self._changed_at = now
+        self._calm_since = now  # or since the last growth was due
         self._pause = 1  # the time before growth, in units of `_GROW_EVERY_NS`
         self._grew = 0  # times since the last cut
 
@@ -56,9 +57,9 @@ class ElasticControl:
         window, target = self.window, self.target_ns
         window.observe(now, gap_ns, lag_ns)
         if window.count_above(target) >= _LATE_PROBES and window.share_above(target) > _LATE_SHARE:
-            self._late_at = now
+            self._calm_since = now
             return self._cut(now)
-        calm_ns = now - max(self._changed_at, self._late_at)
+        calm_ns = now - self._calm_since
         pause_ns = self._pause * _GROW_EVERY_NS
         if calm_ns < pause_ns or len(window) < _LEAST_PROBES:
             return False
@@ -85,8 +86,9 @@ class ElasticControl:
         has_changed = False
         for level in self.levels.values():
             has_changed |= level.grow(steps)
-        self._changed_at = now
+        self._calm_since = now
         if has_changed:
+            self._changed_at = now
             self._grew += 1
             self.window.restart()
         return has_changed
