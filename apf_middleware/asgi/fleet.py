@@ -53,8 +53,10 @@ def build_fleet(
     controller: Controller,
     settings: FleetSettings,
     on_notices: Callable[[Mapping[str, str], bool], None] = lambda _news, _is_first: None,
+    on_limit: Callable[[], None] = lambda: None,
 ) -> Fleet:
-    """Return this process's part in the fleet of these ``settings``; ``on_notices`` is that of a `FleetMember`.
+    """Return this process's part in the fleet of these ``settings``; ``on_notices`` and ``on_limit`` are
+    those of a `FleetMember`.
 
     Raises:
         InvalidValueError: other users could change the directory in which the processes meet, the address of Redis is
@@ -69,7 +71,7 @@ def build_fleet(
             )
         from apf_middleware.runtime.fleet.host import HostFleet  # noqa: PLC0415 - it needs POSIX locks
 
-        fleet = HostFleet(fleet_directory(settings), _participant(controller, settings, on_notices, None))
+        fleet = HostFleet(fleet_directory(settings), _participant(controller, settings, on_notices, on_limit, None))
         fleet.directory.prepare()
         return fleet
     try:
@@ -78,7 +80,7 @@ def build_fleet(
         raise MissingExtraError(error.name or "redis", "redis") from error
     from apf_middleware.runtime.fleet.redis_address import resolve_address, resolve_labels  # noqa: PLC0415
 
-    participant = _participant(controller, settings, on_notices, resolve_labels(settings))
+    participant = _participant(controller, settings, on_notices, on_limit, resolve_labels(settings))
     return RedisFleet(resolve_address(settings), f"{settings.redis.prefix}:{{{settings.name}}}:", participant)
 
 
@@ -86,6 +88,7 @@ def _participant(
     controller: Controller,
     settings: FleetSettings,
     on_notices: Callable[[Mapping[str, str], bool], None],
+    on_limit: Callable[[], None],
     labels: FlowLabels | None,
 ) -> Participant:
     configured = StatedBudget(controller)
@@ -104,6 +107,7 @@ def _participant(
             labels=labels,
             fleet=settings.name,
         )
+        member.on_limit = on_limit
         return member
 
     return Participant(

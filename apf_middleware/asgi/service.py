@@ -168,7 +168,7 @@ class Service:
             inventory,
             force=self._reloader.force,
             sources=origin.sources,
-            read_fleet=self._read_fleet,
+            read_parts=lambda: None if self.fleet is None else self.fleet.participant.parts(),
         )
 
     def _build_fleet(self) -> "Fleet | None":
@@ -181,7 +181,7 @@ class Service:
         receiver = NoticeReceiver(
             self.controller, self.queues, self.shadow, switch=self.switch, reload=self._reloader.ask
         )
-        return build_fleet(self.controller, settings, receiver.apply)
+        return build_fleet(self.controller, settings, receiver.apply, self.shadow.follow_fleet)
 
     def _build_resolver(self, configuration: Configuration, before: RequestResolver | None = None) -> RequestResolver:
         """Return the resolver of a configuration, which counts on from the one ``before``."""

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from apf_middleware.asgi.shadow import Shadow, ShadowTrial
-    from apf_middleware.metrics import FleetReading, ShadowReading
+    from apf_middleware.metrics import ShadowReading
+    from apf_middleware.runtime.fleet.participant import FleetParts
     from apf_middleware.snapshots.shadow import ShadowSnapshot
 
 __all__ = ["ShadowControl", "read_trial"]
@@ -55,7 +56,8 @@ def _log_refusal(source: object, error: object) -> None:
 class ShadowControl:
     """Starts and ends shadows of a server, which has ``controller`` and ``resolver``, and whose files are ``sources``.
 
-    ``force`` puts a trial in force, or returns why it can't. ``read_fleet`` returns the server's part in its fleet.
+    ``force`` puts a trial in force, or returns why it can't. ``read_parts`` returns the server's parts in its
+    fleet.
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class ShadowControl:
         *,
         force: "Callable[[ShadowTrial], Awaitable[tuple[Problem, ...]]]",
         sources: Sequence[str | PathLike[str]] = (),
-        read_fleet: "Callable[[], FleetReading | None]" = lambda: None,
+        read_parts: "Callable[[], FleetParts | None]" = lambda: None,
     ) -> None:
         self._controller = controller
         self._resolver = resolver
@@ -75,7 +77,7 @@ class ShadowControl:
         self._inventory = inventory
         self._force = force
         self._sources = sources
-        self._read_fleet = read_fleet
+        self._read_parts = read_parts
         self._shadow: Shadow | None = None
         self._error: str | None = None
         self.was_promoted: bool = False  # the last trial
@@ -224,10 +226,11 @@ class ShadowControl:
     # The real server
 
     def follow_fleet(self) -> None:
-        """Give the shadow the part of its seats that this member has of the fleet's."""
-        reading, shadow = self._read_fleet(), self._shadow
-        if shadow is not None and reading is not None and reading.seats:
-            shadow.server.restrict(reading.granted, reading.seats)
+        """Give the shadow the parts of its seats and maxes that this member has of the fleet's."""
+        shadow = self._shadow
+        parts = None if shadow is None else self._read_parts()
+        if shadow is not None and parts is not None:
+            shadow.server.restrict(*parts)
 
     def read(self, configuration: Configuration) -> "ShadowTrial | None":
         """Return the trial that ``configuration`` asks for; None, and log why, if its file can't be used."""

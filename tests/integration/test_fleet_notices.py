@@ -95,6 +95,23 @@ async def test_queues_are_operated_everywhere(directory: Path) -> None:
             await until(lambda: state(one, "batch") == state(two, "batch") == "open")
 
 
+async def test_the_shadows_of_members_share_the_max_of_a_level(directory: Path) -> None:
+    for one in (members := (service(directory), service(directory))):
+        one.queues.update("batch", max=3)
+    text = CONFIGURATION.format(seats=8, directory=directory).replace("shares: 5", "shares: 5, maxSeats: 6")
+
+    def most(one: Service) -> tuple[int, int]:
+        """Return the seats that the level may have at this member, and in its shadow."""
+        assert one.shadow._shadow is not None
+        tried = one.shadow._shadow.server.controller
+        return one.controller.sharing.levels["batch"].most, tried.sharing.levels["batch"].most
+
+    for one in members:
+        one.shadow.start(read_trial(text, "new.yaml"))
+    async with running(*members):
+        await until(lambda: sorted(map(most, members)) == [(1, 2), (2, 4)])
+
+
 async def test_queues_are_created_changed_and_deleted_everywhere(directory: Path) -> None:
     one, two = service(directory), service(directory)
     async with running(one, two):

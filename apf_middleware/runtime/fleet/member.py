@@ -64,7 +64,7 @@ class FleetMember:
     send a report at once, and returns False if it can't. ``configured`` returns the configuration in
     force, and ``on_notices`` is called with what other members tell, and whether this was told before this member
     joined. Reports name flows by ``labels``, if there are any, and logs name the ``fleet``. ``exchanges`` are the times
-    from a report to its answer.
+    from a report to its answer. ``on_limit``, too, is set later, and is called when the limits in force have changed.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class FleetMember:
         self._labels, self._fleet = labels, fleet
         self.wake: Callable[[], None] = _nothing
         self.send_now: Callable[[], bool] = _nothing_now
+        self.on_limit: Callable[[], None] = _nothing
         self._sharing = sharing
         self._target = target
         self._now = now
@@ -100,8 +101,7 @@ class FleetMember:
         self._is_contended = False
         self._is_urgent = False  # seats are idle until the next report
         self._is_sending = self._is_due = False  # a report is being sent at once, and the limit is to be applied then
-        self._keep = 0
-        self._demand = 0  # at the last report
+        self._keep = self._demand = 0  # the demand at the last report
         self._outdated_until: int | None = None  # if it is so for longer, that is no reload on its way to all members
         self._has_warned = self._asks = False
         self._rows: Grant | None = None
@@ -118,6 +118,7 @@ class FleetMember:
             self._is_due = True
         else:
             self._target.restrict(self.membership.limit, self._factors)
+            self.on_limit()
 
     # What the controller notes
 

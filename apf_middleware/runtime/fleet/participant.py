@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fleet.allocator import Allocator
@@ -12,9 +12,16 @@ from apf_middleware.runtime.fleet.member import FleetMember
 from apf_middleware.runtime.fleet.timing import TURN_NS, FleetTiming
 from apf_middleware.runtime.log import log_event
 
-__all__ = ["Participant"]
+__all__ = ["FleetParts", "Participant"]
 
 _QUIET_NS: Final = 10 * 10**9  # between two records of what may happen many times a second
+
+
+class FleetParts(NamedTuple):
+    """A member's part of the seats of its fleet, and of those maxes of levels that are divided, each with the whole."""
+
+    seats: tuple[int, int]
+    maxes: Mapping[str, tuple[int, int]]
 
 
 class Participant:
@@ -144,6 +151,16 @@ class Participant:
             log_event(logging.INFO, "apf.fleet-yields", fleet=self.name, epoch=allocator.epoch)
 
     # What metrics read
+
+    def parts(self) -> FleetParts | None:
+        """Return what this process may use at this moment; None before and after it takes part."""
+        member, now = self.member, self.now()
+        if member is None:
+            return None
+        membership, budget = member.membership, self._budget()
+        whole = budget.maxes
+        maxes = {name: (part, whole[name]) for name, part in membership.maxes(now).items() if whole.get(name)}
+        return FleetParts((membership.seats(now), budget.seats), maxes)
 
     def reading(self) -> FleetReading | None:
         """Return the numbers for metrics; None before and after this process takes part."""

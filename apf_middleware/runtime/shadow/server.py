@@ -9,7 +9,7 @@ happens here is exactly what would have happened with these arrivals, durations 
 Nothing happens between two requests: all that is due is done when the next one arrives or a report is asked for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,7 @@ from apf_middleware.fairqueuing import Reason, TicketState
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
 from apf_middleware.runtime.controller import Controller
 from apf_middleware.runtime.event_queue import EventQueue, VirtualTimer
+from apf_middleware.runtime.fleet.budget import derive_budget
 from apf_middleware.runtime.shadow.durations import TypicalDurations
 from apf_middleware.runtime.shadow.request import ShadowRequest
 from apf_middleware.runtime.shadow.tallies import AT_ONCE, REJECTED, WAITED, ShadowTallies
@@ -33,6 +34,8 @@ __all__ = ["ShadowServer"]
 _SEATED: Final = TicketState.SEATED
 _WAITING: Final = TicketState.WAITING
 _LEAST_KEPT: Final = 64
+
+_Part = tuple[int, int]  # beside the whole
 
 
 class ShadowServer:
@@ -63,7 +66,7 @@ class ShadowServer:
         self._waits = VirtualWaits(self._events)
         self._newest: ShadowRequest | None = None  # that hasn't been told yet whether the real server seats it
         self._delayed = 0
-        self._part: tuple[int, int] | None = None  # of a fleet's seats
+        self._parts: tuple[_Part, dict[str, _Part]] | None = None  # of a fleet's seats and maxes
         # Requests that have seats here while the real ones still wait, in the order in which they got them.
         self._ahead: dict[ShadowRequest, None] = {}
         # Requests that run at both, and by how much earlier they got their seats here, negated.
@@ -171,12 +174,24 @@ class ShadowServer:
         self.is_over = True
         self._on_failure(error)
 
-    def restrict(self, granted: int, total: int) -> None:
-        """Use the part of the seats that the real server has of the ``total`` seats of a fleet."""
-        part = granted, total
-        if part != self._part:
-            self._part = part
-            self.controller.restrict(SeatGrant(self.controller.seats * granted // total), {})
+    def restrict(self, seats: _Part, maxes: Mapping[str, _Part]) -> None:
+        """Use the parts that the real server has of a fleet's ``seats`` and ``maxes``, each beside the whole.
+
+        Of other maxes, it has the same part as of the seats.
+        """
+        parts = seats, dict(maxes)
+        if parts != self._parts:
+            self._parts = parts
+            now = self._now()
+            self._events.at(now, self._restrict, parts)
+            self.advance(now, self.most_steps)
+
+    def _restrict(self, parts: tuple[_Part, Mapping[str, _Part]]) -> None:
+        seats, maxes = parts
+        budget = derive_budget(self.controller.configuration, self.controller.seats)
+        own = {name: _part_of(most, maxes.get(name, seats)) for name, most in budget.maxes.items()}
+        granted, total = seats
+        self.controller.restrict(SeatGrant(budget.seats * granted // total, maxes=own), {})
 
     # Time
 
@@ -319,3 +334,9 @@ class ShadowServer:
 
     def __repr__(self) -> str:
         return f"<ShadowServer: {self.tallies!r}>"
+
+
+def _part_of(most: int, part: _Part) -> int:
+    """Return a member's part of a level's max, rounded up: of the max in force, it is exactly the ``part``."""
+    own, whole = part
+    return -(-most * own // whole)

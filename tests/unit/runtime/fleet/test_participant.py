@@ -8,6 +8,7 @@ import pytest
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Lending, LevelLimits, QueueSetSettings, Ticket, Work
 from apf_middleware.fairqueuing.sharing.grant import SeatGrant
+from apf_middleware.fairqueuing.sharing.proportion import SeatDemand
 from apf_middleware.fleet.budget import Budget
 from apf_middleware.fleet.membership import Membership
 from apf_middleware.fleet.messages import Grant, Report
@@ -29,6 +30,7 @@ class World:
     def __init__(self) -> None:
         self.time = 0
         self.seats = 8
+        self.claims: dict[str, SeatDemand] = {}
         self.sampler: DurationSampler | None = None
         self.has_left = False
         self.limit = SeatGrant(0)
@@ -38,7 +40,7 @@ class World:
             FleetTiming(100 * MS, SECOND),
             join=self.join,
             leave=self.leave,
-            budget=lambda: Budget(self.seats, floor=1),
+            budget=lambda: Budget(self.seats, self.claims, floor=1),
             now=lambda: self.time,
             most_members=3,
         )
@@ -130,6 +132,21 @@ def test_more_members_than_fallback_seats_are_set_aside_for_are_warned_of_once(
     allocator.receive(0, Report("5", 1, 1, 0, 0, 0))
     world.participant.note_division(allocator)
     assert events(caplog) == ["apf.fleet-crowded"] * 2
+
+
+def test_a_member_tells_its_parts_and_when_they_change() -> None:
+    world = World()
+    assert world.participant.parts() is None
+    world.claims = {"web": SeatDemand(8, 0, 4, 6), "batch": SeatDemand(1, 0, 0, 0)}
+    member = world.participant.join("1", lambda: None)
+    assert world.participant.parts() == ((1, 8), {}), "the floor, of which nothing is divided"
+    changes: list[SeatGrant] = []
+    member.on_limit = lambda: changes.append(world.limit)
+    report = member.report()
+    member.receive(Grant(0, 1, report.number, 3, maxes={"web": 2, "batch": 0, "gone": 1}))
+
+    assert world.participant.parts() == ((3, 8), {"web": (2, 6)}), "of a max of nothing, no part can be told"
+    assert changes[-1].seats == 3
 
 
 def test_a_server_that_never_begins_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from apf_middleware.config import load_text
-from apf_middleware.fairqueuing import Reason, Work
+from apf_middleware.fairqueuing import Reason, TicketState, Work
 from apf_middleware.runtime.time_limits import LEAST_NS
 from tests.support.shadow_world import MS, SECOND, Client, ShadowWorld, config_text
 
@@ -153,11 +153,38 @@ def test_an_error_ends_the_shadow_and_no_request(monkeypatch: pytest.MonkeyPatch
 
 def test_a_fleet_member_has_its_part() -> None:
     two = world(4, 10)
-    two.shadow.restrict(1, 5)
+    two.shadow.restrict((1, 5), {})
     two.run(clients(4))
 
     assert [outcome for outcome, _ in two.shadow_runs().values()] == ["at-once", "at-once", "waited", "waited"]
     assert repr(two.shadow).startswith("<ShadowServer: <ShadowTallies")
+
+
+@pytest.mark.parametrize(("part", "most"), [((1, 2), 2), ((0, 2), 0), (None, 1)])
+def test_a_fleet_member_has_its_part_of_a_max(part: tuple[int, int] | None, most: int) -> None:
+    """Of the tried max of three seats: as much as of the max in force, or as of all seats, rounded up."""
+    two = world(8, 12, (SPEC.replace("shares", "maxSeats: 3, shares"), SPEC))
+    two.shadow.restrict((4, 12), {} if part is None else {"a": part})
+    for one in clients(4):
+        two.real.expect(one)
+    two.real.events.run(50 * MS)
+    two.shadow.settle(100)
+
+    assert sum(request.admission.state is TicketState.SEATED for request in two.requests.values()) == most
+
+
+def test_a_part_of_a_fleet_holds_from_its_time_on() -> None:
+    """The clock of the shadow has stopped when the part grows: what happened before is played first."""
+    two = world(1, 9)
+    two.shadow.restrict((1, 9), {})
+    for one in clients(2):
+        two.real.expect(one)
+    two.real.events.run(50 * MS)
+    two.shadow.restrict((2, 9), {})
+    two.real.events.run()
+    two.shadow.settle(100)
+
+    assert two.shadow_runs() == {0: ("at-once", 0), 1: ("waited", 50 * MS - (MS + 1))}
 
 
 def test_a_request_that_is_refused_before_it_asks_for_seats_is_refused_in_both() -> None:
