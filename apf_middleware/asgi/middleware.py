@@ -1,10 +1,10 @@
 """The middleware that users add to an app: set-up, reloads and the lifespan; `RequestHandler` serves the requests."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -65,7 +65,7 @@ class APFMiddleware(RequestHandler):
     @keeps_failure
     def __init__(
         self,
-        app: ASGIApp,
+        app: Callable[[Any, Any, Any], Awaitable[None]],  # not `ASGIApp`: frameworks have types of their own for these
         config: ConfigurationSource | None = None,
         *,
         authenticators: Iterable[Authenticator] = (),

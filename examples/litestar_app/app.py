@@ -24,4 +24,4 @@ async def report(name: str, admission: Admission) -> dict[str, object]:
 
 
 shop = Litestar([hello, report], dependencies={"admission": Provide(admission_of)}, openapi_config=None)
-app = APFMiddleware(shop, config="examples/litestar_app/apf.yaml")  # type: ignore[arg-type]
+app = APFMiddleware(shop, config="examples/litestar_app/apf.yaml")

@@ -100,7 +100,7 @@ async def test_litestar() -> None:
     async def hello(request: litestar.Request[object, object, litestar.datastructures.State]) -> dict[str, str]:
         return {"level": request.scope["apf"].level}  # type: ignore[typeddict-item]
 
-    response = await ask(APFMiddleware(litestar.Litestar([hello]), configuration()))  # type: ignore[arg-type]
+    response = await ask(APFMiddleware(litestar.Litestar([hello]), configuration()))
 
     assert belongs(response) == (200, "crowd")
     assert response.json() == {"level": "crowd"}
@@ -114,7 +114,7 @@ async def test_quart() -> None:
     async def hello() -> str:
         return str(quart.request.scope["apf"].level)  # type: ignore[typeddict-item]
 
-    response = await ask(APFMiddleware(app, configuration()))  # type: ignore[arg-type]
+    response = await ask(APFMiddleware(app, configuration()))
 
     assert belongs(response) == (200, "crowd")
     assert response.text == "crowd"

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import assert_type
 
 from fastapi import FastAPI
+from litestar import Litestar
 from prometheus_client import CollectorRegistry
+from quart import Quart
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp
@@ -42,6 +44,8 @@ world.arrive_at(7, Call("carol", 3, Work(), duration_ns=10))
 
 FastAPI().add_middleware(APFMiddleware)
 Starlette().add_middleware(APFMiddleware, config="apf.yaml", registry=CollectorRegistry())
+APFMiddleware(Litestar([]), "apf.yaml")
+APFMiddleware(Quart("shop"), "apf.yaml")
 
 
 def wrap(app: ASGIApp) -> ASGIApp:
