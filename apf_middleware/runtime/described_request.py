@@ -36,10 +36,7 @@ _SERVICE_ACCOUNTS: Final = "system:serviceaccounts"
 
 @dataclass(frozen=True, slots=True)
 class DescribedRequest:
-    """A request that is described and not sent; the names of its ``headers`` are in lower case.
-
-    Without a ``user`` it is anonymous.
-    """
+    """A request that is described and not sent. Without a ``user`` it is anonymous."""
 
     method: str
     url: str
@@ -70,6 +67,7 @@ def explain_request(configuration: Configuration, request: DescribedRequest) -> 
 
 def _digest(configuration: Configuration, request: DescribedRequest) -> RequestDigest:
     host, path, query_text = _parts(request.url)
+    headers = {name.lower(): value for name, value in request.headers.items()}
     query = QueryParameters.of_text(query_text)
     method = request.method.upper()
     resolution = derive_resolver(configuration)(method, path, query)
@@ -79,8 +77,8 @@ def _digest(configuration: Configuration, request: DescribedRequest) -> RequestD
         path=path,
         method=method,
         resource=resolution.resource,
-        host=host or request.headers.get("host", ""),
-        headers=request.headers,
+        host=host or headers.get("host", ""),
+        headers=headers,
         query=query,
         path_parameters=resolution.path_parameters,
         client_address=_address(request.client),

@@ -1,5 +1,6 @@
-"""Tools for tests: the algorithm in virtual time, fairness scenarios and measures, and replay of recorded traces."""
+"""Tools for tests: what a configuration makes of a request, the algorithm in virtual time, fairness, traces."""
 
+from apf_middleware.runtime.described_request import DescribedRequest, explain_request
 from apf_middleware.simulation.fairness import jain_index, max_min_fair
 from apf_middleware.testing.replay import Difference, Replay, replay
 from apf_middleware.testing.scenario import Client, FairnessScenario, Outcome, play
@@ -14,6 +15,7 @@ __all__ = [
     "Call",
     "Caller",
     "Client",
+    "DescribedRequest",
     "Difference",
     "FairnessScenario",
     "Finding",
@@ -25,6 +27,7 @@ __all__ = [
     "Shortfall",
     "Trace",
     "World",
+    "explain_request",
     "jain_index",
     "load_trace",
     "max_min_fair",

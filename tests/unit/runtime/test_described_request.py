@@ -2,7 +2,8 @@
 
 import pytest
 
-from apf_middleware.config import load_text
+from apf_middleware import testing
+from apf_middleware.config import load, load_text
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime.described_request import DescribedRequest, explain_request
 
@@ -115,3 +116,15 @@ def test_requests_that_kubernetes_serves_without_seats_are_not_classified() -> N
 
     assert "without a seat" in str(facts["served"])
     assert "schema" not in facts
+
+
+def test_a_test_of_a_user_finds_the_place_of_a_request() -> None:
+    plans = load("examples/config/plans.yaml")
+    found = testing.explain_request(plans, testing.DescribedRequest("GET", "/", user="alice", groups=("plan:gold",)))
+    assert (found["level"], found["flow"], found["weight"]) == ("customers", "alice", 4)
+
+
+@pytest.mark.parametrize("name", ["x-tenant", "X-Tenant"])
+def test_names_of_headers_may_be_written_in_any_case(name: str) -> None:
+    found = explain_request(CONFIG, DescribedRequest("GET", "/", headers={name: "acme"}))
+    assert (found["schema"], found["flow"]) == ("by-header", "acme")
