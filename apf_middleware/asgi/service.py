@@ -242,9 +242,9 @@ class Service:
             self._kinds.begin()
         if self.scrape.is_shared:
             self._publishing.ask(next_due)  # the next request after that calls this method again
+        if self.fleet is not None:
+            self.fleet.participant.warn_if_absent()
         if looks:
-            if self.fleet is not None:
-                self.fleet.participant.warn_if_absent()
             self.resolver.refresh()
             self.shadow.follow_fleet()
             self.running.age(now)

@@ -95,6 +95,14 @@ async def test_queues_are_operated_everywhere(directory: Path) -> None:
             await until(lambda: state(one, "batch") == state(two, "batch") == "open")
 
 
+def test_the_first_request_without_lifespan_tells_why_there_are_no_seats(
+    directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = service(directory)
+    one.keep_house(one.now())
+    assert "the server sends no lifespan messages" in caplog.text
+
+
 async def test_the_shadows_of_members_share_the_max_of_a_level(directory: Path) -> None:
     for one in (members := (service(directory), service(directory))):
         one.queues.update("batch", max=3)
