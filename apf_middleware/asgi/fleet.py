@@ -67,7 +67,7 @@ def build_fleet(
         if os.name == "nt":
             rule = "processes on Windows can't share seats without Redis"
             raise InvalidValueError(
-                "store", settings.store, rule, "Give the URL of a Redis server, or remove the fleet"
+                "fleet.store", settings.store, rule, "Give the URL of a Redis server, or remove the fleet"
             )
         from apf_middleware.runtime.fleet.host import HostFleet  # noqa: PLC0415 - it needs POSIX locks
 

@@ -307,10 +307,19 @@ def test_an_error_of_an_argument_is_none_of_the_file(tmp_path: Path) -> None:
         _ = APFMiddleware(Starlette(), file, gates=gates).service
 
 
-def test_a_missing_variable_is_reported_as_it_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("fleet", "field"),
+    [
+        ("store: 'env:APF_NO_VARIABLE'", "store is 'APF_NO_VARIABLE', but this environment variable"),
+        ("store: 'redis://r/0', redis: {passwordFile: nowhere}", "redis.passwordFile is 'nowhere'"),
+        ("store: 'redis://r/0', redis: {flowKeyVariable: APF_NO}", "redis.flowKeyVariable is 'APF_NO'"),
+        ("store: 'redis://r/0?socket_timeout=soon'", "store is 'redis://r/0'"),
+    ],
+)
+def test_what_a_fleet_lacks_on_this_host_is_reported_with_its_place(tmp_path: Path, fleet: str, field: str) -> None:
     file = tmp_path / "apf.yaml"
-    file.write_text("apiVersion: apf/v1\nkind: Server\nspec: {fleet: {store: 'env:APF_NO_VARIABLE'}}\n")
-    with pytest.raises(InvalidValueError, match=r"^environment variable is 'APF_NO_VARIABLE', but it must be set"):
+    file.write_text(f"apiVersion: apf/v1\nkind: Server\nspec:\n  seats: 4\n  fleet: {{{fleet}}}\n")
+    with pytest.raises(ConfigurationError, match=rf"apf.yaml:5 \(document 1\): error: spec.fleet.{field}"):
         _ = APFMiddleware(Starlette(), file).service
 
 

@@ -66,12 +66,11 @@ def resolve_address(settings: FleetSettings, environment: Mapping[str, str] = os
     """
     url = settings.store
     if url.startswith(STORE_VARIABLE):
-        name = url.removeprefix(STORE_VARIABLE)
-        url = _variable(name, environment)
+        url = _variable("store", url.removeprefix(STORE_VARIABLE), environment)
         if not is_redis_url(url):
-            rule = f"it must be a URL of Redis, and begin with one of {', '.join(STORE_SCHEMES)}"
+            rule = f"the variable must be a URL of Redis, and begin with one of {', '.join(STORE_SCHEMES)}"
             hint = "Write characters of a password such as / # ? @ as %2F %23 %3F %40, and a database as its number"
-            raise InvalidValueError(f"environment variable {name}", url.partition(":")[0], rule, hint)
+            raise InvalidValueError("fleet.store", settings.store, rule, hint)
     is_of_cluster = _CLUSTER in url
     url = url.replace(_CLUSTER, "://", 1)
     redis = settings.redis
@@ -98,18 +97,16 @@ def resolve_labels(settings: FleetSettings, environment: Mapping[str, str] = os.
 
 def _secret(name: str, file: str, variable: str, environment: Mapping[str, str]) -> Callable[[], str] | None:
     if variable:
-        return lambda: _variable(variable, environment)
+        return lambda: _variable(f"redis.{name}Variable", variable, environment)
     if file:
         return lambda: _first_line(name, file)
     return None
 
 
-def _variable(name: str, environment: Mapping[str, str]) -> str:
+def _variable(field: str, name: str, environment: Mapping[str, str]) -> str:
     found = environment.get(name)
     if not found:
-        raise InvalidValueError(
-            "environment variable", name, "it must be set", "The fleet of the configuration uses it"
-        )
+        raise InvalidValueError(f"fleet.{field}", name, "this environment variable must be set")
     return found
 
 
@@ -118,4 +115,4 @@ def _first_line(name: str, file: str) -> str:
         return Path(file).read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
     except (OSError, UnicodeDecodeError) as error:
         rule = f"it must be a file with the {name} ({error})"
-        raise InvalidValueError(f"{name}File", file, rule) from error
+        raise InvalidValueError(f"fleet.redis.{name}File", file, rule) from error

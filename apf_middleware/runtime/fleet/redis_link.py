@@ -140,7 +140,7 @@ class RedisLink:
                     connection.ssl_context.get()  # it reads the files that the query names
         except (ValueError, TypeError, RedisError, OSError) as error:
             rule = f"redis-py can't use this address ({error})"
-            raise InvalidValueError("store", str(address), rule, "Correct its query") from error
+            raise InvalidValueError("fleet.store", str(address), rule, "Correct its query") from error
 
     @staticmethod
     def _connect(

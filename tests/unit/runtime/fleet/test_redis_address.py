@@ -34,7 +34,7 @@ def test_a_variable_may_have_the_url_with_a_password_that_is_never_shown() -> No
 
 @pytest.mark.parametrize("given", [{}, {"CACHE": ""}])
 def test_a_variable_that_is_missing_is_named(given: Mapping[str, str]) -> None:
-    with pytest.raises(InvalidValueError, match="environment variable is 'CACHE', but it must be set"):
+    with pytest.raises(InvalidValueError, match=r"fleet.store is 'CACHE', but this environment variable must be set"):
         resolve_address(FleetSettings("env:CACHE"), given)
 
 
@@ -99,14 +99,18 @@ def test_a_password_may_be_a_variable() -> None:
     settings = FleetSettings("redis://cache", redis=RedisSettings(password_variable="SECRET"))  # noqa: S106 - its name
 
     assert login(settings, {"SECRET": "x"}) == ("x",)
-    with pytest.raises(InvalidValueError, match="environment variable is 'SECRET', but it must be set"):
+    with pytest.raises(
+        InvalidValueError, match=r"fleet.redis.passwordVariable is 'SECRET', but this environment variable must be set"
+    ):
         resolve_address(settings, {})
 
 
 def test_a_password_file_that_is_missing_is_named_at_the_start(tmp_path: Path) -> None:
     settings = FleetSettings("redis://cache", redis=RedisSettings(password_file=str(tmp_path / "none")))
 
-    with pytest.raises(InvalidValueError, match=r"passwordFile is .*none.*, but it must be a file with the password"):
+    with pytest.raises(
+        InvalidValueError, match=r"fleet.redis.passwordFile is .*none.*, but it must be a file with the password"
+    ):
         resolve_address(settings, {})
 
 
@@ -135,6 +139,6 @@ def test_flows_are_keyed_with_the_name_of_the_fleet_and_a_secret(tmp_path: Path)
 @pytest.mark.parametrize("redis", [{"flow_key_file": "/nowhere"}, {"flow_key_variable": "K"}])
 def test_a_secret_that_is_missing_is_named(redis: Mapping[str, str]) -> None:
     with pytest.raises(
-        InvalidValueError, match=r"flowKeyFile is '/nowhere', but it must be|environment variable is 'K'"
+        InvalidValueError, match=r"flowKeyFile is '/nowhere', but it must be|flowKeyVariable is 'K', but this"
     ):
         resolve_labels(FleetSettings("redis://cache", redis=RedisSettings(**redis)), {})
