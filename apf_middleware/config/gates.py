@@ -1,6 +1,6 @@
 """Settings of gates: the ``gates`` of a Server document, which limit an amount at a time or per second."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, WrapValidator
@@ -33,6 +33,7 @@ class GateSettings(Settings):
     and 429 for tokens.
     """
 
+    renamed: ClassVar[Mapping[str, str]] = {"limit": "capacity"}
     always_written: ClassVar[frozenset[str]] = frozenset({"per", "status", "release", "on_error", "cost"})
 
     name: DnsSubdomain

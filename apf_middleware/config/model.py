@@ -330,7 +330,7 @@ def _real(loc: tuple[str | int, ...], data: object) -> Path:
 
 
 def _nearest(model: type[Settings], path: Path, data: object) -> str:
-    """Return a hint for an unknown key: the key that it may stand for, or all keys."""
+    """Return a hint for an unknown key: where it belongs, the key that it may stand for, or all keys."""
     candidates = _models_at(model, path[:-1], data)
     if not candidates:
         return ""
@@ -338,7 +338,22 @@ def _nearest(model: type[Settings], path: Path, data: object) -> str:
     if key in inner.renamed:
         return inner.renamed[key] if " " in inner.renamed[key] else f"Here it is called {inner.renamed[key]}"
     known = [declared.key for declared in declared_fields(inner).values()]
-    return _close(key, known) or _keys_at(model, path[:-1], data)
+    return _owner(inner, key) or _close(key, known) or _keys_at(model, path[:-1], data)
+
+
+def _owner(model: type[Settings], key: str) -> str:
+    """Return a hint with the only part of ``model``, or else the only part of its parts, that has this key."""
+    parts = dict.fromkeys(_parts_of(model))
+    for level in (parts, {(f"{name}.{below}", part): None for name, one in parts for below, part in _parts_of(one)}):
+        owners = {name for name, part in level if any(one.key == key for one in declared_fields(part).values())}
+        if owners:
+            return f"Write it under {owners.pop()}" if len(owners) == 1 else ""
+    return ""
+
+
+def _parts_of(model: type[Settings]) -> Iterator[tuple[str, type[Settings]]]:
+    for declared in declared_fields(model).values():
+        yield from ((declared.key, part) for part in _models_in(declared.annotation))
 
 
 def _keys_at(model: type[Settings], path: Path, data: object) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -31,7 +31,9 @@ from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.frozen import frozen
 from apf_middleware.mode import Mode
 
-__all__ = ["Route", "ServerSettings"]
+__all__ = ["OF_LEVEL", "Route", "ServerSettings"]
+
+OF_LEVEL: Final = "Write it in a document of kind PriorityLevel"
 
 _Names = Annotated[tuple[NonEmpty, ...], Field(strict=False)]
 
@@ -71,6 +73,8 @@ class ServerSettings(Settings):
         "concurrencyLimit": "seats",
         "timeout": "requestTimeout",
         "requestTimeOut": "requestTimeout",
+        "levels": "Write a document of kind PriorityLevel for each",
+        **dict.fromkeys(("shares", "queuing", "waitLimit", "minSeats", "maxSeats", "lendablePercent"), OF_LEVEL),
     }
     always_written: ClassVar[frozenset[str]] = frozenset(
         {"seats", "max_waiting_memory", "request_timeout_ns", "borrowing", "discipline", "strict_upstream"}

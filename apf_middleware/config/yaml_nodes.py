@@ -285,8 +285,12 @@ def compose(text: str, file: str, problems: Problems) -> list[Document]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = next(iter(text.splitlines()[mark.line : mark.line + 1]), "") if mark else ""
-        hint = "Indent with spaces, not with tabs" if "\t" in line[: len(line) - len(line.lstrip())] else ""
         problem = error.problem or error.context or ""
+        hint = ""
+        if "\t" in line[: len(line) - len(line.lstrip())]:
+            hint = "Indent with spaces, not with tabs"
+        elif "mapping values" in problem or "parsing a block" in (error.context or ""):
+            hint = "Indent all keys of a mapping alike, and quote text with ': ' in it"
         # libyaml reads ahead, so its own limit (of a thousand levels, in newer versions) may come before ours
         rule = _TOO_DEEP if "nesting depth" in problem else f"the text must be YAML: {problem}"
         composer.error(mark.line + 1 if mark else 0, rule, hint)

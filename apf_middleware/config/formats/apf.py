@@ -36,7 +36,7 @@ from apf_middleware.config.http_rules import AnyDistinguisher, AnyHttpRule
 from apf_middleware.config.model import BuiltFrom, parse, report, without_nulls
 from apf_middleware.config.objects import Level
 from apf_middleware.config.problems import Absent, Place, Problems
-from apf_middleware.config.server import ServerSettings
+from apf_middleware.config.server import OF_LEVEL, ServerSettings
 from apf_middleware.config.settings import Rules, Settings, Violation, adapter_of, as_mapping, key_of, make_unchecked
 from apf_middleware.config.streams import StreamSettings
 from apf_middleware.config.values import (
@@ -100,6 +100,8 @@ class _LevelSpec(Settings):
         "assuredConcurrencyShares": "shares",
         "limited": "Write its fields in spec itself",
         "limitResponse": "response",
+        "maxWait": "waitLimit",
+        "seats": "Write shares, or minSeats and maxSeats",
     }
     always_written: ClassVar[frozenset[str]] = frozenset({"shares"})
 
@@ -338,6 +340,8 @@ class _SchemaSpec(Settings):
         "requestPriority": "level",
         "distinguisherMethod": "distinguisher",
         "flowDistinguisher": "distinguisher",
+        "priority": "precedence",
+        **dict.fromkeys(("shares", "queuing", "waitLimit"), OF_LEVEL),
     }
     always_written: ClassVar[frozenset[str]] = frozenset({"precedence"})
 

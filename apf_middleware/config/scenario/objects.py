@@ -186,6 +186,7 @@ class Scenario(Settings):
         "warmup": "warmUp",
         "balancer": "balancing",
         "fleet": "members",
+        "name": "Write it under metadata",
     }
 
     name: _FromReader = "scenario"

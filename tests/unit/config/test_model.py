@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import pytest
 from pydantic import Field, TypeAdapter
 
+from apf_middleware.config import read_source
 from apf_middleware.config.files import read_text
 from apf_middleware.config.model import BuiltFrom, TaggedUnion, parse
 from apf_middleware.config.problems import Problems
@@ -137,3 +138,34 @@ def test_the_json_schema_of_a_union_is_one_object() -> None:
     assert schema["properties"].keys() == {"kind", "wait", "name"}
     assert schema["properties"]["kind"]["enum"] == ["steady", "first", "second"]
     assert "required" not in schema
+
+
+@pytest.mark.parametrize(
+    ("document", "hint"),
+    [
+        ("kind: Server\nseats: 4\nspec: {}", "Write it under spec"),
+        ("kind: Server\nspec: {store: host}", "Write it under fleet"),
+        ("kind: Server\nspec: {minRate: 1KiB}", "Write it under bodies"),
+        ("kind: Server\nspec: {waitLimit: 5s}", "Write it in a document of kind PriorityLevel"),
+        ("kind: Server\nspec: {levels: []}", "Write a document of kind PriorityLevel for each"),
+        ("kind: Server\nspec: {gates: [{name: db, capacity: 1, burst: 1}]}", "Write it under tokens"),
+        ("kind: Server\nspec: {gates: [{name: db, capacity: 1, limit: 10}]}", "Here it is called capacity"),
+        ("kind: PriorityLevel\nmetadata: {name: a}\nspec: {queues: exact}", "Write it under queuing"),
+        ("kind: PriorityLevel\nmetadata: {name: a}\nspec: {seats: 4}", "Write shares, or minSeats and maxSeats"),
+        ("kind: FlowSchema\nmetadata: {name: a}\nspec: {level: users, httpRules: []}", "Write it under rules"),
+        ("kind: FlowSchema\nmetadata: {name: a}\nspec: {level: users, paths: [/x]}", "Write it under rules.httpRules"),
+        (
+            "kind: FlowSchema\nmetadata: {name: a}\nspec: {level: users, rules: [{httpRules: [{}], methods: [GET]}]}",
+            "Write it under httpRules",
+        ),
+    ],
+)
+def test_a_key_in_the_wrong_place_is_told_the_only_right_one(document: str, hint: str) -> None:
+    [error] = read_source(f"apiVersion: apf/v1\n{document}\n").errors
+    assert error.hint == hint
+
+
+@pytest.mark.parametrize("key", ["networks", "header"])
+def test_a_key_of_several_parts_is_told_all_keys(key: str) -> None:
+    [error] = read_source(f"apiVersion: apf/v1\nkind: Server\nspec: {{{key}: x}}\n").errors
+    assert error.hint.startswith("Known keys: admin, authentication, ")

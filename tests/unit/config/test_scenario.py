@@ -183,8 +183,12 @@ def test_without_a_scenario_there_may_be_only_a_configuration(tmp_path: Path) ->
         (f"{HEAD}  duration: 1s\n", "s.yaml:3: error: spec.tenants is [], but there must be at least one"),
         (
             f"{HEAD}  name: s\n{TENANT}",
+            "s.yaml:4: error: spec.name is 's', but there is no such key here. Write it under metadata",
+        ),
+        (
+            f"{HEAD}  start: 1s\n{TENANT}",
             (
-                "s.yaml:4: error: spec.name is 's', but there is no such key here. Known keys: about, backend,"
+                "s.yaml:4: error: spec.start is '1s', but there is no such key here. Known keys: about, backend,"
                 " balancing, configuration, duration, members, seed, servers, tenants, warmUp"
             ),
         ),
