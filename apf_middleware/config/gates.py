@@ -6,7 +6,6 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, WrapValidator
 
 from apf_middleware.config.http_rules import AnyDistinguisher
-from apf_middleware.config.problems import Absent
 from apf_middleware.config.settings import Settings, Violation, number_or_word
 from apf_middleware.config.values import DEPENDS, DnsSubdomain
 from apf_middleware.frozen import frozen
@@ -56,7 +55,7 @@ class GateSettings(Settings):
 
     def rules(self) -> Iterator[Violation]:
         if (self.capacity is None) is (self.tokens is None):
-            yield Violation((), Absent.ABSENT, "a gate must have exactly one of capacity and tokens")
+            yield Violation((), self.name, "a gate must have exactly one of capacity and tokens")
         if self.key is not None and self.per is not None:
             yield Violation(("per",), self.per, "it must be absent where there is a key")
         if self.tokens is not None and self.release != "response":

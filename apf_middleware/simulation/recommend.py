@@ -14,7 +14,7 @@ result.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -283,6 +283,7 @@ class _Search:
         low = min(low, high)
         if not self._try_seats(configuration, high):
             self.reasons.append(f"Even with {self.seats(high)} the objective is missed.")
+            self.reasons.extend(self._kept_maxes(configuration, free))
             return high
         # Invariant: ``high`` seats meet the objective, and fewer than ``low`` seats don't.
         while low < high:
@@ -293,6 +294,12 @@ class _Search:
                 low = middle + 1
         self.reasons.append(f"Each level meets the objective with {self.seats(high)}, but not with fewer.")
         return high
+
+    def _kept_maxes(self, configuration: Configuration, free: Result) -> Iterator[str]:
+        for level in self._busy(free):
+            most, wanted = configuration.levels[level.name].max_seats, level.most_seats / self.servers
+            if most is not None and most < wanted:
+                yield f"The level {level.name} keeps its maxSeats of {most}, and could use {figure(wanted)}."
 
     def _try_seats(self, configuration: Configuration, seats: int) -> bool:
         result = self.run(_with_seats(configuration, seats), f"{seats} seats")

@@ -306,6 +306,14 @@ spec: {level: web, precedence: 20, rules: [{httpRules: [{paths: [/*]}]}]}
 """
 
 
+def test_a_max_that_stays_is_named_where_the_objective_is_missed(run: Run) -> None:
+    level = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: users}\nspec: {maxSeats: 2}\n"
+    found = recommend(load_text(level, defaults="web"), Objective("p99", 150.0), run)
+
+    missed = next(place for place, one in enumerate(found.reasons) if one.startswith("Even with"))
+    assert found.reasons[missed + 1].startswith("The level users keeps its maxSeats of 2, and could use ")
+
+
 def test_a_parent_has_the_shares_of_its_children(run: Run) -> None:
     found = recommend(load_text(PARENT), Objective("p99", 150.0), run)
 
