@@ -12,6 +12,17 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 __all__ = ["Authority"]
 
 _LOOPBACK = x509.IPAddress(IPv4Address("127.0.0.1"))
+_SIGNING = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 class Authority:
@@ -23,6 +34,8 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         own = _builder(self._name, self._name, self._key)
         own = own.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        own = own.add_extension(_SIGNING, critical=True)
+        own = own.add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
         self.certificate = self._write(f"{name}.pem", own)
 
     def issue(self, name: str) -> tuple[Path, Path]:
@@ -31,6 +44,9 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         issued = _builder(subject, self._name, key)
         issued = issued.add_extension(x509.SubjectAlternativeName([_LOOPBACK]), critical=False)
+        # without it, Python refuses a certificate from 3.13 on
+        by = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        issued = issued.add_extension(by, critical=False)
         file = self._folder / f"{name}.key"
         file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
         return self._write(f"{name}.pem", issued), file
