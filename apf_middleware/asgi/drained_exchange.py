@@ -13,7 +13,8 @@ when the app has returned or raised without completing its response, because hyp
 
 **Clients that disconnect from HTTP/2.** Hypercorn waits until the connection has taken what is sent, also if the
 connection has been closed meanwhile. Therefore this wait is ended some time after the disconnect, and nothing is sent
-after it.
+after it. Hypercorn closes the streams of a connection one by one, and one that has no room for its disconnect keeps all
+others from getting theirs. So each looks at the connection, too, and makes room at its end.
 
 **WebSockets whose clients send data too early.** Hypercorn answers 400 to data that comes before the handshake has been
 accepted, and tells the app neither of this nor of the disconnect. Therefore the app is told when it asks for messages.
@@ -66,18 +67,20 @@ class DrainedExchange:
         "_send",
         "_senders",
         "_stream",
+        "_was_over",
         "has_trailers",
     )
 
     def __init__(self, receive: Receive, send: Send, *, is_multiplexed: bool = False) -> None:
         self._receive = receive
         self._send = send
-        self._stream: object = getattr(send, "__self__", None)  # unknown if another middleware has wrapped ``send``
+        self._stream: object = _stream_of(send)  # None if it is unknown
         self._is_multiplexed = is_multiplexed
         self._body: object = None  # what the app receives from: hypercorn, or what has received in its place
-        self._senders: set[Any] = set()  # the tasks that send now
+        self._senders: dict[Any, CancelScope] = {}  # the tasks that send now
         self._alarm = Alarm(self._look, _now)
         self._has_gone = self._is_whole = False
+        self._was_over = False  # at the last look
         self.has_trailers: bool = False
 
     @classmethod
@@ -118,19 +121,25 @@ class DrainedExchange:
         return getattr(self._stream, "closed", False)
 
     @property
+    def _is_disconnected(self) -> bool:
+        """Whether hypercorn has begun to close the connection of HTTP/2; it may not have come to this stream yet."""
+        return getattr(getattr(getattr(self._stream, "send", None), "__self__", None), "closed", False)
+
+    @property
     def _is_over(self) -> bool:
         """Whether nothing can be sent any more, because the client has disconnected from HTTP/2."""
         if not self._is_multiplexed:
             return False
         # On trio, the watch of a request that waited for seats may have received the disconnect.
-        if getattr(self._body, "has_gone", False):
+        if self._is_disconnected or getattr(self._body, "has_gone", False):
             return True
         kept = () if self._has_gone or self._is_closed else _kept_by(self._receive)
         return self._has_gone or self._is_closed or (bool(kept) and kept[-1]["type"] in HANG_UPS)
 
     def end(self) -> None:
         """Drop what hypercorn keeps, because the app has returned or raised, and hypercorn may have more to keep."""
-        if not (self._is_whole or self._is_multiplexed):  # on HTTP/2 hypercorn fails if more of an ended stream comes
+        # On HTTP/2 hypercorn fails if more of an ended stream comes: the connection on asyncio, the server on trio.
+        if not self._is_whole and (not self._is_multiplexed or (self._is_disconnected and is_asyncio())):
             _drop_kept(self._receive)
 
     async def send(self, message: Message) -> None:
@@ -141,39 +150,39 @@ class DrainedExchange:
         if self._is_over:
             await checkpoint()  # an app that sends without end must not stop the event loop
         elif completes_response(message, has_trailers=self.has_trailers) and not self.is_safe:
-            await self._send_beside(message, drains=True)
-        elif self._is_multiplexed and kind != "http.response.start":
-            await self._send_beside(message)
+            await self._send_and_drain(message)
         else:
             await self._send_watched(message)
 
     async def _send_watched(self, message: Message) -> None:
-        """Send a message, and drop what hypercorn keeps if it needs the room for the disconnect."""
+        """Send a message; looks make room for the disconnect, and give the message up some time after it."""
         sender = _current_task()
-        self._senders.add(sender)
-        self._alarm.ask(_now() + _LOOK_NS)
-        try:
-            await self._send(message)
-        finally:
-            self._senders.discard(sender)
+        with CancelScope() as scope:
+            self._senders[sender] = scope
+            self._alarm.ask(_now() + _LOOK_NS)
+            try:
+                await self._send(message)
+            finally:
+                del self._senders[sender]
 
     def _look(self) -> None:
         """Drop what hypercorn keeps if a task that sends waits for room, and look again while there are such tasks."""
         if any(_waits_for_room(sender, self._receive) for sender in self._senders):
             _drop_kept(self._receive)
+        was_over, self._was_over = self._was_over, self._is_over
+        if was_over:
+            for scope in self._senders.values():
+                scope.cancel()
         if self._senders:
             self._alarm.ask(_now() + _LOOK_NS)
 
-    async def _send_beside(self, message: Message, *, drains: bool = False) -> None:
-        """Send a message, but give up some time after a disconnect; meanwhile, drain the body if ``drains``."""
+    async def _send_and_drain(self, message: Message) -> None:
+        """Send the last message, and meanwhile drain the body, but give up some time after a disconnect."""
         failure: Exception | None = None
         async with create_task_group() as tasks:
-            if drains:
-                tasks.start_soon(self._drain, tasks.cancel_scope)
-            if self._is_multiplexed:
-                tasks.start_soon(self._watch, tasks.cancel_scope)
+            tasks.start_soon(self._drain, tasks.cancel_scope)
             try:
-                await self._send(message)
+                await self._send_watched(message)
             except Exception as error:  # noqa: BLE001 - raised below, because the task group would wrap it
                 failure = error
             tasks.cancel_scope.cancel()
@@ -188,15 +197,16 @@ class DrainedExchange:
             await sleep(_GRACE_S)
             sending.cancel()
 
-    async def _watch(self, sending: CancelScope) -> None:
-        """Cancel ``sending`` after the disconnect, which `_drain` may miss: another call may have taken its wake-up."""
-        while not self._is_over:  # noqa: ASYNC110 - hypercorn has no event for this
-            await sleep(_GRACE_S)
-        await sleep(_GRACE_S)
-        sending.cancel()
-
     def __repr__(self) -> str:
         return f"<DrainedExchange: {'gone' if self._has_gone else 'open'}>"
+
+
+def _stream_of(send: Send) -> object:
+    """Return hypercorn's stream by its ``send``, which its task still has if middlewares have wrapped it."""
+    task = _current_task()
+    running = getattr(getattr(task, "coro", None) or task.get_coro(), "cr_frame", None)
+    own = None if running is None else getattr(running.f_locals.get("send"), "__self__", None)
+    return own if type(own).__module__.startswith("hypercorn.") else getattr(send, "__self__", None)
 
 
 def _kept_by(receive: Receive) -> Sequence[Message]:

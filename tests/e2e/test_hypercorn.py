@@ -115,6 +115,26 @@ async def test_a_client_of_http_2_that_leaves_its_download_keeps_no_seat(server:
     assert await is_served(server)
 
 
+async def test_a_client_of_http_2_that_leaves_bodies_that_are_not_received_keeps_no_seat(server: Server) -> None:
+    """Hypercorn waits for room for the disconnect of one stream, and keeps the lock that the others need to send."""
+    for _ in range(8):
+        connection = h2.connection.H2Connection()
+        connection.initiate_connection()
+        for stream, ms in ((1, 400), (3, 200)):
+            headers = {":method": "GET", ":path": f"/hold?ms={ms}", ":scheme": "http", ":authority": "x"}
+            connection.send_headers(stream, [*headers.items()])
+        for _ in range(30):
+            connection.send_data(1, b"x")
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(connection.data_to_send())
+        await asyncio.sleep(0.1)  # the app runs
+        reset = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+        writer.transport.abort()
+
+    assert await is_served(server)
+
+
 @pytest.mark.parametrize("server", ["asyncio app", "asyncio fast"], indirect=True)  # on trio, hypercorn itself fails
 async def test_a_websocket_whose_client_sends_too_early_does_not_stay_open(server: Server) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

@@ -204,6 +204,51 @@ async def test_a_message_is_given_up_after_the_client_has_gone(message: Message,
     assert connection.ended == [message], "nothing is sent after the disconnect"
 
 
+class StreamOfClosedConnection(ClosedConnection):
+    """A stream that hasn't been closed with its connection, because hypercorn waits for room in another one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.connection = ClosedConnection()
+        self.send = self.connection.send  # type: ignore[method-assign]
+
+    async def app_send(self, message: Message) -> None:
+        await self.send(message)
+
+
+@pytest.mark.parametrize("message", [START, PART, LAST])
+@pytest.mark.usefixtures("short_grace")
+async def test_a_message_is_given_up_although_only_the_connection_has_been_closed(message: Message) -> None:
+    stream = StreamOfClosedConnection()
+    exchange = DrainedExchange(stream.receive, stream.app_send, is_multiplexed=True)
+
+    async def leave() -> None:
+        await anyio.wait_all_tasks_blocked()
+        stream.connection.closed = True
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(leave)
+            await exchange.send(message)
+    assert stream.connection.ended == [message]
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+async def test_an_unreceived_body_is_dropped_at_the_end_of_its_connection(*, is_closed: bool) -> None:
+    """Otherwise hypercorn would wait for room for its disconnect, and not close the other streams."""
+    stream = StreamOfClosedConnection()
+    part: Message = {"type": "http.request", "body": b"x", "more_body": True}
+    for _ in range(ROOM):
+        stream.keep(part)
+    stream.connection.closed = is_closed
+    DrainedExchange(stream.receive, stream.app_send, is_multiplexed=True).end()
+    is_dropped = is_closed and sniffio.current_async_library() == "asyncio"  # on trio hypercorn's server would fail
+    if is_dropped:
+        stream.keep(GONE)
+
+    assert await stream.receive() == (GONE if is_dropped else part)
+
+
 @pytest.mark.parametrize("is_multiplexed", [False, True])
 async def test_what_is_kept_is_dropped_at_the_end_of_an_unreceived_body(*, is_multiplexed: bool) -> None:
     connection = ClosedConnection()
@@ -350,7 +395,9 @@ async def test_a_websocket_that_was_closed_before_it_was_accepted_receives_the_d
     ("header", "version", "is_needed"),
     [("transfer-encoding: chunked", "1.1", True), ("accept: *", "1.1", False), ("content-length: 0", "2", True)],
 )
-def test_only_requests_with_bodies_and_those_of_http_2_need_help(header: str, version: str, *, is_needed: bool) -> None:
+async def test_only_requests_with_bodies_and_those_of_http_2_need_help(
+    header: str, version: str, *, is_needed: bool
+) -> None:
     async def call(*_: Message) -> Message:
         return GONE
 
