@@ -84,8 +84,7 @@ class Passing:
             raise
         finally:
             request.finish()
-            if admission.stream is not None:
-                admission.stream.close()
+            admission.long_term().close()  # also if there was none: what the app has left behind must begin no watch
             if body is not None:
                 body.close()
 

@@ -656,6 +656,8 @@ class Controller:
             self._count_left(now, admission)
             admission.destination.counters.passed += 1
             admission.renew()
+            if admission.stream is None:  # closed at its end, after which a task left behind must begin no watch
+                admission.long_term()
             admission.seated_at = now  # the end of its wait
             for one in getattr(admission, "observations", ()):
                 one.note_passed(admission)

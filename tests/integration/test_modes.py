@@ -16,6 +16,7 @@ from apf_middleware.adapters.deadlines import DeadlineHeaders
 from apf_middleware.asgi import APFMiddleware
 from apf_middleware.asgi.service import Service
 from apf_middleware.config import Configuration, load_text
+from apf_middleware.exceptions import TicketStateError
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.mode import Mode
 from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
@@ -124,6 +125,26 @@ async def test_requests_without_seats_have_an_admission(mode: Mode) -> None:
         assert (await exchange.end()).status == 204
         assert exchange.error is None
         assert len(found) == 1
+
+
+@pytest.mark.parametrize("mode", ["observe", "off"])
+@pytest.mark.parametrize("begins_in", ["on", "observe", "off"])
+async def test_a_request_that_has_passed_begins_no_watch_after_its_end(begins_in: Mode, mode: Mode) -> None:
+    """A task that its app has left behind may try; nothing would ever end that watch."""
+    async with serving(in_mode(begins_in)) as protected:
+        protected.may_finish["/hold"] = anyio.Event()
+        exchanges = [protected.request("/hold") for _ in range(2)]  # the second one waits, if requests are limited
+        await settle()
+        service = protected.middleware.service
+        service.switch(mode)
+        protected.finish()
+        for exchange in exchanges:
+            await exchange.end()
+        await until(protected.is_idle)
+        for exchange in exchanges:
+            with pytest.raises(TicketStateError, match="has ended"):
+                exchange.scope["apf"].watch("orders")
+        assert service.controller.watches.total == 0
 
 
 @pytest.mark.parametrize("mode", ["observe", "off"])
@@ -321,6 +342,25 @@ async def test_a_stream_too_many_is_counted_as_rejected_and_runs(path: str) -> N
             await stream.end()
         assert runtime.streams.open == 0
         runtime.streams.check()
+
+
+async def test_a_stream_that_has_ended_does_not_wait_in_another_mode() -> None:
+    async with serving(in_mode("observe", seats=1)) as protected:
+        protected.may_finish["/hold"] = anyio.Event()
+        service = protected.middleware.service
+        streams = service.controller.levels["crowd"].streams
+        streams.adopt(replace(streams.settings, max_open=1))
+        holder = protected.request("/hold")
+        await settle()
+        scope = http_scope("/events", headers={"X-User": "alice", "accept": "text/event-stream"})
+        ended = await Exchange(protected.middleware, scope, protected.tasks).body().start().end()
+        assert (ended.status, protected.waiting) == (200, 1), "virtually it still waits for the only seat"
+        service.switch("off")
+        assert protected.waiting == 0
+        protected.finish()
+        await holder.end()
+        await until(protected.is_idle)
+        assert streams.open == 0
 
 
 async def test_requests_fail_as_if_they_were_limited() -> None:
