@@ -37,8 +37,10 @@ class EndingCounter:
 
     def note(self, ticket: Ticket) -> None:
         """Note ``ticket``, which is counted when it has given up its seats; call this once for each ticket."""
-        if ticket.state is not _SEATED:
+        if ticket.state is not _SEATED:  # counted at once: an upload may ask for seats again
             self.afterwards += 1
+            self._settled += 1
+            return
         self._noted.append(ticket)
         if len(self._noted) >= self._limit:
             self._settle()

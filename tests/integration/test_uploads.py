@@ -331,6 +331,41 @@ async def test_an_app_that_answers_without_seats_asks_for_none_after_its_respons
         protected.check_idle()
 
 
+async def test_a_request_that_fails_without_seats_and_gets_them_again_is_counted_soundly() -> None:
+    fails, ends = anyio.Event(), anyio.Event()
+
+    async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+        async def fail() -> None:
+            await fails.wait()
+            await send({"type": "http.response.start", "status": 500, "headers": []})
+
+        await receive()
+        async with anyio.create_task_group() as own:
+            own.start_soon(fail)
+            await receive()
+            await ends.wait()
+        await send({"type": "http.response.body", "body": b"failed"})
+
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        protected.middleware = APFMiddleware(app, load_text(CONFIG % ""))
+        queues = protected.middleware.service.queues
+        upload = protected.open("/long").body(LONG, more=True)
+        await settle()
+        protected.expire_holds()
+        fails.set()
+        await settle()
+        upload.body(LONG)
+        await settle()
+        status = queues.status("crowd")
+        assert (status.running, status.completed, status.failed) == (1, 1, 0), "it has given seats back once"
+        ends.set()
+        assert (await upload.end()).status == 500
+        status = queues.status("crowd")
+        assert (status.running, status.completed, status.failed) == (0, 2, 0)
+        protected.check_idle()
+
+
 async def test_the_app_receives_the_disconnect_of_its_client() -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
