@@ -331,7 +331,8 @@ class AdaptiveTotal:
         """Try another total, a step away."""
         step = min(self._step, most)
         settings, used = self.settings, self._used
-        if used <= settings.floor if self._falls else used >= settings.ceiling:
+        is_at_bound = used <= settings.floor if self._falls else used >= settings.ceiling
+        if is_at_bound:
             self._return(LimitReason.BOUND)
             self._falls, self._step = not self._falls, self._base
         elif self._falls:
