@@ -15,6 +15,7 @@ from apf_middleware.asgi import APFMiddleware
 from tests.support.asgi_exchange import Exchange, http_scope
 from tests.support.blocked_loop import call_beside_the_loop
 from tests.support.protected_app import ProtectedApp, configuration, problem, settle
+from tests.support.until import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,8 +108,7 @@ async def test_a_client_that_hangs_up_while_queued_leaves_and_its_request_never_
         holder = await protected.holder()
         leaver = protected.request("/leaver")
         stayer = protected.request("/stayer")
-        await anyio.sleep(0.02)
-        assert protected.waiting == 2
+        await until(lambda: protected.waiting == 2)
 
         leaver.disconnect()
         with anyio.fail_after(10):

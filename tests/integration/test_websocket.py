@@ -10,6 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 from apf_middleware.asgi import APFMiddleware
 from tests.support.asgi_exchange import Exchange, websocket_scope
 from tests.support.protected_app import ProtectedApp, configuration, settle
+from tests.support.until import until
 
 pytestmark = pytest.mark.anyio
 
@@ -115,8 +116,7 @@ async def test_a_websocket_whose_client_leaves_while_queued_never_runs() -> None
         socket = Exchange(protected.middleware, websocket_scope("/socket"), tasks)
         socket.deliver(CONNECT)
         socket.start()
-        await anyio.sleep(0.02)
-        assert protected.waiting == 1
+        await until(lambda: protected.waiting == 1)
         socket.deliver({"type": "websocket.disconnect", "code": 1001})
         await socket.end()
         protected.finish()
