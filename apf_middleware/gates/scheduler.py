@@ -285,8 +285,6 @@ class GateScheduler:
                 slot.note_passed(acquisition)
                 if self._leases.is_known_full(need):
                     slot.shut(1)  # so that the next request doesn't ask in vain
-                if slot.due in {OpeningCause.POLL, OpeningCause.ERROR}:
-                    slot.due_at = slot.due = None
                 self.slots.dirty[slot] = None
         self._end_waiting(now, acquisition)
 

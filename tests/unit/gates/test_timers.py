@@ -8,6 +8,7 @@ from apf_middleware.gates import (
     Capacity,
     Gates,
     Park,
+    Terms,
 )
 from apf_middleware.gates.gate import FIRST_PAUSE_NS
 from apf_middleware.gates.slot import Slot
@@ -35,6 +36,21 @@ def test_a_polled_gate_is_asked_after_pauses_that_double_and_never_early() -> No
     pauses = [later - earlier for earlier, later in zip(own.asked_at, own.asked_at[1:], strict=False)]
     assert pauses[:7] == [10 * MS, 20 * MS, 40 * MS, 80 * MS, 160 * MS, 320 * MS, 640 * MS]
     assert set(pauses[7:]) == {SECOND}
+
+
+def test_a_polled_gate_is_asked_in_time_also_after_a_smaller_request_has_passed() -> None:
+    """Its passing ended the pause, so that the large one waited a second, and then counted as a missed event."""
+    memory = Capacity(
+        "memory", 4, Terms(max_parked=10, poll_ns=10 * MS), cost=lambda request: int(str(request.state["size"]))
+    )
+    world = GateWorld(memory, seats=10)
+    world.arrive("runs", "memory", size=2)
+    world.arrive("large", "memory", size=3, flow="large")
+    world.arrive("small", "memory", size=1, flow="small")
+    assert world.served == ["runs", "small"]
+    memory.resize(6)  # and no event reports it
+    assert world.wait(10 * MS) == ["large"]
+    assert memory.counters.rescues == 0
 
 
 def test_no_pause_is_longer_than_a_quarter_of_the_wait_limit() -> None:
