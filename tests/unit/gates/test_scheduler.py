@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from apf_middleware.fairqueuing import Reason, TicketState
+from apf_middleware.fairqueuing import Reason, TicketState, Work
 from apf_middleware.gates import (
     AcquisitionStage,
     Capacity,
@@ -314,6 +314,27 @@ def test_when_a_candidate_leaves_the_next_request_of_its_queue_may_try() -> None
     assert world.acquisition("a").stage is AcquisitionStage.QUEUED
     world.give_up("a")
     assert world.finish("runs") == ["b"]
+
+
+@pytest.mark.parametrize("leaves", ["second", "third"])
+def test_a_request_may_leave_in_the_step_in_which_an_earlier_one_of_its_flow_is_seated(leaves: str) -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate(), switch.gate("closed"), levels={"level": level(1, fifo=True)})
+    world.close("closed")
+    world.arrive("first", "switch")
+    world.arrive("second", "closed")
+    world.arrive("third")
+    runs = world.arrive("runs", flow="x")
+    switch.answer = True
+    world.emit("well")
+    runs.work = Work(1, 1, 10 * MS)
+    world.finish("runs")
+    world.now += 10 * MS
+    assert world.give_up(leaves) == ["first"], "the seat that has lingered is free in the same step"
+    assert [ticket.is_seated for ticket in world.tickets.values()] == [True, False]
+    world.open("closed")
+    world.finish("first")
+    assert world.served == ["runs", "first", *({"second", "third"} - {leaves})]
 
 
 def test_a_request_whose_next_gate_opens_too_late_is_rejected_when_its_first_one_opens() -> None:
