@@ -203,6 +203,15 @@ def test_what_is_watched_is_forgotten_with_the_request() -> None:
     assert (watches.interested("update", PODS), watches.total) == (0, 0)
 
 
+def test_a_request_whose_watches_have_ended_early_watches_nothing() -> None:
+    """A watch is a stream, whatever it answers; such a request is a stream only if its response says so."""
+    admission = House(configuration("a")).comes()
+    for watch in [admission.watch("pods"), admission.watch("pods", "shop")]:
+        assert admission.long_term().watches
+        admission.unwatch(watch)
+    assert not admission.long_term().watches
+
+
 @pytest.mark.parametrize(
     ("method", "arguments", "message"),
     [
