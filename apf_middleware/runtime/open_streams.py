@@ -125,7 +125,7 @@ class Stream:
 
     def enter(self) -> bool:
         """Take a place among the open streams, unless the request has one; False if none is left."""
-        if not self.is_counted and not self.is_over:
+        if not self.is_counted:
             self.is_counted = self._streams.enter(self._flow)
         return self.is_counted
 
