@@ -106,6 +106,7 @@ async def test_an_upload_may_wait_again_before_its_deadline() -> None:
         long.body(b"b")
         await settle()
         assert admission.is_waiting
+        assert admission.deadline_ns == now + 3600 * 10**9
 
         other.body()
         for exchange in (other, long):
@@ -416,6 +417,21 @@ async def test_a_running_upload_may_finish_when_its_queue_is_closed(mode: str) -
         protected.check_idle()
 
 
+async def test_a_running_upload_may_finish_when_a_reload_has_removed_its_level() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        service = protected.middleware.service
+        long = await protected.start()
+        protected.expire_holds()
+        service.adopt(service.prepare(load_text((CONFIG % "").replace("crowd", "others"))))
+        other = protected.open("/other", "bob").body(LONG, more=True)
+        await settle()
+        assert (await long.body(b"b").end()).status == 200, "it runs although the only seat is in use"
+        assert (await other.body().end()).status == 200
+        assert service.controller.levels["others"].shared.queueset.is_idle
+        protected.bodies.check()
+
+
 async def test_100_continue_is_sent_when_the_request_has_seats() -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
@@ -456,6 +472,35 @@ async def test_a_request_whose_response_begins_while_its_app_waits_for_more_keep
         protected.pass_time()
         await settle()
         assert (await long.body().end()).sent[-1]["body"] == b"done"
+        protected.check_idle()
+
+
+async def test_a_request_that_ends_without_seats_gets_no_error_after_the_beginning_of_its_response() -> None:
+    async with anyio.create_task_group() as tasks:
+        begins, ends = anyio.Event(), anyio.Event()
+
+        async def app(_scope: Scope, receive: Receive, send: Send) -> None:
+            tasks.start_soon(answer, send)
+            await receive()
+            assert (await receive())["type"] == "http.disconnect"
+            await send({"type": "http.response.body", "body": b"too late"})
+            ends.set()
+
+        async def answer(send: Send) -> None:
+            await begins.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+
+        protected = HeldUploadApp(tasks)
+        protected.middleware = APFMiddleware(app, load_text(CONFIG % ""))
+        long = protected.open("/").body(LONG, more=True)
+        await settle()
+        assert protected.expire_holds() == 1
+        begins.set()
+        await settle()
+        protected.pass_time()
+        await long.end()
+        assert ends.is_set()
+        assert [message["type"] for message in long.sent] == ["http.response.start"]
         protected.check_idle()
 
 
