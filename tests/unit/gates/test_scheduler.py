@@ -615,6 +615,41 @@ def test_a_request_that_stops_waiting_knows_when_its_gate_opens(waited: int) -> 
     assert acquisition.refusal.retry_after == 4 - waited
 
 
+def test_the_next_poll_of_a_gate_is_no_promise_that_it_opens_then() -> None:
+    world = polled(OwnSwitch())
+    world.arrive("a", "own")
+    acquisition = world.acquisition("a")
+    world.give_up("a")
+    assert acquisition.refusal is not None
+    assert acquisition.refusal.retry_after is None
+
+
+def test_a_request_that_waited_only_for_a_seat_in_the_end_was_not_refused_by_its_gate() -> None:
+    switch = Switch()
+    world = GateWorld(switch.gate())
+    world.arrive("a", "switch")
+    world.arrive("runs", flow="x")
+    switch.answer = True
+    world.emit("well")
+    acquisition = world.acquisition("a")
+    world.give_up("a")
+    assert acquisition.refusal is None
+
+
+def test_a_lease_that_ends_with_the_headers_is_given_back_once() -> None:
+    short, long = FarPlaces(), FarPlaces()
+    short.name, long.name = "short", "long"
+    world = GateWorld(CustomGate(short, Terms(release="headers")), CustomGate(long, Terms()))
+    checks = asked(world)
+    ticket = world.arrive("a", "short", "long")
+    world.conclude(checks[0], "until headers")
+    assert world.conclude(checks[1], "until the end") == ["a"]
+    world.sharing.release_leases(world.now, ticket, early=True)
+    assert (short.given_back, long.given_back) == (["until headers"], [])
+    world.finish("a")
+    assert (short.given_back, long.given_back) == (["until headers"], ["until the end"])
+
+
 def test_one_request_may_wait_for_a_gate_however_short_its_queue_is() -> None:
     world = GateWorld(Switch().gate(max_parked=None), levels={"level": level(1, length=1)})
     assert world.arrive("a", "switch").is_waiting
