@@ -650,6 +650,21 @@ def test_a_lease_that_ends_with_the_headers_is_given_back_once() -> None:
     assert (short.given_back, long.given_back) == (["until headers"], ["until the end"])
 
 
+def test_a_lease_that_ends_with_the_headers_goes_to_a_waiting_request_at_once() -> None:
+    world = GateWorld(Capacity("db", 1, Terms(max_parked=10, release="headers")), seats=2)
+    runs = world.arrive("runs", "db")
+    world.arrive("waits", "db")
+    assert world.note(world.sharing.release_leases(world.now, runs, early=True)) == ["waits"]
+
+
+def test_a_request_with_a_lease_passes_although_its_gate_stops_another() -> None:
+    world = RemoteWorld()
+    world.come("a")
+    world.come("b")
+    world.answer("b", ParkDecision())
+    assert world.answer("a", "lease") == ["a"]
+
+
 def test_one_request_may_wait_for_a_gate_however_short_its_queue_is() -> None:
     world = GateWorld(Switch().gate(max_parked=None), levels={"level": level(1, length=1)})
     assert world.arrive("a", "switch").is_waiting
