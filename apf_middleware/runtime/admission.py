@@ -242,6 +242,7 @@ class Admission(Ticket):
         "_deadline",
         "_outcome",
         "_predicted_wait",
+        "_renewed",
         "_revocation",
         "_shown",
         "_virtual",
@@ -269,6 +270,7 @@ class Admission(Ticket):
     _deadline: int
     _outcome: RequestOutcome
     _predicted_wait: int
+    _renewed: bool
     _revocation: Revocation
     _shown: tuple[RequestDigest | None, Mapping[str, Any]]
     _virtual: VirtualSeats
@@ -495,8 +497,14 @@ class Admission(Ticket):
             counters = self.destination.counters
             (counters.aborted if aborted else counters.failed).note(self)
 
+    @property
+    def is_renewed(self) -> bool:
+        """Whether the request has asked for seats again."""
+        return bool(getattr(self, "_renewed", False))
+
     def renew(self) -> None:
         """Reset the admission, to ask for seats again after it has released them."""
+        self._renewed = True
         ticket: Ticket = self
         ticket.state, ticket.reason, ticket.queue = _NEW, None, None
         ticket.width = self.work.width  # the level may have cut it

@@ -321,10 +321,12 @@ class Controller:
 
     def leave(self, admission: Admission) -> None:
         """Withdraw the request of a cancelled task, or release its seats if it has just been seated."""
-        if admission.state is _SEATED:
-            self.release(admission, has_run=False)
-        else:
+        if admission.state is not _SEATED:
             self.abandon(admission, Reason.CANCELLED)
+            return
+        if not admission.is_renewed:  # an app may end the wait of its upload by a time limit of its own, and go on
+            admission.fail(aborted=True)
+        self.release(admission, has_run=False)
 
     def release_leases(self, admission: Admission, *, early: bool = False) -> None:
         """Give the leases of a request back; if ``early``, only those that end when its response begins."""

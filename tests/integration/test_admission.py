@@ -311,6 +311,8 @@ async def test_a_native_task_cancellation_passes_the_seat_on(first: str) -> None
 
         assert "/cancelled" not in protected.started
         assert protected.is_idle()
+        status = protected.middleware.service.queues.status("crowd")
+        assert (status.completed, status.aborted) == (2, 1)
 
 
 async def test_a_seat_can_be_released_early() -> None:

@@ -1,5 +1,8 @@
 """Long bodies, of which an app receives the rest itself: its seats while nothing comes, and how it goes on."""
 
+import asyncio
+from contextlib import suppress
+
 import anyio
 import anyio.abc
 import pytest
@@ -294,6 +297,35 @@ async def test_an_app_that_cancels_a_call_and_calls_again_gets_all_with_seats(wh
         assert (len(protected.received["/long"]), protected.seats_in_use) == (2, 1)
         assert (await long.body(b"b").end()).status == 200
         assert [message["body"] for message in protected.received["/long"]] == [LONG, LONG, b"b"]
+        protected.check_idle()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_call_cancelled_at_the_instant_it_gets_seats_aborts_nothing() -> None:
+    class TimedApp(HeldUploadApp):
+        async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+            received = self.received[scope["path"]] = []
+            while not received or received[-1].get("more_body"):
+                self.call = asyncio.ensure_future(receive())
+                with suppress(asyncio.CancelledError):
+                    received.append(await self.call)
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"done"})
+
+    async with anyio.create_task_group() as tasks:
+        protected = TimedApp(tasks)
+        long = await protected.start()
+        long_call = protected.call
+        protected.expire_holds()
+        other = await protected.start("/other", "bob")
+        long.body(b"b")
+        await settle()
+        service = protected.middleware.service
+        service.controller.release(other.scope["apf"])
+        long_call.cancel()
+        assert (await long.end()).status == (await other.body().end()).status == 200
+        status = service.queues.status("crowd")
+        assert (status.completed, status.aborted) == (4, 0), "each time it gave its seats back"
         protected.check_idle()
 
 
