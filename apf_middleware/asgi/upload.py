@@ -134,6 +134,7 @@ class Upload:
             # If seats would linger, the request is about to be rejected (see `_keeps_seats`): it has no work after its
             # reply, and a ticket that lingers can't be rejected.
             admission.work = Work(work.seats, work.final_seats)
+            admission.long_term()  # so that other tasks of the app may begin watches meanwhile
             # How long it had them depends on its client, so nothing is learned from that.
             admission.destination.controller.release(admission, has_run=False)
 
@@ -164,6 +165,8 @@ class Upload:
                 self._is_suspended = True
                 raise
             body.stop_watching()
+        if admission.state is _SEATED and admission.revoked.is_allowed:
+            controller.let_revoke(admission)
         return admission.reason is None  # it has seats, or passes without, because the mode has changed
 
     async def _cut(self) -> Message:

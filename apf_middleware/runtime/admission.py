@@ -479,7 +479,8 @@ class Admission(Ticket):
         return revoked
 
     def _let_revoke(self) -> None:
-        # a stream has given its seats back already
+        self.revoked.is_allowed = True
+        # A stream has given its seats back already; an upload may get seats again.
         if self.state is _SEATED:
             self.destination.controller.let_revoke(self)
 

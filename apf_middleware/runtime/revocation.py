@@ -10,9 +10,10 @@ __all__ = ["Revocation"]
 class Revocation:
     """A flag for a handler to check (`is_set`) or to wait for (`wait`): its request is asked for its seats."""
 
-    __slots__ = ("_event", "_is_set", "_loop")
+    __slots__ = ("_event", "_is_set", "_loop", "is_allowed")
 
     def __init__(self) -> None:
+        self.is_allowed: bool = False
         self._is_set = False
         self._event: anyio.Event | None = None
         self._loop: EventLoop | None = None

@@ -9,8 +9,10 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
+from apf_middleware.classification import Classification
 from apf_middleware.config import load_text
-from apf_middleware.fairqueuing import Reason
+from apf_middleware.exceptions import TicketStateError
+from apf_middleware.fairqueuing import Reason, Work
 from apf_middleware.mode import Mode
 from apf_middleware.runtime import Admission
 from apf_middleware.runtime.adaptive_runner import AdaptiveRunner
@@ -327,6 +329,59 @@ async def test_a_call_cancelled_at_the_instant_it_gets_seats_aborts_nothing() ->
         status = service.queues.status("crowd")
         assert (status.completed, status.aborted) == (4, 0), "each time it gave its seats back"
         protected.check_idle()
+
+
+OWNER = """
+---
+{apiVersion: apf/v1, kind: PriorityLevel, metadata: {name: owner}, spec: {shares: 1000, minSeats: 0}}
+"""
+
+
+@pytest.mark.parametrize("opts_in", ["with seats", "without seats"])
+async def test_an_upload_that_has_seats_again_may_be_asked_for_them(opts_in: str) -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        text = (CONFIG % "").replace("seats: 1\n", "seats: 3\n").replace("shares: 1000", "shares: 1000, minSeats: 0")
+        protected.middleware = APFMiddleware(protected._app, load_text(text + OWNER))
+        controller = protected.middleware.service.controller
+        long = await protected.start()
+        upload = long.scope["apf"]
+        if opts_in == "with seats":
+            upload.revocable()
+        protected.expire_holds()
+        if opts_in == "without seats":
+            upload.revocable()
+        elif controller.reclaimer is not None:
+            controller.reclaimer._forget()  # as a claim does
+        long.body(LONG, more=True)
+        await settle()
+        others = [protected.open(f"/{number}").body(LONG, more=True) for number in range(2)]
+        await settle()
+        assert (protected.seats_in_use, upload.seats, upload.revoked.is_set()) == (3, 1, False)
+
+        place = Classification("catch-all", "owner", "bob", 0)
+        waits = Admission(controller.destination(place, Work()))
+        controller.arrive(controller.now(), waits)
+        assert upload.revoked.is_set()
+        controller.leave(waits)
+        for one in (long, *others):
+            await one.body(b"b").end()
+        protected.check_idle()
+
+
+async def test_other_tasks_may_begin_watches_while_an_upload_has_no_seats() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        long = await protected.start()
+        protected.expire_holds()
+        admission = long.scope["apf"]
+        assert isinstance(admission, Admission)
+        admission.watch("orders")
+        assert (await long.body(b"b").end()).status == 200
+        with pytest.raises(TicketStateError):
+            admission.watch("orders")
+        protected.check_idle()
+        assert protected.middleware.service.controller.watches.total == 0
 
 
 async def test_an_app_that_answers_without_seats_asks_for_none_after_its_response() -> None:
