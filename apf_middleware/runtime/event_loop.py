@@ -133,10 +133,18 @@ class HomeLoop:
     def call(self, function: Callable[[], T]) -> T:
         """Return the result of ``function``, which is called in the thread of the event loop.
 
-        A thread with an event loop of its own calls it directly: two loops that wait for each other would never end.
+        A thread with an event loop of its own doesn't wait long, because two loops that wait for each other would never
+        end. It then calls ``function`` itself, while the other loop stands still.
         """
         loop = self._loop
-        return function() if loop is None or not self.is_elsewhere() else loop.call(function)
+        if loop is None or not loop.is_of_another_thread:
+            return function()
+        if EventLoop.running() is None:
+            return loop.call(function)
+        try:
+            return loop.call(function, _LOOK_S)
+        except BlockedLoopError:
+            return function()
 
     def __repr__(self) -> str:
         return f"<HomeLoop {self._loop!r}>"

@@ -126,14 +126,20 @@ async def test_threads_call_in_the_loop_that_serves_requests() -> None:
     assert home.call(threading.get_ident) == threading.get_ident()
 
 
-async def test_a_thread_with_a_loop_of_its_own_does_not_wait_for_another() -> None:
+async def call_in_own_loop(home: HomeLoop) -> int:
+    return home.call(threading.get_ident)
+
+
+async def test_a_thread_with_a_loop_of_its_own_calls_in_the_loop_that_serves_requests() -> None:
     home = HomeLoop()
     home.find()
+    assert await run_sync(anyio.run, call_in_own_loop, home) == threading.get_ident()
 
-    async def call() -> int:
-        return home.call(threading.get_ident)
 
-    assert in_thread(lambda: anyio.run(call)) != threading.get_ident()
+async def test_a_thread_with_a_loop_of_its_own_does_not_wait_for_one_that_waits_for_it() -> None:
+    home = HomeLoop()
+    home.find()
+    assert in_thread(lambda: anyio.run(call_in_own_loop, home)) != threading.get_ident()
 
 
 def test_the_end_of_the_loop_is_no_obstacle(anyio_backend: str) -> None:
