@@ -151,7 +151,8 @@ class Reloader:
                 outcome = _Outcome(None, (problem,))
             # Not reached if this call is cancelled: the next caller then reads the files again and shares nothing.
             self._completed = number
-            return self._conclude(outcome)
+            # where requests are served, also if this call runs in another thread's event loop
+            return self._controller.home.call(partial(self._conclude, outcome))
 
     async def force(self, trial: "ShadowTrial") -> tuple[Problem, ...]:
         """Put the configuration of a trial in force; return why not, if that is impossible.

@@ -3,15 +3,17 @@
 import logging
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from anyio.to_thread import run_sync
 from starlette.types import Message, Receive, Scope, Send
 
 from apf_middleware.asgi import APFMiddleware
-from apf_middleware.asgi.reload import needs_restart, server_file
+from apf_middleware.asgi.reload import PreparedConfiguration, needs_restart, server_file
 from apf_middleware.asgi.signals import Signals
 from apf_middleware.config import ConfigurationError, Reading, load, load_text, read
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
@@ -214,6 +216,23 @@ async def test_exceptions_of_named_code_are_reported_and_change_nothing(
         assert not await middleware.reload()
     assert "ZeroDivisionError: in a module of the user's" in caplog.text
     assert service.resolver is resolver
+
+
+async def test_a_reload_in_another_event_loop_takes_effect_in_the_one_that_serves_requests(file: Path) -> None:
+    middleware = APFMiddleware(app, str(file))
+    service = middleware.service
+    service.controller.home.find()
+    threads: list[int] = []
+
+    def adopt(prepared: PreparedConfiguration) -> None:
+        threads.append(threading.get_ident())
+        service.adopt(prepared)
+
+    service._reloader._adopt = adopt
+    write(file, SERVER.format(20))
+    assert await run_sync(anyio.run, middleware.reload)
+    assert threads == [threading.get_ident()]
+    assert service.configuration.server.seats == 20
 
 
 async def test_warnings_are_those_of_what_is_in_force(file: Path) -> None:
