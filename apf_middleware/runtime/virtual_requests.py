@@ -117,6 +117,7 @@ class VirtualRequests:
         self._limits: dict[int, Timeouts[VirtualRequest]] = {}  # by wait limit, of which there are a few
         self._ends: list[tuple[int, int, VirtualRequest]] = []  # of seats, and of waits with deadlines of their own
         self._number = 0
+        self._is_over = False
 
     def begin(self, now: int, admission: Admission) -> VirtualRequest:
         """Ask for seats, unless the request has been rejected already, and return the virtual request."""
@@ -157,11 +158,16 @@ class VirtualRequests:
         now, admission = self._now(), request.admission
         request.lasted_ns = now - request.began_at
         if admission.state is _SEATED:
-            self._schedule(admission.seated_at + request.lasted_ns, request)
+            at = admission.seated_at + request.lasted_ns
+            if self._is_over:
+                self._end(at, request)
+                return
+            self._schedule(at, request)
             self._look()
 
     def clear(self) -> None:
-        """Free the seats of virtual requests whose real ones have ended; waits have ended already."""
+        """Free the seats of virtual requests as soon as the real ones have ended; waits have ended already."""
+        self._is_over = True
         ends, self._ends = self._ends, []
         for at, _, request in ends:
             self._end(at, request)

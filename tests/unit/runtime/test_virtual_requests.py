@@ -238,6 +238,17 @@ def test_one_that_is_refused_on_arrival_asks_for_no_seats() -> None:
     assert (admission.reason, world.rejected) == (Reason.DEADLINE, [admission])
 
 
+def test_after_the_end_of_the_mode_seats_are_free_when_the_real_request_has_ended() -> None:
+    world = World(configuration("equal-serial", seats=1))
+    first, waited = world.begin(), world.begin()
+    world.run(MS)
+    first.finish()
+    assert waited.admission.is_seated
+    world.requests.clear()
+    waited.finish()
+    assert waited.admission.state is TicketState.RELEASED, "it doesn't take its seats for as long as it has waited"
+
+
 def test_the_end_of_the_mode_frees_the_seats_of_requests_that_have_ended() -> None:
     world = World(configuration("equal-serial", seats=1))
     running, waiting = world.begin(), world.begin()
