@@ -102,7 +102,7 @@ class LevelScheduler:
             self._balance.end_wait()
         if len(self.waiting) > 1 or self._balance.users:
             self._balance.divide(self.waiting, self._ledger.free)
-        else:
+        if len(self.waiting) < 2 and not self._balance.users:  # the last user may just have gone
             for level in self.waiting:
                 level.deserved = level.entitled
             self._balance.are_wide = False  # the lag of a level that waits alone doesn't count
@@ -118,7 +118,7 @@ class LevelScheduler:
         decision = Decision()
         if len(self.waiting) > 1 or self._balance.users:
             self._balance.advance(now, self.waiting)
-            self._balance.divide(self.waiting, self._ledger.free)
+            self.divide()
         far = self._far()
         levels = self.waiting.copy()
         while levels:

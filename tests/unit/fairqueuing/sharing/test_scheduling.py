@@ -132,3 +132,15 @@ def test_a_level_far_behind_saves_seats_up_unless_its_parent_uses_its_whole_max(
     decision = waiting.scheduler.survey(0)
 
     assert (decision.saver, decision.level) == ((behind, None) if saves else (None, ahead))
+
+
+def test_a_level_that_waits_alone_again_deserves_what_it_is_entitled_to() -> None:
+    """Otherwise it would come before newcomers of levels without queues by what it deserved beside another level."""
+    waiting = Waiting(10, wide=(0, 1, 8), former=(0, 0, 0))
+    wide = waiting.levels["wide"]
+    waiting.balance.users.append(waiting.levels["former"])  # it doesn't wait any more, and has given its seats back
+
+    waiting.scheduler.survey(0)
+
+    assert not waiting.balance.users
+    assert wide.deserved == wide.entitled
