@@ -57,9 +57,18 @@ def test_the_manifest_s_configuration_is_that_of_the_example() -> None:
 
 @pytest.mark.timeout(120)
 def test_the_load_prints_what_each_tenant_gets() -> None:
+    """On a busy machine, the first reports may lack some."""
     require_redis()
+    missing = {"elephant", *(f"mouse-{number}" for number in range(5))}
     with databases.redis() as redis, serve("examples.fleet.app:app", environment={"REDIS_URL": redis.url}) as server:
-        command = [sys.executable, "-m", "examples.fleet.load", server.url, "--seconds", "5"]
-        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    tenants = set(re.findall(r"^(\S+) +\d+ requests   median [\d.]+ s   99 % [\d.]+ s$", result.stdout, re.MULTILINE))
-    assert tenants == {"elephant", *(f"mouse-{number}" for number in range(5))}
+        command = [sys.executable, "-m", "examples.fleet.load", server.url]
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as load:
+            assert load.stdout is not None
+            try:
+                while missing:
+                    line = load.stdout.readline()
+                    match = re.fullmatch(r"(\S+) +\d+ requests   median [\d.]+ s   99 % [\d.]+ s\n", line)
+                    assert match or line == "\n", line
+                    missing -= {match[1]} if match else set()
+            finally:
+                load.terminate()

@@ -430,15 +430,20 @@ class Lending(Sharing):
         return parent is not None and parent.least > 0 and is_parent_closed(parent, self._levels)
 
     def _note_waits(self, now: int, level: SharedLevel, *, waits: bool) -> None:
-        level.waits = waits
         self._balance.advance(now, self.waiting)
         if waits:
             self.waiting.append(level)
-            self._balance.join(now, level)
         else:
             self.waiting.remove(level)
-            self._balance.leave(now, level)
+        self._note_wait(now, level, waits=waits)
         self._scheduler.divide()
+
+    def _note_wait(self, now: int, level: SharedLevel, *, waits: bool) -> None:
+        level.waits = waits
+        if waits:
+            self._balance.join(now, level)
+        else:
+            self._balance.leave(now, level)
 
     def _forget(self, now: int, level: SharedLevel) -> None:
         """Forget ``level``, which has drained, unless an earlier call has forgotten it already."""
@@ -511,8 +516,10 @@ class Lending(Sharing):
                 queueset.reconfigure(now, settings, level.ceiling)
             level.counted = 0
             self.ledger.count(level, max(queueset.seats_in_use, level.least))
-            level.waits = level.wants_seats
-            if level.waits:
+            waits = level.wants_seats
+            if waits is not level.waits:  # it has been paused, resumed, or its cap has changed
+                self._note_wait(now, level, waits=waits)
+            if waits:
                 self.waiting.append(level)
             level.alone_width = 0
             if queueset.is_idle:

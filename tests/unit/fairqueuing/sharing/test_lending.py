@@ -491,6 +491,31 @@ def test_a_level_that_drains_has_no_cap() -> None:
     assert seated(tickets) == 5
 
 
+def test_a_level_that_was_paused_is_not_compensated_for_what_it_lacked_before() -> None:
+    lending = Lending(4, {"a": (QUEUED, limits(2, 0)), "b": (QUEUED, limits(2, 0))})
+    arrive(lending, "b", 6)
+    arrive(lending, "a", 2)
+    paused = lending.levels["a"]
+    paused.lag = 10**12
+    lending.operate(0, paused, held=True)
+    lending.operate(0, paused)
+
+    assert paused.lag == 0
+
+
+def test_a_paused_level_is_charged_for_seats_that_others_wait_for() -> None:
+    lending = Lending(4, {"a": (QUEUED, limits(2, 0)), "b": (QUEUED, limits(2, 0))})
+    running = arrive(lending, "a", 6)
+    arrive(lending, "b", 2)
+    paused = lending.levels["a"]
+    release(lending, running[0], 100)
+    before = paused.lag
+    lending.operate(100, paused, held=True)
+    release(lending, running[1], 300)
+
+    assert paused.lag < before
+
+
 def test_a_request_without_a_queue_that_changes_the_turns_lets_others_have_what_was_saved_up() -> None:
     """While seats are saved up for a wide request, a newcomer takes one; the rest suffices for another level."""
     one_queue = QueueSetSettings(3, 1, 1, 20)
