@@ -9,8 +9,9 @@ One `RequestBody` calls the server's ``receive`` in the app's place and keeps th
 
 The app receives the same messages in the same order, and ``http.disconnect`` after its response, as the ASGI
 specification requires. `IncomingBodies` bounds the memory, number and time of incoming bodies, and interrupts a request
-that has to end. A client that sent ``Expect: 100-continue`` must not be asked for its body before its request has
-seats, so nothing is received for it until then.
+that has to end. Only the app may ask for some bodies (`is_for_app`), so nothing is received of them before it does: a
+client that sent ``Expect: 100-continue`` must not be asked before its request has seats, and where a limit of Starlette
+is exceeded, ``receive`` raises an exception, although the app's route may allow more.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ __all__ = [
     "RequestBody",
     "announcement",
     "completes_response",
-    "expects_continue",
+    "is_for_app",
     "is_readable",
     "receiver_of",
 ]
@@ -57,6 +58,7 @@ HANG_UPS: Final = frozenset({"http.disconnect", "websocket.disconnect"})
 _MESSAGE_BYTES: Final = 256  # of memory besides the content, counted for each message but the last of a body
 _NO_BODY: Final = frozenset({b"0", b""})
 _ANNOUNCING: Final = frozenset({b"content-length", b"transfer-encoding", b"expect"})
+_LIMIT: Final = "starlette.max_body_size"  # the key of the limit that Starlette's and FastAPI's ``max_body_size`` set
 _BEGINNINGS: Final = frozenset({"http.request", "websocket.connect"})
 _CONTENT: Final = frozenset({"http.response.body", "http.response.zerocopysend", "http.response.pathsend"})
 # The modules of the objects whose ``receive`` awaits nothing but futures: uvicorn's requests, and hypercorn's queues.
@@ -519,7 +521,7 @@ def _parsed(raw: bytes) -> Mapping[str, object]:
 
 
 def announcement(scope: Scope) -> Literal["", "coming", "expected"]:
-    """Return ``coming`` if a request announces a body, ``expected`` if the server must ask for it, or an empty text."""
+    """Return ``coming`` if a body is announced, ``expected`` if only the app may ask for it; otherwise nothing."""
     is_coming = is_expected = False
     if scope["type"] != "http":  # the handshake of a WebSocket has no body, even if its headers announce one
         return ""
@@ -533,20 +535,28 @@ def announcement(scope: Scope) -> Literal["", "coming", "expected"]:
                 is_coming = True
     if not (is_coming or not scope.get("http_version", "1.1").startswith("1")):  # HTTP/2 needs no header for a body
         return ""
-    return "expected" if is_expected else "coming"
+    return "expected" if is_expected or (_LIMIT in scope and _may_exceed(scope)) else "coming"
 
 
-def expects_continue(scope: Scope) -> bool:
-    """Return whether the client waits for ``100 Continue`` before it sends its body."""
-    for name, value in headers_of(scope):  # noqa: SIM110 - `any` would make a generator for each request that waits
+def _may_exceed(scope: Scope) -> bool:
+    """Return whether a body may be longer than the limit in the scope, which the app's route may raise."""
+    for name, value in headers_of(scope):
+        if name == b"content-length":
+            return not (value.isdigit() and int(value) <= scope[_LIMIT])
+    return True
+
+
+def is_for_app(scope: Scope) -> bool:
+    """Return whether only the app may ask for the body, for example because its client waits for ``100 Continue``."""
+    for name, value in headers_of(scope):
         if name == b"expect" and value.lower() == b"100-continue":
             return True
-    return False
+    return _LIMIT in scope and announcement(scope) == "expected"
 
 
 def is_readable(scope: Scope) -> bool:
     """Return whether a request has a JSON body that may be received now and isn't known to be too long."""
-    if scope["type"] != "http" or expects_continue(scope):
+    if scope["type"] != "http" or is_for_app(scope):
         return False
     headers = {name: value for name, value in headers_of(scope)}  # noqa: C416 - a pair may be a list
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()

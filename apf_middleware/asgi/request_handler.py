@@ -287,7 +287,7 @@ def _may_arrive(
 def _begin_body(resolved: ResolvedRequest, scope: Scope, receive: Receive) -> RequestBody | None:
     """Return the body of a request, with what has arrived of it; None if no body is announced.
 
-    If the client waits for the status 100 (Continue), nothing has been received yet.
+    Nothing has been received yet of one that only the app may ask for.
     """
     announced = announcement(scope)
     if not announced:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.types import Receive, Scope
 
-from apf_middleware.asgi.body import RequestBody, announcement, expects_continue, receiver_of
+from apf_middleware.asgi.body import RequestBody, announcement, is_for_app, receiver_of
 from apf_middleware.runtime import Admission, Connection
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class WaitingClient:
                 destination.controller.bodies,
                 destination.classification,
                 self._receive,
-                is_silent=expects_continue(self.scope),
+                is_silent=is_for_app(self.scope),
                 is_ahead=False,
             )
         self.body.watch(waiter, start)

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from apf_middleware.asgi.body import expects_continue
+from apf_middleware.asgi.body import is_for_app
 from tests.support.asgi_exchange import Exchange, http_scope, websocket_scope
 from tests.support.protected_app import ProtectedApp, configuration, settle
 
@@ -91,4 +91,4 @@ async def test_a_request_with_another_expectation_is_received(expect: str) -> No
 
 @pytest.mark.parametrize("scope", [websocket_scope(), {"type": "http"}, {"type": "http", "headers": None}])
 def test_a_scope_without_an_expectation_expects_nothing(scope: dict[str, object]) -> None:
-    assert not expects_continue(scope)
+    assert not is_for_app(scope)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from apf_middleware.asgi.body import RequestBody, announcement, completes_response, expects_continue, is_readable
+from apf_middleware.asgi.body import RequestBody, announcement, completes_response, is_for_app, is_readable
 from apf_middleware.classification import Classification
 from apf_middleware.runtime import IncomingBodies
 
@@ -93,6 +93,11 @@ def test_a_suspended_call_is_detected_and_continues_unchanged(kind: type[Bare], 
         ({"headers": [(b"transfer-encoding", b"chunked")]}, "coming"),
         ({"headers": [(b"content-length", b"1"), (b"expect", b"100-Continue")]}, "expected"),
         ({"headers": [(b"content-length", b"0")]}, ""),
+        ({"headers": [(b"content-length", b"9")], "starlette.max_body_size": 9}, "coming"),
+        ({"headers": [(b"content-length", b"10")], "starlette.max_body_size": 9}, "expected"),
+        ({"headers": [(b"content-length", b"x")], "starlette.max_body_size": 9}, "expected"),
+        ({"headers": [(b"transfer-encoding", b"chunked")], "starlette.max_body_size": 9}, "expected"),
+        ({"headers": [], "starlette.max_body_size": 9}, ""),
         ({"headers": []}, ""),
         ({"headers": [], "http_version": "2"}, "coming"),
         ({"headers": [(b"content-length", b"1")], "type": "websocket"}, ""),
@@ -120,7 +125,7 @@ def test_the_last_part_completes_a_response(message: "Message", has_trailers: bo
 
 @pytest.mark.parametrize(("name", "expects"), [(b"expect", True), (b"x-expect", False)])
 def test_only_one_header_says_that_a_client_expects_to_continue(name: bytes, expects: bool) -> None:  # noqa: FBT001
-    assert expects_continue({"type": "http", "headers": [(name, b"100-Continue")]}) is expects
+    assert is_for_app({"type": "http", "headers": [(name, b"100-Continue")]}) is expects
 
 
 @pytest.mark.parametrize(("kind", "is_read"), [("http", True), ("websocket", False)])
