@@ -2,7 +2,7 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
 from operator import itemgetter
@@ -40,6 +40,8 @@ _FEWEST_QUEUES: Final = 9
 
 MOST_COMPARED: Final = 300_000
 """The limit of pairs of parts of rules that are compared in order to find schemas that never match."""
+
+_ABOUT_CAPS: Final = "Lower it, give the level more seats, or write estimation: {cap: false} in the Server document"
 
 _MOST_NAMED: Final = 5  # levels in one warning
 
@@ -249,16 +251,42 @@ def _lint_promises(merged: MergedObjects, problems: Problems) -> None:
 def _lint_estimates(merged: MergedObjects, problems: Problems) -> None:
     """Warn of schemas with a constant estimate of more seats than their levels let one request have."""
     configuration = merged.configuration()
-    caps = derive_seat_caps(configuration) if merged.server.estimation.cap else {}
+    if not merged.server.estimation.cap:
+        return
+    caps = derive_seat_caps(configuration)
     for known in merged.schemas:
-        estimate, cap = configuration.estimates.get(known.thing.name), caps.get(known.thing.level)
-        if known.definition is None or not cap or not isinstance(estimate, ConstantEstimate):
-            continue
-        key, seats = max(("seats", estimate.seats), ("finalSeats", estimate.final_seats), key=itemgetter(1))
-        if seats > cap:
-            rule = f"the level {known.thing.level!r} lets a request have {plural(cap, 'seat')}, so each is cut to that"
-            hint = "Lower it, give the level more seats, or write estimation: {cap: false} in the Server document"
-            _warn(problems, known.definition, key, seats, rule=rule, hint=hint)
+        name, cap = known.thing.level, caps.get(known.thing.level, 0)
+        excess = _excess(configuration.estimates.get(known.thing.name), cap)
+        if known.definition is not None and excess is not None:
+            rule = f"the level {name!r} lets a request have {plural(cap, 'seat')}, so each is cut to that"
+            _warn(problems, known.definition, *excess, rule=rule, hint=_ABOUT_CAPS)
+    if merged.server_document is not None:
+        _lint_common_estimates(merged.server_document, merged, caps, problems)
+
+
+def _lint_common_estimates(
+    document: Document, merged: MergedObjects, caps: Mapping[str, int], problems: Problems
+) -> None:
+    """Warn of routes, and of a default, with a constant estimate of more seats than every level lets a request have."""
+    ours = {thing.name for thing in mandatory() if isinstance(thing, Level)}
+    used = {known.thing.level for known in merged.schemas} - ours
+    limits = [caps[name] for name in used if name in caps and not merged.levels[name].thing.exempt]
+    cap = max(limits) if limits and all(limits) else 0
+    estimation = ("estimation", "default"), merged.server.estimation.default
+    routes = ((("routes", place, "estimate"), route.estimate) for place, route in enumerate(merged.server.routes))
+    for path, estimate in (estimation, *routes):
+        excess = _excess(estimate, cap)
+        if excess is not None:
+            rule = f"levels let a request have {plural(cap, 'seat')} at most, so each is cut to that or less"
+            _warn_in(document, problems, rule, _ABOUT_CAPS, *path, excess[0])
+
+
+def _excess(estimate: object, cap: int) -> tuple[str, int] | None:
+    """Return the key and the number of a constant estimate's seats, if they are more than a cap; 0 is none."""
+    if not cap or not isinstance(estimate, ConstantEstimate):
+        return None
+    found = max(("seats", estimate.seats), ("finalSeats", estimate.final_seats), key=itemgetter(1))
+    return found if found[1] > cap else None
 
 
 def _shared_levels(merged: MergedObjects) -> Collection[str]:

@@ -174,6 +174,31 @@ def test_a_level_without_queues_cuts_no_estimate() -> None:
     assert warnings(text, seats=10) == []
 
 
+@pytest.mark.parametrize(
+    ("server", "more", "expected"),
+    [
+        ("routes: [{path: /a, resource: a, estimate: {seats: 4}}]", "", ["routes[0].estimate.seats"]),
+        ("routes: [{path: /a, resource: a, estimate: {seats: 3}}]", "", []),
+        ("estimation: {default: {finalSeats: 4, linger: 1s}}", "", ["estimation.default.finalSeats"]),
+        ("estimation: {cap: false, default: {seats: 4}}", "", []),
+        ("estimation: {default: {source: learned}}", "", []),
+        ("estimation: {default: {seats: 4}}", "{response: Reject}", []),
+        ("estimation: {default: {seats: 4}}", "{type: Exempt}", ["estimation.default.seats"]),
+    ],
+)
+def test_estimates_of_routes_and_of_the_server_that_every_level_cuts_are_reported(
+    server: str, more: str, expected: list[str]
+) -> None:
+    queues = ", queuing: {queues: exact}"
+    text = level("small", f"{{shares: 30{queues}}}") + level("large", f"{{shares: 60{queues}}}")
+    text += schema("s", 10, ALICE, "small") + schema("t", 20, BOB, "large")
+    if more:
+        text += level("other", more) + schema("u", 30, EVERYTHING, "other")
+
+    rule = "levels let a request have 3 seats at most, so each is cut to that or less"
+    assert warnings(text, seats=25, more=server) == [f"1 spec.{field}: {rule}" for field in expected]
+
+
 def weighted(level: str, weights: str = "weight: 2") -> str:
     spec = f"{{level: {level}, distinguisher: {{source: user}}, {weights}, rules: [{ALICE}]}}"
     return f"---\napiVersion: apf/v1\nkind: FlowSchema\nmetadata: {{name: s}}\nspec: {spec}\n"
