@@ -14,7 +14,7 @@ from typing import Final
 from apf_middleware.config.problems import Place, Problems
 from apf_middleware.config.yaml_nodes import Document, compose
 
-__all__ = ["MAX_BYTES", "MAX_FILES", "MAX_TOTAL_BYTES", "SUFFIXES", "find_files", "read_files", "read_text"]
+__all__ = ["MAX_BYTES", "MAX_FILES", "MAX_TOTAL_BYTES", "SUFFIXES", "find_files", "read_files", "read_text", "start_of"]
 
 MAX_BYTES: Final = 2**20
 """The maximum size of a file, in bytes."""
@@ -42,13 +42,13 @@ def find_files(paths: Iterable[str | PathLike[str]], problems: Problems) -> list
             for path in _expand(given):
                 found.setdefault(path.resolve(), path)
         except (OSError, ValueError, RuntimeError) as error:
-            problems.error(Place(given), f"it must be readable: {_reason(error)}", hint=_start(given))
+            problems.error(Place(given), f"it must be readable: {_reason(error)}", hint=start_of(given))
     if len(found) > MAX_FILES:
         problems.error(Place(str(next(iter(found.values())).parent)), f"there must not be more than {MAX_FILES} files")
     return sorted(found.values())[:MAX_FILES]
 
 
-def _start(given: str) -> str:
+def start_of(given: str) -> str:
     """Say where a relative path starts: servers are often started elsewhere than expected."""
     if not given or Path(given).is_absolute():
         return ""

@@ -296,7 +296,7 @@ def _remedy(kind: str, value: object, path: Path) -> str:
     if kind == "string_type" and isinstance(value, bool | int | float):
         return "Put it in quotes"
     if kind == "int_type" and isinstance(value, str):
-        return "Write it in decimal digits, without quotes"
+        return "Write it in decimal digits, without " + ("%" if value.endswith("%") else "quotes")
     if kind == "bool_type" and isinstance(value, str):
         return "yes, no, on and off are text in YAML 1.2"
     if kind in ("list_type", "tuple_type"):

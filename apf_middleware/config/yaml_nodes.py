@@ -38,6 +38,7 @@ Scalar = str | int | float | bool | None
 _LOADER: Final[type] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TOO_DEEP: Final = f"values must not be nested deeper than {MAX_DEPTH}"
 _CORE: Final = "tag:yaml.org,2002:"
+_OF_OBJECTS: Final = frozenset({"apiVersion", "kind", "metadata", "spec"})
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _MOST_DIGITS: Final = 100  # products of numbers still fit into floats, and Python's own limit is never reached
 _INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
@@ -242,7 +243,8 @@ class _Composer:
             return None
         if key in entries:
             rule = f"the key {key[:60]!r} stands here twice, first in line {entries[key].line}"
-            self.error(node.line, rule, "Remove one of them")
+            hint = "Remove one of them"
+            self.error(node.line, rule, f"{hint}, or begin the next object with ---" if key in _OF_OBJECTS else hint)
         return key
 
     def _count(self, line: int, nodes: int) -> None:

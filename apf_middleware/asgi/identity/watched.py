@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
+from apf_middleware.config.files import start_of
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime.log import log_event
 
@@ -54,7 +55,7 @@ class WatchedFile(Generic[_Content]):
             rule = f"line {error.line}: {error.rule}" if error.line else error.rule
             raise InvalidValueError(name, path, rule, "Fix the file") from None
         except OSError as error:
-            hint = "Check path and permissions; a relative path starts in the working directory"
+            hint = ". ".join(filter(None, ("Check path and permissions", start_of(path))))
             raise InvalidValueError(name, path, f"it must be readable: {error.strerror or error}", hint) from None
 
     def __repr__(self) -> str:

@@ -169,3 +169,11 @@ def test_a_key_in_the_wrong_place_is_told_the_only_right_one(document: str, hint
 def test_a_key_of_several_parts_is_told_all_keys(key: str) -> None:
     [error] = read_source(f"apiVersion: apf/v1\nkind: Server\nspec: {{{key}: x}}\n").errors
     assert error.hint.startswith("Known keys: admin, authentication, ")
+
+
+@pytest.mark.parametrize(("given", "without"), [("'50'", "quotes"), ("50%", "%")])
+def test_a_text_that_must_be_a_number_is_told_what_to_leave_out(given: str, without: str) -> None:
+    text = f"apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: l}}\nspec: {{lendablePercent: {given}}}"
+
+    [error] = read_source(text).errors
+    assert error.hint == f"Write it in decimal digits, without {without}"

@@ -131,6 +131,7 @@ def bomb() -> str:
 WRONG = [
     ("a: 1\nb: 2\na: 3\n", "f.yaml:3 (document 1): error: the key 'a' stands here twice, first in line 1"),
     ("x:\n- k: 1\n  k: 1\n", "the key 'k' stands here twice"),
+    ("kind: A\nkind: B\n", "first in line 1. Remove one of them, or begin the next object with ---"),
     ("a: !!python/object/apply:os.system [ls]\n", "the tag !!python/object/apply:os.system"),
     ("a: !foo b\n", "the tag !foo"),
     ("a: !!int b\n", "the tag !!int"),

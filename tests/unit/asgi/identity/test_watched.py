@@ -28,6 +28,19 @@ def test_a_file_that_is_too_long_is_not_read_whole(path: Path) -> None:
         WatchedFile("file", str(path), bytes)
 
 
+def test_an_error_says_where_a_relative_path_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def hint(path: str) -> str:
+        with pytest.raises(InvalidValueError) as caught:
+            WatchedFile("file", path, bytes)
+        return caught.value.hint
+
+    assert hint(str(tmp_path / "none")) == "Check path and permissions"
+    start = f"A relative path starts in the working directory, {tmp_path}"
+    assert hint("none") == f"Check path and permissions. {start}"
+
+
 def test_an_unchanged_file_changes_nothing(tokens: TokenAuthenticator, write: Write) -> None:
     write(FILE)
 
