@@ -123,6 +123,10 @@ class Allocator:
         """Return whether members may have grants that this allocator doesn't know."""
         return now < self._learns_until and (self._expected is None or not self._expected <= self.accounts.keys())
 
+    def learning_ns(self, now: int) -> int:
+        """Return for how long at most members may have grants that this allocator doesn't know."""
+        return self._learns_until - now if self.is_learning(now) else 0
+
     def expect(self, members: Collection[str]) -> None:
         """Set the members that may have grants of an earlier allocator, because others have ended."""
         self._expected = set(members)

@@ -528,7 +528,7 @@ FAMILIES: Final[tuple[Family, ...]] = (
     ),
     _fleet(
         "fleet_fallback_seconds_total",
-        "Time for which this member had only its fallback seats.",
+        "Time for which this member had no lease, and so only its fallback seats.",
         lambda one: one.fallback_ns / NS,
     ),
     _fleet(

@@ -14,7 +14,8 @@ from apf_middleware.runtime.log import log_event
 
 __all__ = ["FleetParts", "Participant"]
 
-_QUIET_NS: Final = 10 * 10**9  # between two records of what may happen many times a second
+_SECOND: Final = 10**9
+_QUIET_NS: Final = 10 * _SECOND  # between two records of what may happen many times a second
 
 
 class FleetParts(NamedTuple):
@@ -133,7 +134,9 @@ class Participant:
         """Log an epoch when its first grants can be sent, and if there are more members than the configuration says."""
         if self._announced is not allocator:
             self._announced = allocator
-            log_event(logging.INFO, "apf.fleet-allocates", fleet=self.name, epoch=allocator.epoch)
+            learning_ns = allocator.learning_ns(self.now())
+            more = {"learns_for_s": round(learning_ns / _SECOND, 1)} if learning_ns else {}
+            log_event(logging.INFO, "apf.fleet-allocates", fleet=self.name, epoch=allocator.epoch, **more)
         members = len(allocator.accounts)
         is_crowded = members > self._most_members > 0
         if is_crowded and not self._is_crowded:

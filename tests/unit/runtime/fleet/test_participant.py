@@ -114,6 +114,16 @@ def test_an_epoch_begins_with_the_budget_in_force(caplog: pytest.LogCaptureFixtu
     assert len(caplog.records) == 2, "an epoch that has never divided the seats isn't logged"
 
 
+@pytest.mark.parametrize(("expected", "more"), [(None, " learns_for_s=1.1"), (("m",), " learns_for_s=1.1"), ((), "")])
+def test_an_epoch_says_for_how_long_it_may_not_know_all_grants(
+    expected: tuple[str, ...] | None, more: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    world = World()
+    world.participant.note_division(world.participant.allocate(3, expected))
+    assert [record.getMessage() for record in caplog.records] == [f"apf.fleet-allocates fleet=shop epoch=3{more}"]
+
+
 def test_more_members_than_fallback_seats_are_set_aside_for_are_warned_of_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
