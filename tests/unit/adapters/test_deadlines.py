@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import httpx
+import httpx2
 import pytest
 
 from apf_middleware.adapters.deadlines import DeadlineHeaders
@@ -86,6 +87,14 @@ def test_a_client_of_httpx_tells_it() -> None:
     hooks: dict[str, list[Callable[..., object]]] = {"request": [headers().tell]}
     with httpx.Client(transport=httpx.MockTransport(answer), event_hooks=hooks) as client:
         assert client.get("http://service/").text == "2500000u"
+
+
+@pytest.mark.anyio
+async def test_a_client_of_httpx2_takes_the_same_hook() -> None:
+    hooks: dict[str, list[Callable[..., object]]] = {"request": [headers().tell_async]}
+    seen = httpx2.MockTransport(lambda request: httpx2.Response(200, text=request.headers["grpc-timeout"]))
+    async with httpx2.AsyncClient(transport=seen, event_hooks=hooks) as client:
+        assert (await client.get("http://service/")).text == "2500000u"
 
 
 @pytest.mark.anyio
