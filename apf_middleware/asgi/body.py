@@ -59,6 +59,7 @@ _MESSAGE_BYTES: Final = 256  # of memory besides the content, counted for each m
 _NO_BODY: Final = frozenset({b"0", b""})
 _ANNOUNCING: Final = frozenset({b"content-length", b"transfer-encoding", b"expect"})
 _LIMIT: Final = "starlette.max_body_size"  # the key of the limit that Starlette's and FastAPI's ``max_body_size`` set
+_MOST_DIGITS: Final = 20  # of a length; Python refuses to convert thousands
 _BEGINNINGS: Final = frozenset({"http.request", "websocket.connect"})
 _CONTENT: Final = frozenset({"http.response.body", "http.response.zerocopysend", "http.response.pathsend"})
 # The modules of the objects whose ``receive`` awaits nothing but futures: uvicorn's requests, and hypercorn's queues.
@@ -542,8 +543,13 @@ def _may_exceed(scope: Scope) -> bool:
     """Return whether a body may be longer than the limit in the scope, which the app's route may raise."""
     for name, value in headers_of(scope):
         if name == b"content-length":
-            return not (value.isdigit() and int(value) <= scope[_LIMIT])
+            return not _is_within(value, scope[_LIMIT])
     return True
+
+
+def _is_within(length: bytes, limit: int) -> bool:
+    """Return whether a ``Content-Length`` is a number of at most ``limit``."""
+    return length.isdigit() and len(length) <= _MOST_DIGITS and int(length) <= limit
 
 
 def is_for_app(scope: Scope) -> bool:
@@ -561,4 +567,4 @@ def is_readable(scope: Scope) -> bool:
     headers = {name: value for name, value in headers_of(scope)}  # noqa: C416 - a pair may be a list
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     length = headers.get(b"content-length", b"0")
-    return (kind == b"application/json" or kind.endswith(b"+json")) and length.isdigit() and int(length) <= LONGEST_BODY
+    return (kind == b"application/json" or kind.endswith(b"+json")) and _is_within(length, LONGEST_BODY)

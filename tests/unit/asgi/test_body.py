@@ -96,6 +96,7 @@ def test_a_suspended_call_is_detected_and_continues_unchanged(kind: type[Bare], 
         ({"headers": [(b"content-length", b"9")], "starlette.max_body_size": 9}, "coming"),
         ({"headers": [(b"content-length", b"10")], "starlette.max_body_size": 9}, "expected"),
         ({"headers": [(b"content-length", b"x")], "starlette.max_body_size": 9}, "expected"),
+        ({"headers": [(b"content-length", b"0" * 5000)], "starlette.max_body_size": 9}, "expected"),
         ({"headers": [(b"transfer-encoding", b"chunked")], "starlette.max_body_size": 9}, "expected"),
         ({"headers": [], "starlette.max_body_size": 9}, ""),
         ({"headers": []}, ""),
@@ -128,9 +129,17 @@ def test_only_one_header_says_that_a_client_expects_to_continue(name: bytes, exp
     assert is_for_app({"type": "http", "headers": [(name, b"100-Continue")]}) is expects
 
 
-@pytest.mark.parametrize(("kind", "is_read"), [("http", True), ("websocket", False)])
-def test_only_bodies_of_http_are_read(kind: str, is_read: bool) -> None:  # noqa: FBT001
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"2")]
+@pytest.mark.parametrize(
+    ("kind", "length", "is_read"),
+    [
+        ("http", b"2", True),
+        ("http", b"9" * 5000, False),  # Python refuses to convert it
+        ("http", b"x", False),
+        ("websocket", b"2", False),
+    ],
+)
+def test_only_bodies_of_http_and_of_a_known_length_are_read(kind: str, length: bytes, is_read: bool) -> None:  # noqa: FBT001
+    headers = [(b"content-type", b"application/json"), (b"content-length", length)]
     assert is_readable({"type": kind, "headers": headers}) is is_read
 
 
