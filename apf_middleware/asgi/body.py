@@ -522,29 +522,35 @@ def _parsed(raw: bytes) -> Mapping[str, object]:
 
 
 def announcement(scope: Scope) -> Literal["", "coming", "expected"]:
-    """Return ``coming`` if a body is announced, ``expected`` if only the app may ask for it; otherwise nothing."""
-    is_coming = is_expected = False
+    """Return ``coming`` if a body is announced, ``expected`` if only the app may ask for it; otherwise nothing.
+
+    A length of 0 announces nothing, but doesn't contradict what else announces a body: h11 heeds the encoding if there
+    are both, and a body of HTTP/2 ends only when the client says so.
+    """
     if scope["type"] != "http":  # the handshake of a WebSocket has no body, even if its headers announce one
         return ""
+    is_coming = not scope.get("http_version", "1.1").startswith("1")  # HTTP/2 needs no header for a body
+    is_expected = False
     for name, value in headers_of(scope):
         if name in _ANNOUNCING:  # one test for most headers
             if name == b"expect":
                 is_expected = value.lower() == b"100-continue"
-            elif value in _NO_BODY:
-                return ""
-            else:
+            elif value not in _NO_BODY:
                 is_coming = True
-    if not (is_coming or not scope.get("http_version", "1.1").startswith("1")):  # HTTP/2 needs no header for a body
+    if not is_coming:
         return ""
     return "expected" if is_expected or (_LIMIT in scope and _may_exceed(scope)) else "coming"
 
 
 def _may_exceed(scope: Scope) -> bool:
     """Return whether a body may be longer than the limit in the scope, which the app's route may raise."""
+    length = b""
     for name, value in headers_of(scope):
+        if name == b"transfer-encoding":  # a length beside it means nothing
+            return True
         if name == b"content-length":
-            return not _is_within(value, scope[_LIMIT])
-    return True
+            length = value
+    return not _is_within(length, scope[_LIMIT])
 
 
 def _is_within(length: bytes, limit: int) -> bool:

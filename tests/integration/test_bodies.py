@@ -13,7 +13,7 @@ from apf_middleware.config import load_text
 from apf_middleware.fairqueuing import Reason
 from tests.support.asgi_exchange import Exchange
 from tests.support.protected_app import problem, settle
-from tests.support.upload_app import CONFIG, UploadApp
+from tests.support.upload_app import CHUNKED, CONFIG, UploadApp
 
 pytestmark = pytest.mark.anyio
 
@@ -31,6 +31,18 @@ async def test_a_request_takes_no_seat_until_its_body_has_arrived() -> None:
         assert (await slow.end()).status == 200
 
         assert [message["body"] for message in protected.received["/slow"]] == [b"a", b"", b"b"]
+        protected.check_idle()
+
+
+async def test_a_length_of_zero_does_not_hide_a_body() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = UploadApp(tasks)
+        slow = protected.open("/slow", headers={"content-length": "0", **CHUNKED})
+        await settle()
+        assert "/slow" not in protected.received
+        assert (protected.seats_in_use, protected.bodies.number) == (0, 1)
+
+        assert (await slow.body(b"hello").end()).status == 200
         protected.check_idle()
 
 
