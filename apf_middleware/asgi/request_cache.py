@@ -139,15 +139,18 @@ class CacheKeys:
     def _headers_for(self, method: str) -> bytes | frozenset[bytes]:
         """Return the names of the headers that are in the keys of this method; without a set if there is only one.
 
-        They are remembered for the first `_MOST_METHODS` methods.
+        They are remembered for at most `_MOST_METHODS` methods. Then all are forgotten, because those that a client has
+        invented must not keep out the usual ones.
         """
         by_rule = [names for methods, names in self._by_rule if not methods or method.upper() in methods]
         names = self._always.union(*by_rule)
         wanted: bytes | frozenset[bytes] = next(iter(names)) if len(names) == 1 else names
-        if len(self._by_method) < _MOST_METHODS:
-            self._by_method[method] = wanted
-            if not (wanted or self._query or self._certificate or self._asks_always):
-                self.plain_methods[method] = None
+        if len(self._by_method) >= _MOST_METHODS:
+            self._by_method.clear()
+            self.plain_methods.clear()
+        self._by_method[method] = wanted
+        if not (wanted or self._query or self._certificate or self._asks_always):
+            self.plain_methods[method] = None
         return wanted
 
 

@@ -163,6 +163,18 @@ def test_clients_that_invent_methods_do_not_fill_the_memory() -> None:
     assert len(made._by_method) <= 32
 
 
+def test_the_usual_methods_are_remembered_after_clients_have_invented_some() -> None:
+    made = keys()
+    cache: RequestCache[str] = RequestCache(made)
+    for method in (*(f"M{number}" for number in range(40)), "GET"):
+        cache.put(made.of_request(http_scope("/", method)), method)
+
+    assert "GET" in made._by_method
+    assert "GET" in made.plain_methods
+    assert cache.recall(http_scope("/", "GET")) == "GET"
+    assert cache.recall(http_scope("/", "M1")) == "M1", "methods that are forgotten have the same keys"
+
+
 def test_the_length_of_a_key_is_the_memory_that_it_takes() -> None:
     assert 1000 < length_of(("GET", "/" + 1000 * "a", None, (b"ab", b"cd"))) < 1500
     assert length_of(("GET", 500 * "\U0001f600")) > 2000
