@@ -194,7 +194,8 @@ def derive_criticality(configuration: Configuration) -> Callable[[RequestDigest]
 
     def find(digest: RequestDigest) -> str:
         headers = [
-            (name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in digest.headers.items()
+            (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))
+            for name, value in digest.headers.items()
         ]
         return reader.read(headers, is_trusted=not trusted.isdisjoint(digest.identity.groups)).key
 

@@ -30,6 +30,11 @@ async def test_groups_and_headers_may_be_repeated() -> None:
     assert '"groups": ["a", "b", "system:authenticated"]' in body
 
 
+@pytest.mark.parametrize("header", ["%FF:a", "%E2%82%AC:%E2%82%AC"])
+async def test_a_header_may_have_any_characters(header: str) -> None:
+    assert (await AdminWorld().get(f"explain?header={header}"))[0] == 200
+
+
 async def test_a_request_without_parameters_is_that_of_an_anonymous_client_for_the_root() -> None:
     assert '"user": "system:anonymous"' in await AdminWorld().get_text("explain")
 
