@@ -560,10 +560,7 @@ def _is_within(length: bytes, limit: int) -> bool:
 
 def is_for_app(scope: Scope) -> bool:
     """Return whether only the app may ask for the body, for example because its client waits for ``100 Continue``."""
-    for name, value in headers_of(scope):
-        if name == b"expect" and value.lower() == b"100-continue":
-            return True
-    return _LIMIT in scope and announcement(scope) == "expected"
+    return announcement(scope) == "expected"
 
 
 def is_readable(scope: Scope) -> bool:

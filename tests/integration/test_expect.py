@@ -74,6 +74,22 @@ async def test_an_undetected_disconnect_ends_with_the_wait_limit() -> None:
         assert protected.is_idle()
 
 
+async def test_a_disconnect_of_a_client_that_has_no_body_to_send_is_noticed() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = ProtectedApp(tasks)
+        holder = await protected.holder()
+        scope = http_scope("/x", "GET", {"X-User": "alice", "Expect": "100-continue"})
+        left = Exchange(protected.middleware, scope, tasks).start()
+        await a_hang_up_is_noticed(protected)
+        left.disconnect()
+        await left.end()
+
+        assert (left.status, protected.waiting) == (499, 0)
+        protected.finish()
+        await holder.end()
+        assert protected.is_idle()
+
+
 @pytest.mark.parametrize("expect", ["", "200-ok"])
 async def test_a_request_with_another_expectation_is_received(expect: str) -> None:
     async with anyio.create_task_group() as tasks:

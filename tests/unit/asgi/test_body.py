@@ -133,7 +133,7 @@ def test_the_last_part_completes_a_response(message: "Message", has_trailers: bo
 
 @pytest.mark.parametrize(("name", "expects"), [(b"expect", True), (b"x-expect", False)])
 def test_only_one_header_says_that_a_client_expects_to_continue(name: bytes, expects: bool) -> None:  # noqa: FBT001
-    assert is_for_app({"type": "http", "headers": [(name, b"100-Continue")]}) is expects
+    assert is_for_app({"type": "http", "headers": [(name, b"100-Continue"), (b"content-length", b"1")]}) is expects
 
 
 @pytest.mark.parametrize(
