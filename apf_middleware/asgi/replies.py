@@ -78,7 +78,7 @@ class AppReply:
     def release(self) -> None:
         """Give the seats back, unless that has been done; if there is no place for another stream, try again later."""
         self._seen = None
-        self._admission.release()
+        self._admission.release_blocked()
 
 
 class HttpReply(AppReply):

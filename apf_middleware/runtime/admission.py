@@ -397,10 +397,14 @@ class Admission(Ticket):
         """
         return self.destination.controller.home.call(self._release)
 
-    def _release(self) -> bool:
+    def release_blocked(self) -> None:
+        """Do what `release` does, because the client doesn't read; nothing is learned from the time that this took."""
+        self.destination.controller.home.call(partial(self._release, has_run=False))
+
+    def _release(self, *, has_run: bool = True) -> bool:
         # First take a place among the streams. A request with neither seats nor such a place would not be limited.
         if self.state is _SEATED and self.long_term().enter():
-            self.destination.controller.release(self, long_lived=True)
+            self.destination.controller.release(self, long_lived=True, has_run=has_run)
         elif self.state is _NEW and (virtual := self._virtual_seats()) is not None:
             virtual.release(self.long_term)
         return self.state is not _SEATED

@@ -252,7 +252,7 @@ class Controller:
     def release(self, admission: Admission, *, long_lived: bool = False, has_run: bool = True) -> None:
         """Free the seats of a request that has ended or has given them back, at once or after their linger.
 
-        If the app was never called, or only received a part of the body, ``has_run`` is False.
+        ``has_run`` is False if the app was never called, only received a part of the body, or waits for its client.
         """
         now = self.now()
         destination = admission.destination

@@ -445,6 +445,27 @@ async def test_a_client_that_does_not_read_loses_its_seat(is_on: bool) -> None: 
         assert streams.open == 0
 
 
+async def test_nothing_is_learned_from_the_time_of_a_client_that_does_not_read() -> None:
+    async with anyio.create_task_group() as tasks:
+        learning = ", estimation: {default: {source: learned}}"
+        config = configuration("{releaseWhenBlocked: 20ms}", seats=1, wait="1h", server=learning)
+        middleware = APFMiddleware(_download, config)
+        costs = middleware.service.controller.costs
+        reader = Reader(middleware, tasks)
+        await settle()
+        await Exchange(middleware, http_scope("/other"), tasks).body().start().end()
+        assert len(costs) == 1, "the other route"
+
+        reader.reads.set()
+        with anyio.fail_after(60):
+            await reader.ended.wait()
+        assert len(costs) == 1
+        with_room = Reader(middleware, tasks, room=9)
+        with anyio.fail_after(60):
+            await with_room.ended.wait()
+        assert len(costs) == 2
+
+
 class _Sending:
     """What some servers and compiled middlewares return, which isn't a coroutine of Python code."""
 
