@@ -6,13 +6,10 @@ the admin's header, because a web app may answer any request with 200 and its ho
 
 import http.client
 import json
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urljoin
 
 import typer
 
@@ -20,7 +17,7 @@ from apf_middleware.asgi.admin.protocol import MARK
 from apf_middleware.cli.control.options import require_seconds
 from apf_middleware.cli.control.outcomes import Exit, fail
 from apf_middleware.cli.control.server import TOKEN_VARIABLE, admin_address, read_credentials
-from apf_middleware.cli.control.workers import GIVE_CREDENTIALS, describe_failure
+from apf_middleware.cli.control.workers import GIVE_CREDENTIALS, UrlWorker, describe_failure, send
 from apf_middleware.cli.output import Output, OutputOption, show_json
 from apf_middleware.config.admin import DEFAULT_PATH
 
@@ -76,13 +73,13 @@ def dump(
 
     Exit status 1 if the server can't be asked or doesn't answer.
     """
-    headers = read_credentials(token_file, header or ())
+    admin = UrlWorker(admin_address(url), read_credentials(token_file, header or ()))
     query = {"format": str(output)}
     if details:
         query["includeRequestDetails"] = "1"
     if what is What.FLOWS:
         query["by"] = str(by)
-    body = _fetch(f"{admin_address(url)}/{_NAMES[what]}?{urlencode(query)}", headers, timeout)
+    body = _fetch(admin, f"/{_NAMES[what]}?{urlencode(query)}", timeout)
     if output is Output.JSON:
         try:
             document = json.loads(body)
@@ -93,46 +90,35 @@ def dump(
         typer.echo(body, nl=False)
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_arguments: object, **_more: object) -> None:
-        """Return no request, so that the redirect itself is the answer."""
-
-
-def _fetch(url: str, headers: Mapping[str, str], timeout: float) -> str:
+def _fetch(admin: UrlWorker, path: str, timeout: float) -> str:
     """Return the text of the answer; end the command if anything fails."""
-    request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - its scheme was checked
-    server = f"{request.type}://{request.host}"
+    url, connection = f"{admin.url}{path}", admin.connect(timeout)
     try:
-        # Credentials are for the named server, not for a proxy that the environment names.
-        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
-        with direct.open(request, timeout=timeout) as response:
-            if response.headers.get(MARK) is None:
+        with send(connection, admin, ("GET", path, None)) as response:
+            if not 200 <= response.status < 300:
+                _fail(_refusal(url, response, shown=bool(admin.headers)))
+            if response.getheader(MARK) is None:
                 _fail(f"{url} answers, but isn't apf's admin: it is another server, {_OFF}")
-            body: bytes = response.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            _fail(_refusal(url, error, shown=bool(headers)))
-    except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        _fail(f"{server} can't be asked: {reason if isinstance(reason, str) else describe_failure(reason)}")
-    except (http.client.HTTPException, ValueError) as error:
-        _fail(f"{server} doesn't answer as a web server does: {type(error).__name__}: {error}")
-    return body.decode("utf-8", "replace")
+            return response.read().decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        _fail(f"{urljoin(url, '/')[:-1]} can't be asked: {describe_failure(error)}")
+    finally:
+        connection.close()
 
 
-def _refusal(url: str, error: urllib.error.HTTPError, *, shown: bool) -> str:
+def _refusal(url: str, response: http.client.HTTPResponse, *, shown: bool) -> str:
     """Explain an answer other than 200, with the next step."""
-    status = error.code
+    status = response.status
     if status == 401:
         what = "doesn't accept these credentials" if shown else "requires credentials"
         return f"{url} {what}: {GIVE_CREDENTIALS}"
-    if status == 403 and error.headers.get(MARK) is not None:
+    if status == 403 and response.getheader(MARK) is not None:
         return f"{url} doesn't authorize you: spec.admin.groups of its Server document lists who may view"
     if status == 404:
         return f"{url} doesn't exist: the server has no apf_middleware, another admin path, {_OFF}"
     if 300 <= status < 400:
-        return f"{url} redirects to {error.headers.get('location', 'nowhere')!r}: name that server, if you trust it"
-    return f"{url} answers {status} {error.reason}"
+        return f"{url} redirects to {response.getheader('location', 'nowhere')!r}: name that server, if you trust it"
+    return f"{url} answers {status} {response.reason}"
 
 
 def _fail(message: str) -> NoReturn:

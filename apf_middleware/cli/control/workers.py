@@ -35,6 +35,7 @@ __all__ = [
     "describe_failure",
     "open_answer",
     "page",
+    "send",
 ]
 
 _MOST_BYTES: Final = 64 * 2**20
@@ -192,7 +193,7 @@ def open_answer(
     """Post a request whose answer goes on for a time, and return that answer; or why there is none."""
     connection = worker.connect(timeout)
     try:
-        response = _send(connection, worker, ("POST", path, json.dumps(body).encode()))
+        response = send(connection, worker, ("POST", path, json.dumps(body).encode()))
         if response.getheader(MARK) is not None and response.status == http.client.OK:
             return OpenAnswer(response, connection)
         with response, closing(connection):
@@ -205,7 +206,7 @@ def open_answer(
 def _ask(question: _Question[DocumentT_co], timeout: float, worker: Worker) -> Reply[DocumentT_co]:
     connection = worker.connect(timeout)
     try:
-        with _send(connection, worker, (question.method, question.path, question.body)) as response:
+        with send(connection, worker, (question.method, question.path, question.body)) as response:
             return _reply_of(worker, response, question.kind)
     except (OSError, http.client.HTTPException, ValueError) as error:
         return Reply(worker.name, silence=describe_failure(error))
@@ -213,9 +214,10 @@ def _ask(question: _Question[DocumentT_co], timeout: float, worker: Worker) -> R
         connection.close()
 
 
-def _send(
+def send(
     connection: http.client.HTTPConnection, worker: Worker, question: tuple[str, str, bytes | None]
 ) -> http.client.HTTPResponse:
+    """Send method, path and body of a request to a worker, and return the answer before its body has come."""
     method, path, body = question
     headers = {"Accept": "application/json", "Connection": "close", **worker.headers}
     if body is not None:
