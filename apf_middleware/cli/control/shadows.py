@@ -1,9 +1,9 @@
 """The reports of several workers about the configuration that is tried, summed up."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.runtime.shadow.report import summarize_waits
@@ -14,7 +14,6 @@ from apf_middleware.snapshots.shadow import (
     ShadowLevelSnapshot,
     ShadowSchemaSnapshot,
     ShadowSnapshot,
-    ShadowWaits,
 )
 
 __all__ = ["merge_shadows"]
@@ -22,6 +21,7 @@ __all__ = ["merge_shadows"]
 _SECOND: Final = 10**9
 _MOST_EXAMPLES: Final = 5
 _MOST_FLOWS: Final = 50
+_COUNTS: Final = ("requests", "otherwise", "decided", "agreeing", "assumed")
 
 RowT = TypeVar("RowT")
 
@@ -35,7 +35,7 @@ def merge_shadows(reports: Sequence[ShadowSnapshot]) -> ShadowSnapshot | None:
         return None
     first = reports[0]
     failed = [one for one in reports if one.error is not None]
-    flows = sorted(_merged(reports, _flows_of, _flow_key, _merge_flows), key=lambda one: -one.requests)
+    flows = _merged(reports, lambda one: one.flows, lambda row: (row.level, row.schema, row.flow), _merge_flows)
     return replace(
         first,
         state="failed" if failed else first.state,
@@ -43,24 +43,21 @@ def merge_shadows(reports: Sequence[ShadowSnapshot]) -> ShadowSnapshot | None:
         since=min(one.since for one in reports),
         seconds=max(one.seconds for one in reports),
         lag=max(one.lag for one in reports),
-        requests=sum(one.requests for one in reports),
-        otherwise=sum(one.otherwise for one in reports),
-        unplaced=sum(one.unplaced for one in reports),
-        unestimated=sum(one.unestimated for one in reports),
-        decided=sum(one.decided for one in reports),
-        agreeing=sum(one.agreeing for one in reports),
-        assumed=sum(one.assumed for one in reports),
-        seats=sum(one.seats for one in reports),
+        **_sums(reports, *_COUNTS, "unplaced", "unestimated", "seats", "forgotten_flows"),
         decisions=tuple(
             _merged(reports, lambda one: one.decisions, lambda row: (row.real, row.shadow), _merge_decisions)
         ),
         differences=tuple(_merge_all_differences(reports)),
         levels=tuple(_merged(reports, lambda one: one.levels, lambda row: row.level, _merge_levels)),
         schemas=tuple(_merged(reports, lambda one: one.schemas, lambda row: (row.level, row.schema), _merge_schemas)),
-        flows=tuple(flows[:_MOST_FLOWS]),
-        forgotten_flows=sum(one.forgotten_flows for one in reports),
+        flows=tuple(sorted(flows, key=lambda one: -one.requests)[:_MOST_FLOWS]),
         caveats=tuple(dict.fromkeys(caveat for one in reports for caveat in one.caveats)),
     )
+
+
+def _sums(rows: Sequence[object], *names: str) -> dict[str, Any]:
+    """Return the sum of each of these fields."""
+    return {name: sum(getattr(one, name) for one in rows) for name in names}
 
 
 def _merged(
@@ -78,7 +75,7 @@ def _merged(
 
 
 def _merge_decisions(rows: Sequence[ShadowDecisions]) -> ShadowDecisions:
-    return replace(rows[0], requests=sum(one.requests for one in rows))
+    return replace(rows[0], **_sums(rows, "requests"))
 
 
 def _merge_all_differences(reports: Sequence[ShadowSnapshot]) -> list[ShadowDifference]:
@@ -93,68 +90,34 @@ def _merge_all_differences(reports: Sequence[ShadowSnapshot]) -> list[ShadowDiff
 
 def _merge_differences(rows: Sequence[ShadowDifference]) -> ShadowDifference:
     examples = dict.fromkeys(example for one in rows for example in one.examples)
-    return replace(rows[0], requests=sum(one.requests for one in rows), examples=tuple(examples)[:_MOST_EXAMPLES])
+    return replace(rows[0], **_sums(rows, "requests"), examples=tuple(examples)[:_MOST_EXAMPLES])
 
 
 def _merge_levels(rows: Sequence[ShadowLevelSnapshot]) -> ShadowLevelSnapshot:
     first = rows[0]
     return replace(
         first,
-        nominal=sum(one.nominal for one in rows),
-        min=sum(one.min for one in rows),
         max=None if first.max is None else sum(one.max or 0 for one in rows),
-        seats_in_use=sum(one.seats_in_use for one in rows),
-        average=sum(one.average for one in rows),
-        peak=sum(one.peak for one in rows),
-        waiting=sum(one.waiting for one in rows),
-        at_once=sum(one.at_once for one in rows),
-        waits=_merge_waits([one.waits for one in rows]),
-        rejected=_sum_reasons([one.rejected for one in rows]),
+        **_sums(rows, "nominal", "min", "seats_in_use", "average", "peak", "waiting", "at_once"),
+        **_merge_outcomes(rows),
     )
 
 
 def _merge_schemas(rows: Sequence[ShadowSchemaSnapshot]) -> ShadowSchemaSnapshot:
-    return replace(
-        rows[0],
-        requests=sum(one.requests for one in rows),
-        otherwise=sum(one.otherwise for one in rows),
-        at_once=sum(one.at_once for one in rows),
-        waits=_merge_waits([one.waits for one in rows]),
-        rejected=_sum_reasons([one.rejected for one in rows]),
-        decided=sum(one.decided for one in rows),
-        agreeing=sum(one.agreeing for one in rows),
-        assumed=sum(one.assumed for one in rows),
-    )
-
-
-def _flows_of(one: ShadowSnapshot) -> Iterable[ShadowFlowSnapshot]:
-    return one.flows
-
-
-def _flow_key(row: ShadowFlowSnapshot) -> Hashable:
-    return row.level, row.schema, row.flow
+    return replace(rows[0], **_sums(rows, *_COUNTS, "at_once"), **_merge_outcomes(rows))
 
 
 def _merge_flows(rows: Sequence[ShadowFlowSnapshot]) -> ShadowFlowSnapshot:
-    return replace(
-        rows[0],
-        requests=sum(one.requests for one in rows),
-        otherwise=sum(one.otherwise for one in rows),
-        waits=_merge_waits([one.waits for one in rows]),
-        rejected=_sum_reasons([one.rejected for one in rows]),
-    )
+    return replace(rows[0], **_sums(rows, "requests", "otherwise"), **_merge_outcomes(rows))
 
 
-def _merge_waits(rows: Sequence[ShadowWaits]) -> ShadowWaits:
-    total = Histogram(DURATION_BOUNDS_NS)
+def _merge_outcomes(
+    rows: Sequence[ShadowLevelSnapshot] | Sequence[ShadowSchemaSnapshot] | Sequence[ShadowFlowSnapshot],
+) -> dict[str, Any]:
+    """Return the waits and the rejections of all rows together."""
+    total, rejected = Histogram(DURATION_BOUNDS_NS), Counter[str]()
     for one in rows:
-        total.counts = [total + count for total, count in zip(total.counts, one.buckets, strict=True)]
-        total.total += (one.mean or 0) * one.requests * _SECOND
-    return summarize_waits(total)
-
-
-def _sum_reasons(rows: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    found = Counter[str]()
-    for one in rows:
-        found.update(one)
-    return dict(found)
+        total.counts = [found + more for found, more in zip(total.counts, one.waits.buckets, strict=True)]
+        total.total += (one.waits.mean or 0) * one.waits.requests * _SECOND
+        rejected.update(one.rejected)
+    return {"waits": summarize_waits(total), "rejected": dict(rejected)}
