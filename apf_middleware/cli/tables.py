@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Sequence
 
 from apf_middleware.cli.output import align, narrow, tell, terminal_width
-from apf_middleware.simulation import Result, TenantResult
+from apf_middleware.simulation import LevelResult, Result, TenantResult
 from apf_middleware.simulation.fleet.comparison import LayoutRow
+from apf_middleware.simulation.results import MemberResult
 from apf_middleware.wording import figure, plural
 
 __all__ = ["in_ms", "in_percent", "print_layouts", "print_levels", "print_members", "print_table", "print_tenants"]
 
 _TENANT = ("tenant", "requests", "served", "p50", "p90", "p99", "per s", "seats", "rejected", "timed out", "fair part")
 _DISPENSABLE = ("seats", "p90", "per s", "timed out", "fair part")  # in this order
-_LEVEL = ("level", "nominal", "seats", "dispatched", "rejected", "wait p50", "wait p99")
-_MEMBER = ("member", "seats", "dispatched", "rejected", "wait p50", "wait p99")
+_LOAD = ("seats", "dispatched", "rejected", "wait p50", "wait p99")
 _LAYOUT = ("layout", "goodput", "served", "wait p50", "wait p99", "most in use", "largest deviation")
 _MOST_MEMBERS = 40  # in the table
 
@@ -29,17 +29,9 @@ def print_tenants(result: Result) -> None:
 def print_levels(result: Result) -> None:
     """Print the results of the levels that had requests."""
     print_table(
-        _LEVEL,
+        ("level", "nominal", *_LOAD),
         (
-            (
-                level.name,
-                "exempt" if level.exempt else str(level.nominal),
-                f"{level.seats:.2f}",
-                f"{level.dispatched:,}",
-                f"{level.rejected:,}",
-                in_ms(level.wait_p50_ms),
-                in_ms(level.wait_p99_ms),
-            )
+            (level.name, "exempt" if level.exempt else str(level.nominal), *_load(level))
             for level in result.levels
             if level.dispatched or level.rejected
         ),
@@ -52,20 +44,7 @@ def print_members(result: Result) -> None:
     if fleet is None:
         return
     shown = fleet.members[:_MOST_MEMBERS]
-    print_table(
-        _MEMBER,
-        (
-            (
-                str(member.number),
-                f"{member.seats:.2f}",
-                f"{member.dispatched:,}",
-                f"{member.rejected:,}",
-                in_ms(member.wait_p50_ms),
-                in_ms(member.wait_p99_ms),
-            )
-            for member in shown
-        ),
-    )
+    print_table(("member", *_LOAD), ((str(member.number), *_load(member)) for member in shown))
     if len(shown) < len(fleet.members):
         tell(f"and {len(fleet.members) - len(shown):,} more; --output json has all of them", "dim")
     excess = f", {figure(fleet.excess_seat_s)} seat-seconds beyond them" if fleet.excess_seat_s else ""
@@ -84,10 +63,20 @@ def print_layouts(rows: Sequence[LayoutRow]) -> None:
                 in_ms(row.wait_p50_ms),
                 in_ms(row.wait_p99_ms),
                 f"{row.most_in_use:,}",
-                f"{in_percent(row.deviation)}" + (f" ({row.deviating})" if row.deviation else ""),
+                in_percent(row.deviation) + (f" ({row.deviating})" if row.deviation else ""),
             )
             for row in rows
         ),
+    )
+
+
+def _load(one: LevelResult | MemberResult) -> Sequence[str]:
+    return (
+        f"{one.seats:.2f}",
+        f"{one.dispatched:,}",
+        f"{one.rejected:,}",
+        in_ms(one.wait_p50_ms),
+        in_ms(one.wait_p99_ms),
     )
 
 
