@@ -44,13 +44,7 @@ class FileLock:
         self._descriptor = descriptor
         self._renewed_at: int | None = None
         self.path: Path = path
-        os.register_at_fork(after_in_child=self._forget)
-
-    def _forget(self) -> None:
-        """Close the file, also in a forked child, which would otherwise keep the lock when its parent ends."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        os.register_at_fork(after_in_child=self.release)
 
     @property
     def is_in_place(self) -> bool:
@@ -67,14 +61,16 @@ class FileLock:
                 os.utime(self._descriptor)
 
     def release(self) -> None:
-        """Release the lock; the file stays."""
-        self._forget()
+        """Close the file, which stays, also in a forked child: it would keep the lock when its parent ends."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def remove(self) -> None:
         """Remove the file and release the lock."""
         if self._descriptor >= 0:
             self.path.unlink(missing_ok=True)
-            self._forget()
+            self.release()
 
     def __repr__(self) -> str:
         return f"<FileLock of {self.path}>"
