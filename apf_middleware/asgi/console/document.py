@@ -7,6 +7,7 @@ what is left out. What comes from the configuration (levels, named queues, gates
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from heapq import nlargest
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from apf_middleware.asgi.admin.observation import (
     observe_requests,
 )
 from apf_middleware.asgi.console.loans import Loan, list_loans
-from apf_middleware.counters import DURATION_BOUNDS_NS
+from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.gates import Gates
 from apf_middleware.mode import Mode
 from apf_middleware.runtime.level import LevelRuntime
@@ -200,17 +201,21 @@ def _with_short_names(level: FleetLevelSnapshot) -> FleetLevelSnapshot:
 
 
 def _traffic(runtime: LevelRuntime) -> LevelTraffic:
-    waits = [0] * (len(DURATION_BOUNDS_NS) + 1)
-    arrived = at_once = after_wait = waited = ended = ran = 0
-    for counters in runtime.schema_counters.values():
-        arrived += counters.arrived
-        at_once += counters.at_once
-        after_wait += counters.after_wait
-        waited += int(counters.waits.total)
-        ended += counters.executions.count
-        ran += int(counters.executions.total)
-        waits = [one + other for one, other in zip(waits, counters.waits.counts, strict=True)]
-    return LevelTraffic(runtime.name, arrived, at_once, after_wait, tuple(waits), waited, ended, ran)
+    counted = runtime.schema_counters.values()
+    waits, executions = (
+        reduce(Histogram.plus, found, Histogram(DURATION_BOUNDS_NS))
+        for found in ([one.waits for one in counted], [one.executions for one in counted])
+    )
+    return LevelTraffic(
+        runtime.name,
+        arrived=sum(one.arrived for one in counted),
+        at_once=sum(one.at_once for one in counted),
+        after_wait=sum(one.after_wait for one in counted),
+        waits=tuple(waits.counts),
+        waited=int(waits.total),
+        ended=executions.count,
+        ran=int(executions.total),
+    )
 
 
 def _waiting_queues(requests: Iterable[ObservedRequest]) -> tuple[tuple[WaitingQueue, ...], int]:
