@@ -32,6 +32,9 @@ _OPTIONS: Final = (
         "--disable-extensions",
         "--disable-dev-shm-usage",
     ),
+    # One process for all pages: to start a browser's process takes longer than to show a page.
+    *("--renderer-process-limit=1", "--process-per-site", "--disable-site-isolation-trials"),
+    "--disable-features=SpareRendererForSitePerProcess,IsolateOrigins,site-per-process",
     *("--hide-scrollbars", "--force-color-profile=srgb", "--font-render-hinting=none", "--remote-debugging-port=0"),
 )
 _KEYS: Final[Mapping[str, tuple[int, str]]] = {
