@@ -13,7 +13,7 @@ import httpx
 __all__ = ["SEATS", "Backend", "Load", "backend_and_environment", "loaded"]
 
 SEATS = 10
-SERVICE_S = 0.02
+SERVICE_S = 0.04
 _PER_CONNECTION = 50  # requests
 _TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # not used, and it takes long to make one for each client
 LEVELS = """
@@ -41,7 +41,7 @@ spec:
 
 
 class Backend:
-    """Calls that take 20 ms; a call whose caller has gone isn't in flight any more."""
+    """Calls that take 40 ms; a call whose caller has gone isn't in flight any more."""
 
     def __init__(self) -> None:
         self.in_flight = self.most = self.finished = 0

@@ -1,17 +1,16 @@
-"""Four real workers share ten seats of a backend that counts who is in flight, while some of them are killed."""
+"""Real workers share ten seats of a backend that counts who is in flight, while some of them are killed."""
 
 import asyncio
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import anyio
 import pytest
 
 from tests.e2e.fleet_load import SEATS, Backend, Load, backend_and_environment, loaded
+from tests.support.command_line import run_apf
 from tests.support.servers import Server, serve
 from tests.support.until import until
 
@@ -25,22 +24,29 @@ def anyio_backend() -> str:
 
 @contextlib.asynccontextmanager
 async def fleet(
-    folder: Path, *, lease_s: int = 20, patience_s: int = 10
+    folder: Path, *, workers: int = 4, lease_s: int = 20, patience_s: int = 10
 ) -> AsyncIterator[tuple[Server, Backend, Load]]:
-    """Run four workers under load; a worker that doesn't answer uvicorn for ``patience_s`` is replaced.
+    """Run the workers under load; a worker that doesn't answer uvicorn for ``patience_s`` is replaced.
 
     Leases are long, so that none ends on a busy machine unless a test wants that.
     """
     folder.chmod(0o700)  # noqa: ASYNC240
     settings = f"{{name: shop, directory: {folder}, lease: {lease_s}s}}"
     async with backend_and_environment(folder, settings) as (backend, variables):
-        options = "--workers", "4", "--timeout-worker-healthcheck", str(patience_s), "--timeout-keep-alive", "60"
+        options = (
+            "--workers",
+            f"{workers}",
+            "--timeout-worker-healthcheck",
+            str(patience_s),
+            "--timeout-keep-alive",
+            "60",
+        )
         variables["APF_RUNTIME_DIR"] = str(folder)  # for the command line
         start = serve("tests.e2e.fleet_member:app", *options, environment=variables, ready="/metrics")
         server = await asyncio.to_thread(start.__enter__)
         try:
             # Connections are kept for a while, so workers that start later would get none at first.
-            await until(lambda: len(members_of(folder)) == 4)
+            await until(lambda: len(members_of(folder)) == workers)
             async with loaded([server.url]) as load:
                 yield server, backend, load
         finally:
@@ -116,16 +122,18 @@ async def test_a_stopped_worker_loses_its_seats_and_returns(tmp_path: Path) -> N
 
 
 async def test_the_command_line_shows_all_members_and_operates_all(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as (_, _, load):
+    async def apf(*arguments: str) -> str:
+        result = await asyncio.to_thread(run_apf, "queue", *arguments, APF_RUNTIME_DIR=str(tmp_path))
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    async with fleet(tmp_path, workers=2) as (_, _, load):
         await until(lambda: load.statuses[200] > 100)
-        command = [sys.executable, "-m", "apf_middleware", "queue"]
-        environment = {**os.environ, "APF_RUNTIME_DIR": str(tmp_path)}
-        top = await anyio.run_process([*command, "top", "--fleet", "-n", "0.1"], env=environment)
-        text = top.stdout.decode()
+        text = await apf("top", "--fleet", "-n", "0.1")
         assert text.count("allocator") == 1, text
         assert all(str(process) in text for process in members_of(tmp_path))
-        await anyio.run_process([*command, "operate", "web", "--action", "pause"], env=environment)
+        await apf("operate", "web", "--action", "pause")
         await quiet(load)
         done = load.statuses[200]
-        await anyio.run_process([*command, "operate", "web", "--action", "open"], env=environment)
+        await apf("operate", "web", "--action", "open")
         await until(lambda: load.statuses[200] > done + 100)
