@@ -82,7 +82,7 @@ class World:
         return admission
 
     def demand(self, number: int, seconds: float) -> None:
-        """Keep ``number`` clients busy, each with one request at a time of 20 ms or more."""
+        """Keep ``number`` clients busy, each with one request at a time of 40 ms or more."""
         until = self.events.now + round(seconds * SECOND)
         for _ in range(number):
             self.events.at(self.events.now, self._ask, until)
@@ -104,10 +104,10 @@ class World:
     def begin(self, call: "Call") -> None:
         if call.admission.seats:
             self.running += 1
-            lasts = round(20 * MS * max(1.0, self.running / self.capacity))
+            lasts = round(40 * MS * max(1.0, self.running / self.capacity))
             self.events.at(self.events.now + lasts, self._end, call)
         else:
-            self.events.at(self.events.now + 20 * MS, self._ask, call.until)
+            self.events.at(self.events.now + 40 * MS, self._ask, call.until)
 
     def _end(self, call: "Call") -> None:
         self.running -= 1
