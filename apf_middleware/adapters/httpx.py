@@ -71,8 +71,9 @@ class HostGate(Gate):
         self._out: Counter[Hashable] = Counter()
 
     @property
-    def limit(self) -> int:
-        return self._otherwise
+    def limit(self) -> int | None:
+        """Return the limit of hosts that have no limit of their own, if there is one."""
+        return self._otherwise or None
 
     def resize(self, limit: int) -> None:
         """Set another limit for hosts that have no limit of their own."""
@@ -88,7 +89,6 @@ class HostGate(Gate):
         return host if host in self._limits or self._otherwise else None
 
     def limit_of(self, key: Hashable) -> int:
-        """Return the limit of one host."""
         return self._limits.get(str(key), self._otherwise)
 
     def used(self, key: Hashable) -> int:

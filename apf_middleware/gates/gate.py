@@ -385,8 +385,12 @@ class Gate(ABC):
 
     @property
     def limit(self) -> int | None:
-        """Return the amount that can be taken in all, if it is known."""
+        """Return the amount that can be taken in all for each key, if it is known."""
         return None
+
+    def limit_of(self, key: Hashable) -> int | None:  # noqa: ARG002 - for gates whose keys differ
+        """Return the amount that can be taken in all for this key, if it is known."""
+        return self.limit
 
     def resize(self, limit: int) -> None:
         """Set another limit; `Gates.resize` also opens the slots."""

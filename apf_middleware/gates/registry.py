@@ -347,7 +347,7 @@ def _status(gate: Gate, key: Hashable, slot: Slot | None, now: int) -> GateSnaps
         parked=len(waiting) + checking,
         oldest=None if oldest is None else (now - oldest) / _SECOND,
         acquired=_told(gate.used, one_key),
-        limit=gate.limit,
+        limit=gate.limit if key is None else gate.limit_of(key),
         events=gate.counters.events,
         rescues=gate.counters.rescues,
     )

@@ -85,6 +85,24 @@ async def test_each_host_has_its_own_limit() -> None:
         assert protected.is_idle()
 
 
+@pytest.mark.parametrize("otherwise", [None, 7])
+async def test_operators_see_the_limit_of_each_host(otherwise: int | None) -> None:
+    async with anyio.create_task_group() as tasks:
+        gates = Gates(flush=60)
+        gate_of(gates, otherwise)
+        assert [(one.key, one.limit) for one in gates.list()] == [(None, otherwise)]
+
+        gates.close("db")
+        protected = HandlerApp(tasks, gates, lambda _: anyio.lowlevel.checkpoint())
+        for host in ("127.0.0.1", "localhost", "other"):
+            protected.request(f"/db/{host}/1")
+        await until(lambda: protected.parked == (2 if otherwise is None else 3))
+
+        limits = {one.key: one.limit for one in gates.list()}
+        assert limits == {"127.0.0.1": 2, "localhost": 1} | ({} if otherwise is None else {"other": otherwise})
+        gates.open("db")
+
+
 async def test_requests_outside_of_the_gate_count_until_their_response_is_closed() -> None:
     async with downstream() as server, anyio.create_task_group() as tasks:
         gates = Gates(flush=60)
