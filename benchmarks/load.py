@@ -8,7 +8,6 @@ processor and how late it sent what was due are reported too: a load that is bus
 
 import argparse
 import asyncio
-import contextlib
 import importlib.util
 import math
 import time
@@ -65,19 +64,16 @@ async def run_load(
     plan: LoadPlan,
     scoreboard: Scoreboard | None = None,
     pid: int | Sequence[int] | None = None,
-    on_tick: Callable[[float, Tally], None] | None = None,
 ) -> tuple[LoadReport, Sequence[MouseSample]]:
     """Load a server; what became of it, and of each request of a mouse.
 
-    ``scoreboard`` is the server's, and ``pid`` the number of its process, or of each. ``on_tick`` is called ten times a
-    second with the part of the time that is over and the tally so far, for those who watch.
+    ``scoreboard`` is the server's, and ``pid`` the number of its process, or of each.
     """
     field = Field(plan, asyncio.get_running_loop())
     for number in range(plan.connections):
         ElephantLoop(field, number).begin()
     for number in range(plan.mice):
         Mouse(field, number).begin()
-    watching = asyncio.create_task(_watch(field, on_tick)) if on_tick else None
     await asyncio.sleep(field.tally.begin - field.loop.time())
     pids = (pid,) if isinstance(pid, int) else pid or ()
     before = _Standing.now(scoreboard, pids)
@@ -89,18 +85,7 @@ async def run_load(
     after = _Standing.now(scoreboard, pids)
     await asyncio.sleep(plan.deadline + _TICK)  # by then each mouse has its answer, or has given up
     await field.finish()
-    if watching:
-        watching.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watching
     return _report(plan, field.tally, before, after), field.tally.samples
-
-
-async def _watch(field: Field, on_tick: Callable[[float, Tally], None]) -> None:
-    begin, end = field.loop.time(), field.tally.end
-    while True:
-        await asyncio.sleep(_TICK)
-        on_tick(min(1.0, (field.loop.time() - begin) / (end - begin)), field.tally)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,9 +168,9 @@ class Page:
         self.call("HeapProfiler.collectGarbage")
         return int(self.call("Runtime.getHeapUsage")["usedSize"])
 
-    def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """Write what the page shows, or the ``whole`` of it, as PNG."""
-        result = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+    def screenshot(self, path: Path) -> None:
+        """Write what the page shows as PNG."""
+        result = self.call("Page.captureScreenshot", format="png")
         path.write_bytes(base64.b64decode(result["data"]))
 
     # Acting

@@ -60,10 +60,10 @@ class FairWorld:
         )
 
 
-def fair_world(kind: str, seed: int, *, most_calls: int | None = None) -> FairWorld:
+def fair_world(kind: str, seed: int) -> FairWorld:
     """Return the world of this kind and seed."""
     chance = random.Random(f"{kind} {seed}")
-    return _Maker(kind, chance).make(most_calls or chance.choice((60, 200, 200, 200, 800)))
+    return _Maker(kind, chance).make(chance.choice((60, 200, 200, 200, 800)))
 
 
 class _Maker:
