@@ -328,11 +328,6 @@ class Gate(ABC):
         self._cost = cost
 
     @property
-    def most_bypasses(self) -> int:
-        """Return how many requests may pass the next one in turn."""
-        return self.terms.most_bypasses
-
-    @property
     def events(self) -> Sequence[str]:
         """Return the names of the events that open the gate, besides its own name."""
         return (*self.terms.events, *self.hints)

@@ -442,7 +442,7 @@ class Slot:
     def note_bypass(self, acquisition: Acquisition) -> None:
         """Count that another request passed while ``acquisition`` was next."""
         acquisition.bypasses += 1
-        acquisition.is_due = acquisition.is_due or acquisition.bypasses >= self.gate.most_bypasses
+        acquisition.is_due = acquisition.is_due or acquisition.bypasses >= self.gate.terms.most_bypasses
 
     def reserve(self, acquisition: Acquisition) -> None:
         """Reserve the slot for ``acquisition``, which waits here, if it has been bypassed often enough."""

@@ -265,5 +265,5 @@ class WatchedWorld(GateWorld):
                 if turn is None or turn.candidate_of is not None or gate.is_async:
                     continue
                 count = count if turn is first_now else 0
-                assert count <= gate.most_bypasses, f"{turn!r} has been passed {count} times"
+                assert count <= gate.terms.most_bypasses, f"{turn!r} has been passed {count} times"
                 self._first[gate.name, slot.key] = turn, count
