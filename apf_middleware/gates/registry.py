@@ -336,9 +336,8 @@ def _status(gate: Gate, key: Hashable, slot: Slot | None, now: int) -> GateSnaps
     checking = 0 if slot is None else slot.checking
     oldest = min((acquisition.parked_at for acquisition in waiting), default=None)
     one_key = "" if key is None else key
-    is_blocking: bool | None = slot is not None and slot.closed_at < OPEN
-    if not is_blocking and (is_blocking := _told(gate.is_blocking, one_key)) is None:
-        is_blocking = gate.counters.has_stopped(one_key)
+    told = True if slot is not None and slot.closed_at < OPEN else _told(gate.is_blocking, one_key)
+    is_blocking = gate.counters.has_stopped(one_key) if told is None else told
     return GateSnapshot(
         gate=gate.name,
         key=key,
