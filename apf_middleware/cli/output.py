@@ -28,7 +28,6 @@ __all__ = [
     "parse_path",
     "require_folder",
     "require_paths",
-    "require_sendable",
     "shorten",
     "show_json",
     "tell",
@@ -117,12 +116,6 @@ def parse_headers(given: Sequence[str]) -> list[tuple[str, str]]:
             raise typer.BadParameter(f"no header can have the name {name!r}", param_hint="--header")
         headers.append((name, value.strip()))
     return headers
-
-
-def require_sendable(headers: Mapping[str, str]) -> None:
-    """End the command if a value can't be sent as that of a header."""
-    if any(not value.isprintable() or not value.isascii() for value in headers.values()):
-        raise typer.BadParameter("a header's value must be printable ASCII", param_hint="--header")
 
 
 # Output

@@ -12,7 +12,7 @@ import typer
 from apf_middleware.cli.control.options import require_seconds, with_options
 from apf_middleware.cli.control.outcomes import Exit, fail
 from apf_middleware.cli.control.workers import Reply, SocketWorker, UrlWorker, Worker, ask_all
-from apf_middleware.cli.output import parse_headers, parse_path, require_sendable
+from apf_middleware.cli.output import parse_headers, parse_path
 from apf_middleware.config.admin import DEFAULT_PATH
 from apf_middleware.config.sockets import DIRECTORY_VARIABLE, SocketFile, find_sockets, is_refused, require_safe
 from apf_middleware.exceptions import InvalidValueError, reason_of
@@ -162,7 +162,8 @@ def read_credentials(token_file: Path | None, given: Sequence[str]) -> dict[str,
         raise typer.BadParameter("a token must be printable ASCII", param_hint=f"--token-file or {TOKEN_VARIABLE}")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     headers |= parse_headers(given)
-    require_sendable(headers)
+    if not all(value.isprintable() and value.isascii() for value in headers.values()):
+        raise typer.BadParameter("a header's value must be printable ASCII", param_hint="--header")
     return headers
 
 
