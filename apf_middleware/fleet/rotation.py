@@ -47,12 +47,12 @@ class _Turn:
 
     __slots__ = ("ended", "has_turn", "lag", "seats", "share", "used", "waits_since")
 
-    def __init__(self) -> None:
+    def __init__(self, now: int) -> None:
         self.lag: int = 0  # in seat-nanoseconds times SEAT
         self.share: int = 0
         self.seats: int = 0
         self.used: int = 0  # the seats that count for the lag
-        self.waits_since: int = 0
+        self.waits_since: int = now
         self.has_turn: bool = False
         self.ended: int = 0  # the turns that have ended
 
@@ -135,7 +135,7 @@ class Rotation:
         self._count_lags(elapsed)
         for member, share in shares.items():
             if member not in turns:
-                turns[member] = _Turn()
+                turns[member] = _Turn(now)
             turns[member].share = share
 
     def _count_lags(self, elapsed: int) -> None:

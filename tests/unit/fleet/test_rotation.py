@@ -59,6 +59,25 @@ def test_no_more_seats_are_given_than_the_shares_come_to() -> None:
     assert Rotation(TURN).divide(0, {"a": SEAT // 4, "b": SEAT // 4}, 10) == {"a": 1, "b": 0}
 
 
+def test_the_first_seats_go_to_the_largest_fractions() -> None:
+    assert Rotation(TURN).divide(0, {"a": SEAT // 4, "b": SEAT * 3 // 4}, 1) == {"a": 0, "b": 1}
+
+
+def test_a_member_whose_share_is_whole_gets_no_other_seat_however_large_its_lag_is() -> None:
+    rotation, half = Rotation(TURN), SEAT // 2
+    for number in range(3):
+        rotation.divide(number * TURN // 2, {"a": half, "b": half}, 1)
+    assert rotation.lag("b") > 0
+    assert rotation.divide(2 * TURN, {"a": half, "b": 0, "c": half}, 1) == {"a": 1, "b": 0, "c": 0}
+
+
+def test_a_member_that_comes_back_is_new() -> None:
+    rotation, half = Rotation(TURN), SEAT // 2
+    for number, members in enumerate(("ab", "ab", "ac", "abc")):
+        rotation.divide(number * TURN, dict.fromkeys(members, half), 1)
+    assert rotation.lag("b") == 0
+
+
 class WideMembers:
     """Members whose ``wide`` requests run alone, as soon as they have the seats; the others use all that they get."""
 
@@ -173,6 +192,7 @@ def test_a_long_wait_is_not_made_up_for_without_end() -> None:
     rotation, shares = Rotation(TURN), dict.fromkeys("ab", SEAT + SEAT // 2)
     for number in range(100):
         rotation.divide(number * TURN, shares, 3, {"a": MemberDemand(9, 3, 3), "b": MemberDemand(9, 0)})
+    assert rotation.lag("b") == -rotation.lag("a") == 8 * 3 * SEAT * TURN
     seats = {"a": 3, "b": 0}
     parts = []
     for number in range(100, 200):
@@ -237,16 +257,36 @@ def test_a_wide_request_whose_turn_has_come_keeps_its_seats() -> None:
 
 def test_a_turn_counts_from_when_the_seats_are_granted_though_reports_show_it_late() -> None:
     """Reports that come between the requests of a member say that it uses nothing; another one must not starve."""
-    rotation, now, turns = Rotation(TURN), 0, 0
+    rotation, now = Rotation(TURN), 0
     had = dict.fromkeys("ab", 0)
     granted = dict.fromkeys("ab", 0)
+    waits = [0]
     for _ in range(200):
         now += TURN // 2
         demands = {
-            "a": MemberDemand(20, 0, 2, turns, granted["a"]),
-            "b": MemberDemand(20, 1, 2, 0, granted["b"]),  # a request of one seat always runs, too
+            "a": MemberDemand(20, 0, 6, had["a"], granted["a"]),
+            "b": MemberDemand(20, 1, 6, had["b"], granted["b"]),  # a request of one seat always runs, too
         }
-        granted = rotation.divide(now, dict.fromkeys("ab", 3 * SEAT // 2), 3, demands)
-        had = {name: had[name] + (seats == 2) for name, seats in granted.items()}
-        turns += granted["a"] == 2  # it has ended before the next report
+        granted = rotation.divide(now, dict.fromkeys("ab", 4 * SEAT), 8, demands)
+        had = {name: had[name] + (seats >= 6) for name, seats in granted.items()}  # it has ended before the next report
+        waits.append(0 if granted["b"] >= 6 else waits[-1] + 1)
     assert had["b"] > 50
+    assert max(waits) < 5
+
+
+def test_a_new_member_has_waited_only_since_it_came() -> None:
+    rotation, shares = Rotation(TURN), dict.fromkeys("bc", 2 * SEAT)
+    demands = {"b": MemberDemand(9, 0, 4), "c": MemberDemand(9, 0, 4)}
+    for number in range(3):
+        assert rotation.divide((1000 + number) * TURN, shares, 4, demands) == {"b": 4, "c": 0}
+    shares = dict.fromkeys("abc", SEAT)
+    demands = {"a": MemberDemand(9, 0, 4), "b": MemberDemand(9, 0, 4, 1), "c": MemberDemand(9, 0, 4)}
+    assert rotation.divide(1003 * TURN, shares, 4, demands) == {"a": 0, "b": 0, "c": 4}
+
+
+def test_a_lag_grows_only_for_seats_that_a_member_wants() -> None:
+    rotation, shares = Rotation(TURN), dict.fromkeys("abc", 2 * SEAT)
+    for number in range(3):
+        wide = MemberDemand(9, 5, 5)
+        rotation.divide(number * TURN, shares, 6, {"a": wide, "b": MemberDemand(1), "c": MemberDemand(9)})
+    assert rotation.lag("c") == 2 * rotation.lag("b") > 0
