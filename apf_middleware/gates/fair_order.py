@@ -163,6 +163,9 @@ class FairOrder(Generic[_T]):
         head = self._head(flow, entry.cost)
         if head is not None and flow.turns.get(entry.cost, (0, -1))[1] != head.number:
             self._give_turn(flow, head)  # it may cost less work, and then its turn comes earlier
+        # Flows without items keep their charges until there are many of them.
+        if len(self._flows) > 2 * (len(self._entries) + _MOST_STALE):
+            self._flows = {name: flow for name, flow in self._flows.items() if flow.count}
 
     def charge(self, flow: str, work: int) -> None:
         """Charge ``flow`` for an item of this ``work`` that has been served.
@@ -178,11 +181,6 @@ class FairOrder(Generic[_T]):
             known = self._flows[flow] = _Flow(flow, self._virtual)
         self._virtual = max(self._virtual, known.start)
         known.start = max(known.start + work, self._virtual)
-
-    def forget_idle(self) -> None:
-        """Forget flows without items when there are many; until then their charges are kept."""
-        if len(self._flows) > 2 * (len(self._entries) + _MOST_STALE):
-            self._flows = {name: flow for name, flow in self._flows.items() if flow.count}
 
     def __contains__(self, item: object) -> bool:
         return item in self._entries

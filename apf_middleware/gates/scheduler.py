@@ -255,7 +255,6 @@ class GateScheduler:
             return False
         acquisition.attempts += 1
         stopped = self._leases.acquire(now, acquisition)
-        acquisition.is_forced = False
         if stopped is None:
             self._commit(now, acquisition)
             return True
@@ -285,7 +284,6 @@ class GateScheduler:
                 slot.note_passed(acquisition)
                 if self._leases.is_known_full(need):
                     slot.shut(1)  # so that the next request doesn't ask in vain
-                self.slots.dirty[slot] = None
         self._end_waiting(now, acquisition)
 
     # Waiting
@@ -301,7 +299,7 @@ class GateScheduler:
         else:
             retry_at = answer.retry_at
             slot.tried_at = now
-            slot.shut(need.cost if answer.below is None else min(need.cost, answer.below))
+            slot.shut(answer.below or need.cost)
             self.timers.after_park(now, slot, acquisition.limit_ns, answer)
             if acquisition.slot is not None and acquisition.slot is not slot:
                 # The request was next at its former slot, and now another gate stops it. Count this as if another
@@ -388,7 +386,6 @@ class GateScheduler:
             self.slots.dirty[reservation.slot] = None
         if acquisition in self._arrivals:
             self._arrivals.remove(acquisition)
-            self._arrivals.forget_idle()
             following = self._arrivals.first_of(_group(acquisition), 1)
             if following is not None and following.stage is AcquisitionStage.BEHIND:
                 self._ready.append(following)
@@ -471,7 +468,6 @@ class GateScheduler:
         self._park(now, acquisition, AcquisitionStage.CHECKING)
         self._move_to(now, acquisition, slot)
         slot.checking += 1
-        slot.tried_at = now
         acquisition.check = Check(acquisition, need, slot.opening)
         self.questions.append(acquisition.check)
 
@@ -613,6 +609,7 @@ class GateScheduler:
         """Raise AssertionError if sums are wrong, or if a request waits although it should try."""
         assert not self._ready, f"`pump` has left requests that may try in {self!r}"
         assert not self.slots.dirty, f"`pump` has left changed slots in {self!r}"
+        self._arrivals.check()
         for slot in self.slots:
             slot.check()
         for gate in self.gates.values():

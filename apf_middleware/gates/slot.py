@@ -234,7 +234,6 @@ class SlotQueue:
             del self.aside[acquisition]
             return
         self.order.remove(acquisition)
-        self.order.forget_idle()
 
     def __iter__(self) -> Iterator[Acquisition]:
         yield from self.order
@@ -299,7 +298,8 @@ class Slot:
         # Whether the last opening was a rescue that has helped no request yet; when it has helped one, it is counted. A
         # rescue of a slot that was open, also to requests that hints have set aside, changes nothing.
         self.is_rescued: bool = False
-        # The number of the last opening after which the slot was shut. Hints are asked only about later events.
+        # The number of the last opening after which the slot was shut. Hints are asked only about later events. At
+        # first it is less than 0, as if an event had been forgotten: every request may try.
         self.settled: int = -1
         self.log: deque[tuple[int, tuple[str, Any] | None]] = deque(maxlen=_MOST_EVENTS)
         self.queues: dict[int, SlotQueue] = {}  # by the `id` of their level
@@ -343,7 +343,7 @@ class Slot:
         and requests of the holder's flow, level and cost.
         """
         holder = self.holder
-        if holder is None or holder is acquisition:
+        if holder is None:
             return False
         if acquisition.number > holder.number:
             return True
@@ -414,7 +414,7 @@ class Slot:
         Hints are called only when it is the turn of the request. If in doubt, return True: a wrong False keeps a
         request waiting, and a wrong True costs a microsecond.
         """
-        if not self.gate.hints or since < 0:
+        if not self.gate.hints:
             return True
         events = [event for opening, event in self.log if opening > since]
         if len(events) < self.opening - since:  # there were more events than are recorded

@@ -91,7 +91,6 @@ def test_many_flows_that_leave_unserved_are_forgotten() -> None:
     order = fair(*((f"item{number}", f"flow{number}", 1, 10) for number in range(300)))
     for number in range(290):
         order.remove(f"item{number}")
-        order.forget_idle()
     order.add("late", "late", number=300, cost=1, work=10)
     order.check()
 

@@ -11,7 +11,6 @@ from apf_middleware.gates import (
     Condition,
     CustomGate,
     GateRequest,
-    Hint,
     ParkDecision,
     Reject,
     Terms,
@@ -80,16 +79,6 @@ def test_a_parked_request_knows_its_gate_and_runs_when_that_opens() -> None:
     assert world.gate("db").used("") == 1
 
 
-def test_the_fair_order_decides_between_two_candidates() -> None:
-    own = OwnSwitch()
-    world = polled(own)
-    for number in range(5):
-        world.arrive(f"elephant{number}", "own", flow="elephant")
-    world.arrive("mouse", "own", flow="mouse")
-    own.answer = "lease"
-    assert world.wait(20 * MS)[:2] == ["elephant0", "mouse"]
-
-
 def test_a_lower_level_is_served_while_the_head_of_a_higher_one_is_parked() -> None:
     world = GateWorld(Switch().gate(), levels={"high": level(1, least=1), "low": level(2)})
     world.arrive("a", "switch", to="high")
@@ -103,25 +92,6 @@ def test_an_event_before_an_evaluation_does_not_repeat_it() -> None:
     world.conclude(checks[0], ParkDecision())
     assert world.acquisition("a").stage is AcquisitionStage.PARKED
     assert len(checks) == 1
-
-
-def test_a_useless_event_costs_no_request_its_turn() -> None:
-    """A request that tried in vain used to start again, behind those that had been served while it waited."""
-
-    def order(*, emits_events: bool) -> list[str]:
-        world = GateWorld(Capacity("db", 1, WIDE), seats=20)
-        world.arrive("first", "db", flow="few")
-        world.arrive("wide", "db", flow="wide", width=4)
-        for number in range(8):
-            world.arrive(f"narrow {number}", "db", flow="narrow")
-        while world.tickets:
-            if emits_events:
-                world.emit("db")
-            world.finish(world.served[-1])
-        return world.served
-
-    assert order(emits_events=True) == order(emits_events=False)
-    assert order(emits_events=False).index("wide") == 4
 
 
 @pytest.mark.parametrize("between", [(), ("db",)])
@@ -253,6 +223,13 @@ def test_events_do_not_open_what_an_operator_has_closed() -> None:
     assert world.open("switch") == ["a"]
 
 
+def test_a_gate_that_is_opened_early_has_no_timer_left() -> None:
+    world = GateWorld(Switch().gate())
+    world.close("switch", until=SECOND)
+    world.open("switch")
+    assert world.sharing.next_event_at() is None
+
+
 def test_a_gate_that_is_closed_for_a_while_opens_by_itself() -> None:
     world = GateWorld(Switch(answer=True).gate())
     world.close("switch", until=SECOND)
@@ -363,6 +340,10 @@ def test_parked_requests_are_counted() -> None:
     world.emit("well")
     assert gate.parked == 0
 
+    remote = RemoteWorld()
+    remote.come("asked")
+    assert remote.gate("remote").parked == 1, "a request about which a gate is asked waits, too"
+
 
 def test_the_wait_for_a_gate_is_observed_once_with_all_of_its_attempts() -> None:
     switch = Switch()
@@ -388,26 +369,19 @@ def test_of_a_thousand_parked_on_a_hundred_keys_an_event_touches_its_own() -> No
     assert [_key(request) for request in switch.asked[before:]] == [42]
 
 
-def test_a_release_costs_no_more_than_three_evaluations_however_many_wait() -> None:
-    db = Capacity("db", 1, WIDE)
-    world = GateWorld(db, seats=5, careful=False)
-    world.arrive("first", "db")
-    for number in range(2_000):
-        world.arrive(f"{number}", "db", flow=f"{number % 50}")
-    before, name = db.counters.evaluated, "first"
-    for _ in range(100):
-        [name] = world.finish(name)
-    assert db.counters.evaluated - before <= 300
-
-
 def test_no_more_wait_for_a_gate_than_it_allows_by_default_half_of_a_queue() -> None:
     switch = Switch()
     world = GateWorld(switch.gate(max_parked=None), levels={"l": level(1, queues=1, length=10)})
     states = [world.arrive(f"{number}", "switch", to="l", flow=f"{number}").state.value for number in range(7)]
     assert states == ["waiting"] * 5 + ["rejected"] * 2
     assert world.arrive("other", to="l").is_seated
-    few = GateWorld(Switch().gate(max_parked=2))
+    few = GateWorld(Switch(answer=True).gate("first"), Switch().gate(max_parked=2))
+    few.close("first")
+    waited = few.arrive("waited", "first", "switch")
     assert [few.arrive(f"{number}", "switch").is_waiting for number in range(3)] == [True, True, False]
+    few.open("first")
+    assert waited.is_waiting
+    assert few.gate("switch").parked == 3, "a request that has waited is not new"
 
 
 def first_to_wait(world: RemoteWorld, beside: int = 2) -> None:
@@ -576,6 +550,41 @@ def test_a_removed_gate_gets_no_lease_back_that_it_has_not_granted() -> None:
     assert world.errors == []
 
 
+def test_a_removed_gate_changes_nothing_for_the_other_gates_of_requests() -> None:
+    world = GateWorld(Switch().gate("first"), Switch().gate("second"), Capacity("db", 1, WIDE), seats=5)
+    db = world.gate("db")
+    world.arrive("runs", "db")
+    world.arrive("next", "db")
+    world.arrive("waits", "first", "second")
+    before = world.evaluated("db")
+    world.scheduler.retire(world.now, "first")
+    world.note(world.sharing.settle(world.now))
+    assert world.acquisition("waits").slot is world.slot("second")
+    assert world.evaluated("db") == before, "the request there doesn't try again"
+
+    world.scheduler.retire(world.now, "db")
+    assert world.note(world.sharing.settle(world.now)) == ["next"]
+    assert db.used("") == 1
+    world.finish("runs")
+    assert db.used("") == 0
+
+
+def test_a_request_whose_gate_is_removed_while_it_waits_for_a_seat_does_not_wait_there_any_more() -> None:
+    switch = Switch()
+    gate = switch.gate()
+    world = GateWorld(gate)
+    world.arrive("a", "switch")
+    world.arrive("runs", flow="x")
+    switch.answer = True
+    world.emit("well")
+    world.scheduler.retire(world.now, "switch")
+    world.note(world.sharing.settle(world.now))
+    assert world.acquisition("a").slot is None
+    assert gate.parked == 0
+    assert not world.scheduler.slots.of(gate)
+    assert world.finish("runs") == ["a"]
+
+
 def test_of_the_answers_that_come_after_a_request_has_left_only_leases_are_given_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -665,8 +674,9 @@ def test_a_request_with_a_lease_passes_although_its_gate_stops_another() -> None
     assert world.answer("a", "lease") == ["a"]
 
 
-def test_one_request_may_wait_for_a_gate_however_short_its_queue_is() -> None:
-    world = GateWorld(Switch().gate(max_parked=None), levels={"level": level(1, length=1)})
+@pytest.mark.parametrize("length", [1, 3])
+def test_one_request_may_wait_for_a_gate_however_short_its_queue_is(length: int) -> None:
+    world = GateWorld(Switch().gate(max_parked=None), levels={"level": level(1, length=length)})
     assert world.arrive("a", "switch").is_waiting
     assert world.arrive("b", "switch").is_rejected
 
@@ -682,19 +692,3 @@ def test_each_gate_counts_only_the_wait_for_itself() -> None:
     second.answer = True
     assert world.emit("second") == ["a"]
     assert [world.gate(name).counters.waits.total for name in ("first", "second")] == [2 * SECOND, 3 * SECOND]
-
-
-def test_a_request_that_an_event_could_not_help_may_leave() -> None:
-    switch = Switch()
-    gate = switch.gate(flush_ns=60 * SECOND)
-    gate.hints["well"] = lambda name, request: Hint.QUEUE if request.state["me"] == name else Hint.SKIP
-    world = GateWorld(gate, seats=5)
-    for name in "abc":
-        world.arrive(name, "switch", me=name)
-    world.emit("well", payload="none of them")
-    world.give_up("a")
-    switch.answer = True
-    assert world.emit("well", payload="c") == ["c"]
-    world.give_up("b")
-    world.finish("c")
-    assert not world.scheduler.slots.of(gate)

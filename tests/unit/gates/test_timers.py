@@ -280,3 +280,29 @@ def test_pauses_begin_anew_when_an_operator_opens_a_gate_that_fails() -> None:
     opened_at = world.now
     world.wait(10 * MS)
     assert own.asked_at == [opened_at, opened_at + 10 * MS]
+
+
+def test_an_event_soon_after_a_try_opens_a_polled_gate_when_its_first_pause_is_over() -> None:
+    own = OwnSwitch()
+    world = polled(own)
+    world.wait(SECOND)
+    world.arrive("a", "own")
+    world.wait(MS)
+    world.emit("own")
+    world.wait(10 * MS)
+    assert own.asked_at[:2] == [SECOND, SECOND + 10 * MS]
+
+
+def test_the_pauses_of_a_polled_gate_are_short_again_after_a_request_has_passed() -> None:
+    own = OwnSwitch()
+    world = polled(own)
+    world.arrive("a", "own")
+    world.wait(SECOND)
+    own.answer = "lease"
+    world.wait(SECOND)
+    assert world.served == ["a"]
+    own.answer = Park()
+    began = world.now
+    world.arrive("b", "own")
+    world.wait(10 * MS)
+    assert own.asked_at[-2:] == [began, began + 10 * MS]
