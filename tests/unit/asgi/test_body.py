@@ -11,9 +11,9 @@ from apf_middleware.classification import Classification
 from apf_middleware.runtime import IncomingBodies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Coroutine, Iterator
 
-    from starlette.types import Message
+    from starlette.types import Message, Receive
 
 MESSAGE: "Message" = {"type": "http.request"}
 
@@ -159,5 +159,103 @@ def test_a_body_of_which_more_is_to_come_is_not_parsed(more: bool, parsed: objec
         body = RequestBody(IncomingBodies(lambda: 0), Classification("schema", "level", "flow", 0), receive)
         body.receive_at_once()
         assert body.parsed() == parsed
+
+    asyncio.run(run())
+
+
+class Server:
+    """A server's request whose messages come when a test says so; its ``receive`` awaits nothing but futures."""
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+
+    async def receive(self) -> "Message":
+        return await self.future
+
+
+Server.__module__ = "uvicorn.of_a_test"
+
+
+class Waiter:
+    """A request's wait that notes a hang-up."""
+
+    has_hung_up = False
+
+    def wake(self) -> None:
+        raise AssertionError("it gets no seats")
+
+    def hang_up(self) -> None:
+        self.has_hung_up = True
+
+
+def body_of(receive: "Receive") -> RequestBody:
+    return RequestBody(IncomingBodies(lambda: 0), Classification("schema", "level", "flow", 0), receive)
+
+
+def no_task(run: object) -> "asyncio.Task[None]":
+    raise AssertionError(f"{run!r} needs no task")
+
+
+def test_a_hang_up_is_noticed_in_a_later_wait_too() -> None:
+    async def run() -> None:
+        server, first, second = Server(), Waiter(), Waiter()
+        body = body_of(server.receive)
+        body.watch(first, no_task)
+        body.stop_watching()
+        body.watch(second, no_task)
+        server.future.set_result({"type": "http.disconnect"})
+        await asyncio.sleep(0)
+        assert (first.has_hung_up, second.has_hung_up) == (False, True)
+
+    asyncio.run(run())
+
+
+def test_a_body_that_was_received_at_once_is_charged_while_its_request_waits() -> None:
+    async def run() -> None:
+        server = Server()
+        server.future.set_result({"type": "http.request", "body": b"x" * 1000})
+        body = body_of(server.receive)
+        body.receive_at_once()
+        assert body.incoming.kept == 0
+        server.future = asyncio.get_running_loop().create_future()
+        body.watch(Waiter(), no_task)
+        assert body.incoming.kept == 1000
+        body.close()
+        assert body.incoming.kept == 0
+
+    asyncio.run(run())
+
+
+def test_the_task_that_watches_ends_with_a_wait_that_is_cancelled() -> None:
+    async def run() -> None:
+        async def receive() -> "Message":
+            await asyncio.get_running_loop().create_future()
+            return MESSAGE
+
+        tasks: list[asyncio.Task[None]] = []
+
+        def start(watch: "Callable[[], Coroutine[object, object, None]]") -> "asyncio.Task[None]":
+            tasks.append(asyncio.create_task(watch()))
+            return tasks[0]
+
+        body = body_of(receive)
+        body.watch(Waiter(), start)
+        await asyncio.sleep(0)
+        body.end_watch()
+        await asyncio.wait(tasks, timeout=5)
+        assert tasks[0].cancelled()
+
+    asyncio.run(run())
+
+
+def test_a_task_is_not_interrupted_any_more_when_its_body_is_there() -> None:
+    async def run() -> None:
+        server = Server()
+        body = body_of(server.receive)
+        asyncio.get_running_loop().call_soon(server.future.set_result, MESSAGE)
+        await body.gather(1)
+        assert body.is_whole
+        body.incoming.interrupt()
+        await asyncio.sleep(0)
 
     asyncio.run(run())
