@@ -201,6 +201,20 @@ def test_rejections_count_as_waiting() -> None:
         world.events.run()
 
 
+def test_rejections_let_a_larger_total_be_tried() -> None:
+    world = World(configuration())
+
+    def reject(_: object) -> None:
+        world.adaptive.note_rejected(world.events.now, Reason.QUEUE_FULL)
+        if world.events.now < 5 * SECOND:
+            world.events.at(world.events.now + 20 * MS, reject, None)
+
+    reject(None)
+    world.demand(4, 5)  # as many as there are seats, so that no request waits
+
+    assert world.totals[0] == 4 < max(world.totals)
+
+
 def test_a_rejection_counts_once() -> None:
     """One burst isn't a need for more seats as long as the server runs."""
     world = World(configuration("{adaptive: {min: 4, max: 100, start: 20}}"))
