@@ -408,8 +408,10 @@ class Lending(Sharing):
             self._note_waits(now, level, waits=waits)
         if level.is_draining and (used or queueset.waiting or queueset.parked):
             # Without requests that wait for seats the level needs only those in use, and the rest of its min becomes
-            # free. If then a request comes back from a gate, the level may need one seat to finish.
-            has_less = not queueset.waiting and (has_changed or used < level.least)
+            # free. If then a request comes back from a gate, the level may need one seat to finish. Without any request
+            # that waits, a level without a min doesn't keep others from getting higher mins.
+            is_over = not (level.least or queueset.parked)
+            has_less = not queueset.waiting and (has_changed or is_over or used < level.least)
             if has_less or (has_changed and waits and not level.least):
                 self._levels.settle_alone()
                 self._recount(now)

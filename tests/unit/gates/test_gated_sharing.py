@@ -523,6 +523,22 @@ def test_a_level_gets_its_min_when_a_gate_rejects_the_last_request_of_a_draining
     assert world.refused == ["parked"]
 
 
+def test_a_level_gets_its_min_when_nobody_waits_in_a_draining_level_without_a_min() -> None:
+    """Although requests still run there."""
+    levels = {name: (QueueSetSettings(3), LevelLimits(1, 0, 3)) for name in ("gone", "grows", "other")}
+    world = GateWorld(Capacity("db", 0, WIDE), levels=levels)
+    world.arrive("runs", to="gone")
+    world.arrive("parked", "db", to="gone")
+    grown = {"grows": (QueueSetSettings(3), LevelLimits(1, 1, 3)), "other": levels["other"]}
+    world.note(world.sharing.reconfigure(world.now, 3, grown))
+    world.give_up("parked")
+    world.arrive("first", to="other")
+    world.arrive("second", to="other")
+
+    assert world.tickets["second"].is_waiting, "the last seat is that of the min"
+    assert world.arrive("third", to="grows").is_seated
+
+
 def test_a_request_that_can_not_wait_keeps_no_place_in_a_gate() -> None:
     db, switch = Capacity("db", 1, WIDE), Switch(answer=True)
     without = QueueSetSettings.without_queues(2), LevelLimits(2, 0, 2)
