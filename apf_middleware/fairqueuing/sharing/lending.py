@@ -353,6 +353,8 @@ class Lending(Sharing):
         seated: list[Ticket] = []
         scheduler = self._scheduler
         is_contended = len(self.waiting) > 1
+        if not scheduler.may_seat():
+            scheduler.update(now)  # seats may have been given back that no level gets, as there are fewer now
         while scheduler.may_seat():
             decision = scheduler.survey(now)
             level, ticket = decision.level, decision.ticket

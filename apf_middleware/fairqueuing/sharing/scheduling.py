@@ -107,6 +107,12 @@ class LevelScheduler:
                 level.deserved = level.entitled
             self._balance.are_wide = False  # the lag of a level that waits alone doesn't count
 
+    def update(self, now: int) -> None:
+        """Bring the lags up to ``now``, and then what each waiting level deserves, if several use or want the seats."""
+        if len(self.waiting) > 1 or self._balance.users:
+            self._balance.advance(now, self.waiting)
+            self.divide()
+
     def may_seat(self) -> bool:
         """Return whether a waiting level could use a free seat, so that `survey` may find a ticket."""
         if self._ledger.free > 0:
@@ -116,9 +122,7 @@ class LevelScheduler:
     def survey(self, now: int) -> Decision:
         """Decide which ticket is seated next, and for which others seats are saved up; seat none."""
         decision = Decision()
-        if len(self.waiting) > 1 or self._balance.users:
-            self._balance.advance(now, self.waiting)
-            self.divide()
+        self.update(now)
         far = self._far()
         levels = self.waiting.copy()
         while levels:

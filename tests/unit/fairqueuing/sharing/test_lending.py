@@ -516,6 +516,22 @@ def test_a_paused_level_is_charged_for_seats_that_others_wait_for() -> None:
     assert paused.lag < before
 
 
+def test_seats_that_are_given_back_while_too_many_are_in_use_are_charged_to_no_level() -> None:
+    """No level gets them, because there are fewer seats now."""
+    wanted: Wanted = {name: (QUEUED, limits(4, 0)) for name in ("few", "many")}
+    lending = Lending(8, wanted)
+    few, many = arrive(lending, "few", 4), arrive(lending, "many", 4)
+    for name in wanted:
+        arrive(lending, name)
+    lending.reconfigure(0, 2, wanted)
+    for ticket in few:
+        assert release(lending, ticket, 100) == []
+    for ticket in many[:2]:
+        assert release(lending, ticket, 1000) == []
+
+    assert lending.levels["few"].lag > 0 > lending.levels["many"].lag
+
+
 def test_a_request_without_a_queue_that_changes_the_turns_lets_others_have_what_was_saved_up() -> None:
     """While seats are saved up for a wide request, a newcomer takes one; the rest suffices for another level."""
     one_queue = QueueSetSettings(3, 1, 1, 20)
