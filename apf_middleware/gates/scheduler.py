@@ -397,6 +397,20 @@ class GateScheduler:
             if not is_here and reservation.lapses_at is None:
                 self.timers.let_lapse(now, reservation)
 
+    def _limit_reservation(self, now: int, slot: Slot) -> None:
+        """Set a timer for the reservation of the slot's holder while another request of its level tries.
+
+        That one waits for a seat, and the holder for its turn, so neither waits for this gate.
+        """
+        holder = slot.holder
+        if holder is None or holder.stage is not AcquisitionStage.PARKED or holder.slot is not slot:
+            return
+        reservation = slot.reservations[holder]
+        if slot.queues[id(holder.level)].candidate is None:
+            reservation.lapses_at = None
+        elif reservation.lapses_at is None:
+            self.timers.let_lapse(now, reservation)
+
     def _refuse(self, now: int, acquisition: Acquisition, gate: Gate, answer: object) -> None:
         """Reject the request because of this ``answer`` of ``gate``; None if its key couldn't be computed."""
         acquisition.refusal = _refusal(gate, answer, now)
@@ -437,6 +451,7 @@ class GateScheduler:
                     if found is not None:
                         break
                 else:
+                    self._limit_reservation(now, slot)
                     self.slots.tidy(now, slot)
                     continue
                 acquisition = found

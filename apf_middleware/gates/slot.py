@@ -14,9 +14,10 @@ many requests have overtaken a request is counted for that request, not for the 
 gate stops the request. If several requests hold reservations of one slot, the earliest request goes first. This order
 is the same at all slots, so two requests can't wait for each other.
 
-If the holder of a reservation waits for something else, a seat or another gate, the reservation ends after some time;
-the next reservation of the same request lasts twice as long. So a request whose level gets no seats can't block a gate
-for ever, and a request that waits long for a seat finally gets the seat and all its leases.
+If the holder of a reservation waits for something else, the reservation ends after some time; the next reservation of
+the same request lasts twice as long. That is a seat, another gate, or another request of its level that tries and waits
+for a seat. So a request whose level gets no seats can't block a gate for ever, and a request that waits long for a seat
+finally gets the seat and all its leases.
 """
 
 from collections import deque
@@ -435,8 +436,12 @@ class Slot:
         first = self.first
         if first is not None and first is not acquisition:
             self.note_bypass(first)
-            if first.candidate_of is None:  # otherwise ``first`` waits for a seat, not for this gate
+            queue = self.queues.get(id(first.level))
+            candidate = None if queue is None else queue.candidate
+            if candidate is None:
                 self.reserve(first)
+            elif candidate is not first:  # which waits for the candidate, and that for a seat, not for this gate
+                self.note_bypass(candidate)
         self.refusals = self.errors = 0
 
     def note_bypass(self, acquisition: Acquisition) -> None:

@@ -262,8 +262,8 @@ class WatchedWorld(GateWorld):
             for slot in self.scheduler.slots.of(gate):
                 first_now, count = before.get((gate.name, slot.key), (None, 0))
                 turn = slot.first
-                if turn is None or turn.candidate_of is not None or gate.is_async:
-                    continue
+                if turn is None or gate.is_async or slot.queues[id(turn.level)].candidate is not None:
+                    continue  # it, or the one before it in its level, waits for a seat
                 count = count if turn is first_now else 0
                 assert count <= gate.terms.most_bypasses, f"{turn!r} has been passed {count} times"
                 self._first[gate.name, slot.key] = turn, count

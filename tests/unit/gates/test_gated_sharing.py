@@ -341,6 +341,69 @@ def test_a_request_of_a_level_without_seats_keeps_the_gate_from_others_only_for_
     assert world.finish("small 10") == ["big"]
 
 
+def test_a_gate_is_not_reserved_for_a_request_behind_one_that_waits_for_a_seat() -> None:
+    """The gate has room for both, but their level's only seat is taken."""
+    terms = Terms(max_parked=1000, most_bypasses=2, flush_ns=60 * SECOND)  # so that no rescue helps the others
+    world = GateWorld(Capacity("db", 3, terms), levels={"low": level(1), "high": level(1)})
+    world.close("db")
+    for number in range(8):
+        world.arrive(f"small {number}", "db", to="high")
+    world.arrive("next", "db", to="low")
+    world.arrive("behind", "db", to="low")
+    world.arrive("long", to="low", flow="other")
+    world.arrive("first", to="high", flow="other")
+    world.open("db")
+    assert world.finish("first") == ["small 0"]
+    for number in range(7):
+        assert world.finish(f"small {number}") == [f"small {number + 1}"]
+    assert world.finish("long") == ["next"]
+    assert world.finish("next") == ["behind"]
+
+
+def test_a_request_that_was_passed_while_it_waited_for_a_seat_gets_the_gate_in_the_end() -> None:
+    """It isn't the first at the gate, but its level's turn is its own."""
+    terms = Terms(max_parked=1000, most_bypasses=2, flush_ns=60 * SECOND)
+    world = GateWorld(Capacity("db", 2, terms), levels={"low": level(1), "high": level(2)})
+    world.close("db")
+    for number in range(9):
+        world.arrive(f"small {number}", "db", to="high")
+    world.arrive("next", "db", to="low")
+    world.arrive("behind", "db", to="low")
+    world.arrive("long", to="low", flow="other")
+    world.arrive("first", to="high", flow="other", width=2)
+    world.open("db")
+    assert world.finish("first") == ["small 0", "small 1"]
+    for number in range(3):
+        assert world.finish(f"small {number}") == [f"small {number + 2}"]
+    assert world.finish("long") == []  # both places of the gate are taken
+    world.arrive("longer", to="low", flow="other")
+    assert world.finish("small 3") == [], "this place is kept"
+    assert world.finish("longer") == ["next"]
+
+
+def test_a_gate_is_reserved_only_for_a_while_if_the_holder_s_turn_is_that_of_an_earlier_request() -> None:
+    """The earlier one comes from another gate, and waits for a seat."""
+    switch = Flag()
+    terms = Terms(max_parked=1000, most_bypasses=2, flush_ns=60 * SECOND)
+    memory = Capacity("memory", 4, terms, cost=lambda request: int(str(request.state["size"])))
+    world = GateWorld(memory, switch.gate(), levels={"low": level(1), "high": level(8)})
+    for number in range(4):
+        world.arrive(f"small {number}", "memory", to="high", size=1)
+    world.arrive("earlier", "switch", "memory", to="low", size=4)
+    world.arrive("holder", "memory", to="low", size=4)
+    for number in range(4, 9):
+        world.arrive(f"small {number}", "memory", to="high", size=1)
+    world.finish("small 0")
+    world.finish("small 1")
+    switch.is_on = True
+    world.emit("switch")
+    world.arrive("long", to="low", flow="other")
+    for number in range(2, 6):
+        assert world.finish(f"small {number}") == [], "as many have passed as may"
+    assert world.acquisition("earlier").candidate_of is not None
+    assert world.wait(SECOND) == [f"small {number}" for number in range(6, 9)]
+
+
 @pytest.mark.parametrize("gates", [("memory",), ("db", "memory"), ("memory", "db")])
 def test_a_large_request_is_bypassed_a_bounded_number_of_times(gates: tuple[str, ...]) -> None:
     """Each gate used to restart its count of bypasses whenever the other gate had stopped the request."""
