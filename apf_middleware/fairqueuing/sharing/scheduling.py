@@ -238,8 +238,9 @@ class LevelScheduler:
 
     def _may_be_passed(self, saver: SharedLevel) -> bool:
         queueset = saver.queueset
+        head = queueset.head()  # first, because with more seats another queue might be overdue
         queueset.concurrency = self._ledger.limit_of(saver)
-        may = queueset.may_be_passed(queueset.head())
+        may = queueset.may_be_passed(head)
         queueset.concurrency = 0
         return may
 

@@ -82,6 +82,18 @@ def test_a_narrow_ticket_may_pass_while_rounds_are_left() -> None:
     assert wide.other_seats == 1
 
 
+def test_the_ticket_that_may_be_passed_is_the_one_for_which_seats_are_saved_up() -> None:
+    """If the guarantee were asked for more seats than before, it could name another queue."""
+    waiting = Waiting(10, backfill=1, wide=(0, 1, 8), narrow=(0, 4, 1))
+    guarantee = waiting.levels["wide"].queueset.guarantee
+    assert guarantee is not None
+    decision = waiting.scheduler.survey(0)
+    decided_for = guarantee._usable
+
+    assert waiting.scheduler.find_backfill(decision) is not None
+    assert guarantee._usable == decided_for
+
+
 def test_a_newcomer_wider_than_its_max_takes_no_seats_that_are_saved_up() -> None:
     waiting = Waiting(10, wide=(0, 1, 6), narrow=(0, 4, 1), queueless=(2, 0, 0))
     queueless = waiting.levels["queueless"]
