@@ -2,12 +2,15 @@
 
 from statistics import fmean
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apf_middleware.adaptive import AdaptiveSettings, AdaptiveTotal, LimitReason, RequestOutcome
 from tests.support.examples import examples
 from tests.support.modelled_server import ModelledServer, sharing
+
+pytestmark = pytest.mark.timeout(600)
 
 CAPACITIES = st.floats(1, 200)
 SEEDS = st.integers(0, 2**32)
