@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,8 @@ from apf_middleware.fairqueuing import Reason, TicketState, Work
 from apf_middleware.runtime import Admission, Controller
 from apf_middleware.runtime.event_queue import EventQueue, VirtualTimer
 from tests.support.examples import examples
+
+pytestmark = pytest.mark.timeout(600)
 
 LEVELS = ("gold", "silver", "rest")
 SHARES = {"gold": 50, "silver": 30, "rest": 20}
