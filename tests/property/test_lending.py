@@ -103,7 +103,7 @@ class _Machine(RuleBasedStateMachine):
         drained = not any(plain.is_draining for plain in self.plain.levels)
         had = {one.name: one.limits.min if drained else one.kept for one in self.plain.parents}
         parents = {
-            name: PlainParent(name, limits, self._weight(name, limits), min(limits.min, had.get(name, 0)))
+            name: PlainParent(name, limits, self._weight(name, limits), had.get(name, 0))
             for name, limits in self.hierarchy.parents.items()
         }
         self.plain.parents = list(parents.values())
@@ -111,7 +111,7 @@ class _Machine(RuleBasedStateMachine):
         for name, level in self.lending.levels.items():
             settings, limits = wanted[name]
             plain = self.pairs.setdefault(level, PlainLevel(name, LevelLimits(0, 0, 0)))
-            plain.kept = min(limits.min, plain.limits.min if drained else plain.kept)
+            plain.kept = plain.limits.min if drained else plain.kept
             plain.limits, plain.is_draining = limits, False
             plain.weight = self._weight(name, limits)
             plain.lag = partial(getattr, level, "lag")
@@ -126,7 +126,7 @@ class _Machine(RuleBasedStateMachine):
         live = [self.pairs[level] for level in self.lending.levels.values()]
         for plain in self.plain.levels:
             if plain not in live:
-                plain.kept = plain.limits.min if drained else plain.kept
+                plain.kept = plain.limits.min if drained else min(plain.kept, plain.limits.min)
                 plain.is_draining = True
                 plain.is_held = plain.is_closing = False
                 plain.cap, plain.pause_ns = None, 0

@@ -131,10 +131,11 @@ class PlainLending:
         if level.parent is None:
             return False
         promised = sum(child.least for child in self.children(level.parent))
-        return promised <= level.parent.kept and (level.least > 0 or promised < level.parent.kept)
+        kept = min(level.parent.kept, level.parent.limits.min)
+        return promised <= kept and (level.least > 0 or promised < kept)
 
     def parent_least(self, parent: PlainParent) -> int:
-        own = parent.kept if self.makes_room else parent.limits.min
+        own = min(parent.kept, parent.limits.min) if self.makes_room else parent.limits.min
         children = self.children(parent)
         if children and all(child.is_closing and child.is_idle for child in children):
             own = 0

@@ -44,8 +44,9 @@ NO_HIERARCHY: Final = Hierarchy()
 class Parent:
     """A parent's seats: ``least`` are promised to its children together, and they never get more than ``most``.
 
-    ``total`` is the sum of the children's counts (see `ledger`), and ``counted`` is the parent's own count. ``kept`` is
-    the part of its min that is promised while a level drains. `Balance` sets ``entitled`` and ``deserved``.
+    ``total`` is the sum of the children's counts (see `ledger`), and ``counted`` is the parent's own count. While a
+    level drains, no more than ``kept`` is promised: the min that the parent had before. `Balance` sets ``entitled`` and
+    ``deserved``.
     """
 
     __slots__ = (
@@ -77,6 +78,11 @@ class Parent:
         self.kept: int = kept
         self.least = self.most = self.promised = self.total = self.counted = 0
         self.deserved = self.entitled = 0
+
+    @property
+    def kept_least(self) -> int:
+        """Return what is promised to the children together while a level drains."""
+        return min(self.limits.min, self.kept)
 
     def begin(self, promised: int, least: int) -> None:
         """Promise ``least`` seats, or if it is more, ``promised``, the sum of the children's. Reset the count."""

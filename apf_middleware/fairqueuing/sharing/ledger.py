@@ -212,7 +212,7 @@ def _make_room(seats: int, levels: Sequence[SharedLevel], parents: Collection[Pa
         if not level.is_draining:
             level.least = min(level.least, level.kept)
     for parent in parents:
-        _begin(parent, levels, parent.kept)
+        _begin(parent, levels, parent.kept_least)
     top = [level for level in levels if level.parent is None]
     promised = sum(level.least for level in top) + sum(parent.least for parent in parents)
     if promised < seats:
@@ -223,12 +223,12 @@ def _make_room(seats: int, levels: Sequence[SharedLevel], parents: Collection[Pa
         if level.is_draining and not _has_seat_in_parent(level):
             level.least = min(level.least, 1) or int(level.queueset.waiting > 0 and level.limits.max > 0)
     for parent in parents:
-        _begin(parent, levels, parent.kept)
+        _begin(parent, levels, parent.kept_least)
 
 
 def _has_seat_in_parent(level: SharedLevel) -> bool:
     """Return whether the min of its parent has a seat for ``level``, besides those that its siblings are promised."""
     parent = level.parent
-    if parent is None or parent.promised > parent.kept:
+    if parent is None or parent.promised > parent.kept_least:
         return False
-    return level.least > 0 or parent.promised < parent.kept
+    return level.least > 0 or parent.promised < parent.kept_least

@@ -34,8 +34,8 @@ draining levels get their nominal seats before the other levels get theirs. (A f
 draining levels deserve beside the others.) So a reload that renames or removes a level changes nothing for the requests
 of that level, with two exceptions: if the sum of all mins reaches the number of seats, the min of a draining level is
 one seat, unless it is within the min of its parent; and when all waiting requests of the level wait for gates, it loses
-the part of its min that it doesn't use. While a draining level needs a part of its min, no other level gets a new or
-higher min. Otherwise a reload could let the server run more requests than it has seats for.
+the part of its min that it doesn't use. While a draining level needs a part of its min, no other level is promised more
+than before it began to drain. Otherwise a reload could let the server run more requests than it has seats for.
 
 **Virtual time.** The virtual time R of a level (see `equal_serial`) must advance at the rate at which the level is
 served, that is, in proportion to the seats that the level actually uses. If R ran faster than service while seats are

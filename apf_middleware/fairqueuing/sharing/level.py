@@ -61,9 +61,9 @@ class SharedLevel:
     ``ceiling`` counts as that; ``most`` is smaller only at a member of a fleet that has a part of the level's max.
     ``counted`` is the count of the level at this moment (see `ledger`). ``turn`` is the serial number of its last
     dispatch while other levels waited. ``weight`` is its proportion when several levels want the same seats;
-    ``entitled``, ``deserved`` and ``lag`` are computed from it (see `balance`). While another level drains, only the
-    ``kept`` part of the min is promised: the min that the level had before. While this one drains, it deserves so many
-    seats ``before_others``.
+    ``entitled``, ``deserved`` and ``lag`` are computed from it (see `balance`). While another level drains, no more
+    than ``kept`` is promised: the min that the level had before. While this one drains, it deserves so many seats
+    ``before_others``.
 
     While a level ``is_held`` no request is seated, and while it ``is_closing`` none may arrive. If a level ``is_over``,
     it has been deleted: it is held when it begins to drain, and never revived. A level that ``is_common`` is neither

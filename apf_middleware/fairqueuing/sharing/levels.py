@@ -61,11 +61,9 @@ class SharedLevels:
 
     def adopt(self, now: int, wanted: Wanted, hierarchy: Hierarchy) -> None:
         """Open the levels of ``wanted`` that are missing, and drain those that it doesn't name."""
-        # While a level drains, the other levels are promised only the mins that they had before. After several reloads
-        # in a row, these are the mins before the first one.
-        drained = not self.draining
-        had = {name: parent.limits.min if drained else parent.kept for name, parent in self.parents.items()}
-        self._adopt_parents(hierarchy, had)
+        if not self.draining:
+            self._keep_mins()
+        self._adopt_parents(hierarchy)
         before = list(self)
         self.by_name.clear()
         for name, (settings, limits) in wanted.items():
@@ -75,7 +73,6 @@ class SharedLevels:
                 level = self._open(now, name, settings, limits)
             else:
                 before.remove(level)
-                level.kept = min(limits.min, level.limits.min if drained else level.kept)
                 level.settings, level.limits = settings, limits
                 if level.is_draining:
                     level.is_draining = False
@@ -88,7 +85,17 @@ class SharedLevels:
         # A level that is idle already is forgotten at once.
         self.draining[:] = (level for level in before if not level.is_idle)
         for level in before:
-            self._drain(level, had_min=drained)
+            self._drain(level)
+
+    def _keep_mins(self) -> None:
+        """Note the mins before a level drains: until it has drained, the others are promised no more.
+
+        After several reloads or changes of the total in a row, these are the mins before the first one.
+        """
+        for level in self:
+            level.kept = level.limits.min
+        for parent in self.parents.values():
+            parent.kept = parent.limits.min
 
     def _open(self, now: int, name: str, settings: QueueSetSettings, limits: LevelLimits) -> SharedLevel:
         # The concurrency of a steered queue set changes at each step, so it also gets its max, as the ceiling.
@@ -96,13 +103,13 @@ class SharedLevels:
         queueset = self._make_queueset(settings, now=now, ceiling=ceiling)
         return SharedLevel(name, settings, limits, queueset, may_rest=self._may_rest, limit_of=self._limit_of, now=now)
 
-    def _adopt_parents(self, hierarchy: Hierarchy, had: Mapping[str, int]) -> None:
+    def _adopt_parents(self, hierarchy: Hierarchy) -> None:
+        kept = {name: parent.kept for name, parent in self.parents.items()}
         self.parents.clear()
         for name, limits in hierarchy.parents.items():
-            kept = min(limits.min, had.get(name, 0))
-            self.parents[name] = Parent(name, limits, hierarchy.weight(name, limits), kept)
+            self.parents[name] = Parent(name, limits, hierarchy.weight(name, limits), kept.get(name, 0))
 
-    def _drain(self, level: SharedLevel, *, had_min: bool) -> None:
+    def _drain(self, level: SharedLevel) -> None:
         level.alone_width = level.least = level.counted = 0
         # the parents have just been made anew
         level.parent = None if level.parent is None else self.parents.get(level.parent.name)
@@ -111,8 +118,7 @@ class SharedLevels:
         level.is_held, level.is_closing = level.is_over, False
         level.rank_borrower(0)
         level.set_cap(NO_CAP)
-        if had_min:
-            level.kept = level.limits.min
+        level.kept = min(level.kept, level.limits.min)
         level.is_draining = True
         level.queueset.quiesce()
 

@@ -326,6 +326,23 @@ def test_a_negative_number_of_seats_is_refused_and_changes_nothing() -> None:
     assert list(lending.levels) == ["b"]
 
 
+def test_a_total_that_falls_and_rises_gives_the_mins_back_while_a_level_drains() -> None:
+    def wanted(part: float, **more: LevelLimits) -> tuple[Wanted, Hierarchy]:
+        a, parent = (limits(20, round(most * part)) for most in (8, 6))
+        levels = {"a": a, "c": limits(2, 0)} | more
+        return {name: (QUEUED, one) for name, one in levels.items()}, Hierarchy({"p": parent}, {"c": "p"})
+
+    levels, hierarchy = wanted(1, b=limits(10, 4))
+    lending = Lending(20, levels, hierarchy=hierarchy)
+    arrive(lending, "b", 3)
+    mins = []
+    for part in (1, 0.5, 1, 2):
+        lending.reconfigure(0, round(20 * part), *wanted(part))
+        mins.append((lending.levels["a"].least, lending.parents["p"].least))
+
+    assert mins == [(8, 6), (4, 3), (8, 6), (8, 6)]
+
+
 @pytest.mark.parametrize("seats", [0, 1])
 def test_a_level_that_has_no_seats_gets_none_when_it_drains(seats: int) -> None:
     other = QUEUED, limits(1, 1)
