@@ -59,6 +59,7 @@ _MESSAGE_BYTES: Final = 256  # of memory besides the content, counted for each m
 _NO_BODY: Final = frozenset({b"0", b""})
 _ANNOUNCING: Final = frozenset({b"content-length", b"transfer-encoding", b"expect"})
 _LIMIT: Final = "starlette.max_body_size"  # the key of the limit that Starlette's and FastAPI's ``max_body_size`` set
+_BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "DELETE"})  # methods that hardly ever come with a body
 _MOST_DIGITS: Final = 20  # of a length; Python refuses to convert thousands
 _BEGINNINGS: Final = frozenset({"http.request", "websocket.connect"})
 _CONTENT: Final = frozenset({"http.response.body", "http.response.zerocopysend", "http.response.pathsend"})
@@ -550,6 +551,8 @@ def _may_exceed(scope: Scope) -> bool:
             return True
         if name == b"content-length":
             length = value
+    if not length and scope.get("method") in _BODILESS:  # of HTTP/2, and its client must be watched while it waits
+        return False
     return not _is_within(length, scope[_LIMIT])
 
 

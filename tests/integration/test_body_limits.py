@@ -74,3 +74,19 @@ async def test_a_body_that_a_route_may_allow_is_not_received_while_its_request_w
         await upload.end()
         assert upload.status == 200
         await holder.end()
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_clients_of_http_2_that_send_no_body_are_watched(method: str) -> None:
+    """Nothing in their headers says that none will come."""
+    async with anyio.create_task_group() as tasks:
+        app = LimitedApp(configuration())
+        holder = Exchange(app.asgi, http_scope("/hold"), tasks).start()
+        await settle()
+        left = Exchange(app.asgi, http_scope("/hold", method, http_version="2"), tasks).start()
+        left.disconnect()
+        await left.end()
+        assert left.status == 499
+
+        app.may_finish.set()
+        await holder.end()
