@@ -506,7 +506,6 @@ class Lending(Sharing):
             self.ledger.restrict(self.grant, levels, self.parents.values())
         self._weigh(self.grant)
         self._balance.advance(now, self.waiting)
-        self._balance.entitle(levels, self.parents.values(), self.ledger.total)
         self._backfills = any(level.settings.backfill for level in levels)
         self._is_restless = any(level.queueset.discipline.is_restless for level in levels)
         self.waiting.clear()
@@ -528,6 +527,8 @@ class Lending(Sharing):
             level.alone_width = 0
             if queueset.is_idle:
                 level.allow_alone(now)
+        # Only now, because a level that has stopped waiting is charged if it uses more than it has deserved.
+        self._balance.entitle(levels, self.parents.values(), self.ledger.total)
         self._scheduler.divide()
 
     def _weigh(self, grant: SeatGrant | None) -> None:

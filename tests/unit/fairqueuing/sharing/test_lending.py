@@ -533,6 +533,21 @@ def test_a_paused_level_is_charged_for_seats_that_others_wait_for() -> None:
     assert paused.lag < before
 
 
+def test_a_paused_level_that_uses_less_than_its_nominal_seats_is_charged_if_it_deserves_even_less() -> None:
+    """A level that doesn't wait has borrowed seats, so the others deserve less than they would on a busy server."""
+    lending = Lending(10, {"a": (QUEUED, limits(4, 0)), "b": (QUEUED, limits(3, 0)), "c": (QUEUED, limits(3, 0))})
+    running = arrive(lending, "c", 6)
+    arrive(lending, "a", 3)
+    arrive(lending, "b", 1)
+    arrive(lending, "a")
+    arrive(lending, "b", 2)
+    paused = lending.levels["a"]
+    lending.operate(0, paused, held=True)
+    release(lending, running[0], 100)
+
+    assert paused.lag < 0
+
+
 def test_seats_that_are_given_back_while_too_many_are_in_use_are_charged_to_no_level() -> None:
     """No level gets them, because there are fewer seats now."""
     wanted: Wanted = {name: (QUEUED, limits(4, 0)) for name in ("few", "many")}
