@@ -268,9 +268,14 @@ def _lint_common_estimates(
     document: Document, merged: MergedObjects, caps: Mapping[str, int], problems: Problems
 ) -> None:
     """Warn of routes, and of a default, with a constant estimate of more seats than every level lets a request have."""
-    ours = {thing.name for thing in mandatory() if isinstance(thing, Level)}
-    used = {known.thing.level for known in merged.schemas} - ours
-    limits = [caps[name] for name in used if name in caps and not merged.levels[name].thing.exempt]
+    configuration, required = merged.configuration(), mandatory()
+    # The mandatory catch-all usually gets hardly any requests.
+    used = {known.thing.level for known in merged.schemas if known.thing not in required}
+    limits = [
+        caps[name]
+        for name, level in configuration.working_levels.items()
+        if not level.exempt and (caps[name] or name in used or configuration.lets_name_queues)
+    ]
     cap = max(limits) if limits and all(limits) else 0
     estimation = ("estimation", "default"), merged.server.estimation.default
     routes = ((("routes", place, "estimate"), route.estimate) for place, route in enumerate(merged.server.routes))

@@ -199,6 +199,23 @@ def test_estimates_of_routes_and_of_the_server_that_every_level_cuts_are_reporte
     assert warnings(text, seats=25, more=server) == [f"1 spec.{field}: {rule}" for field in expected]
 
 
+@pytest.mark.parametrize(
+    ("server", "more"),
+    [
+        ("", level("catch-all", "{shares: 900, queuing: {queues: exact}}")),
+        ("", schema("t", 20, BOB, "catch-all")),
+        ("queues: {header: X-Queue, groups: [admins]}, ", level("named", "{response: Reject}")),
+        ("queues: {header: X-Queue, groups: [admins]}, ", level("named", "{shares: 900, queuing: {queues: exact}}")),
+    ],
+)
+def test_estimates_are_not_reported_if_a_level_that_requests_may_get_to_does_not_cut_them(
+    server: str, more: str
+) -> None:
+    text = level("small", "{shares: 5, queuing: {queues: exact}}") + schema("s", 10, ALICE, "small") + more
+
+    assert warnings(text, seats=25, more=f"{server}estimation: {{default: {{seats: 4}}}}") == []
+
+
 def weighted(level: str, weights: str = "weight: 2") -> str:
     spec = f"{{level: {level}, distinguisher: {{source: user}}, {weights}, rules: [{ALICE}]}}"
     return f"---\napiVersion: apf/v1\nkind: FlowSchema\nmetadata: {{name: s}}\nspec: {spec}\n"
