@@ -313,7 +313,7 @@ class Lending(Sharing):
             _raise_time_error(now, self._clock)
         self._clock = now
         if now < self.alone_until:
-            return self._dispatch(now) if self._is_restless and self.waiting else _NONE
+            return self._dispatch(now) if self._is_restless and self._scheduler.may_seat() else _NONE
         if self.grant is not None and now >= self.grant.lease_until:
             self._levels.settle_alone()
             self.grant = self.grant.lapsed()
