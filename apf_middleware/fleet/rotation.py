@@ -218,7 +218,7 @@ class Rotation:
         If members keep each other from using anything, because a parent has a max, too, this ends it.
         """
         turn, is_wide = self._turns[member], member in widths
-        waited = self._now - turn.waits_since if is_wide else 0
+        waited = self._now - turn.waits_since  # nothing if no wide request of it waits
         return not turn.has_turn, -turn.lag - waited * SEAT, not is_wide, member
 
     def __repr__(self) -> str:
@@ -231,10 +231,8 @@ def _respect_floor(seats: dict[str, int], floor: int, total: int) -> None:
         return
     for member, one in seats.items():
         seats[member] = max(one, floor)
-    excess = sum(seats.values()) - total
+    excess = max(0, sum(seats.values()) - total)
     for member in sorted(seats, key=lambda one: (-seats[one], one)):
-        if excess <= 0:
-            break
         taken = min(excess, seats[member] - floor)
         seats[member] -= taken
         excess -= taken

@@ -290,3 +290,59 @@ def test_a_lag_grows_only_for_seats_that_a_member_wants() -> None:
         wide = MemberDemand(9, 5, 5)
         rotation.divide(number * TURN, shares, 6, {"a": wide, "b": MemberDemand(1), "c": MemberDemand(9)})
     assert rotation.lag("c") == 2 * rotation.lag("b") > 0
+
+
+def test_wide_requests_that_fit_move_no_seats() -> None:
+    rotation, shares = Rotation(TURN), dict.fromkeys("ab", 3 * SEAT)
+    for number in range(2):
+        rotation.divide(number * TURN, shares, 6, {"a": MemberDemand(9, 5, 5), "b": MemberDemand(9, 0)})
+    assert rotation.lag("b") > 0
+    fits = {"a": MemberDemand(9, 0, 3, 1), "b": MemberDemand(9, 3)}
+    assert rotation.divide(2 * TURN, shares, 6, fits) == {"a": 3, "b": 3}
+
+
+def test_a_wide_request_that_fits_hides_none_that_does_not() -> None:
+    demands = {"a": MemberDemand(9, 0, 2), "b": MemberDemand(9, 0, 5)}
+    assert Rotation(TURN).divide(0, {"a": 3 * SEAT, "b": 4 * SEAT}, 7, demands) == {"a": 2, "b": 5}
+
+
+def test_no_wide_request_overtakes_one_whose_turn_comes_first() -> None:
+    demands = {"a": MemberDemand(9, 0, 6), "b": MemberDemand(9, 0, 4), "c": MemberDemand(9, 0, 2)}
+    shares = {"a": 3 * SEAT, "b": 3 * SEAT, "c": 2 * SEAT}
+    assert Rotation(TURN).divide(0, shares, 8, demands) == {"a": 6, "b": 2, "c": 0}
+
+
+def test_members_leave_a_wide_request_no_more_than_it_needs() -> None:
+    demands = {"a": MemberDemand(9, 0, 5), "b": MemberDemand(9, 2), "c": MemberDemand(9, 4)}
+    shares = {"a": 2 * SEAT, "b": 2 * SEAT, "c": 4 * SEAT}
+    assert Rotation(TURN).divide(0, shares, 8, demands) == {"a": 5, "b": 2, "c": 1}
+
+
+def test_a_member_that_wants_no_more_than_it_uses_has_no_claim_left() -> None:
+    """One that is ahead stays ahead."""
+    rotation, shares = Rotation(TURN), dict.fromkeys("ab", 2 * SEAT)
+    for number in range(3):
+        rotation.divide(number * TURN, shares, 4, {"a": MemberDemand(4, 4, 4), "b": MemberDemand(9, 0)})
+    assert rotation.lag("b") == -rotation.lag("a") > 0
+    rotation.divide(3 * TURN, shares, 4, {"a": MemberDemand(4, 4, 4), "b": MemberDemand()})
+    assert rotation.lag("b") == 0
+    assert rotation.lag("a") < 0
+
+
+def test_demands_are_needed_until_a_few_turns_after_the_last_wide_request() -> None:
+    rotation, shares, wide = Rotation(TURN), dict.fromkeys("ab", 2 * SEAT), MemberDemand(9, 0, 4)
+    assert not rotation.is_wide
+    for turn, demand, is_wide in (
+        (0, wide, True),
+        (1, wide, True),
+        (8, MemberDemand(), True),
+        (9, MemberDemand(), False),
+    ):
+        rotation.divide(turn * TURN, shares, 4, {"a": demand, "b": MemberDemand()})
+        assert rotation.is_wide is is_wide
+
+
+def test_floors_are_at_the_cost_of_those_with_the_most_seats() -> None:
+    shares = {"a": 0, "b": 3 * SEAT, "c": 5 * SEAT}
+    assert Rotation(TURN).divide(0, shares, 8, floor=2) == {"a": 2, "b": 3, "c": 3}
+    assert Rotation(TURN).divide(0, shares, 99, floor=2) == {"a": 2, "b": 3, "c": 5}
