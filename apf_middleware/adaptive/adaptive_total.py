@@ -204,7 +204,7 @@ class AdaptiveTotal:
                 self._patience = 1
             self._spread += 0.2 * (seen.spread - self._spread)
             # a step that can be judged within a few seconds
-            expected = seen.ended * _SOON_NS / max(1, now - self.window.begin)
+            expected = seen.ended * _SOON_NS / (now - self.window.begin)
             self._base = min(_MOST_BASE, max(_STEP, self._spread / (_ERROR * sqrt(expected / 2))))
         learns = False
         if not self._back_off(seen):
@@ -230,7 +230,7 @@ class AdaptiveTotal:
 
     def _back_off(self, seen: WindowSummary) -> bool:
         """Cut the total if something says that there was too much; return whether the window says nothing else."""
-        ended = max(1, seen.ended)
+        ended = seen.ended
         if seen.refused > _TROUBLE * ended:
             reason = LimitReason.REFUSED
         elif seen.timed_out > _TROUBLE * ended:
@@ -255,7 +255,7 @@ class AdaptiveTotal:
 
     def _move(self, limit: int) -> None:
         """Take another center."""
-        self._center = self._used = max(self.settings.floor, min(self.settings.ceiling, limit))
+        self._center = self._used = max(self.settings.floor, limit)
         self._slope = -1.0
         self._fall = -1.0
         self._proven = -inf
@@ -280,7 +280,7 @@ class AdaptiveTotal:
         self._usable += ((seen.usable or self._usable) - self._usable) * seen.samples / self._weight
         self.reason = LimitReason.MEASURED
         is_pressed = seen.pressed >= _PRESSED
-        self._used = self._center if is_pressed else min(self._center, max(1, round(seen.in_use)))
+        self._used = self._center if is_pressed else min(self._center, round(seen.in_use))
         if self._used < _OCCUPIED * self._center:
             self.reason = LimitReason.UNUSED
         elif self._pause > 0:

@@ -1,13 +1,16 @@
 """The controller of the total of seats, before servers that are formulas."""
 
+from collections import Counter
+from itertools import groupby, pairwise
 from statistics import fmean
 
 import pytest
 
 from apf_middleware.adaptive import AdaptiveSettings, AdaptiveTotal, LimitReason, RequestOutcome
-from tests.support.modelled_server import ModelledServer, sharing
+from tests.support.modelled_server import STEP_NS, ModelledServer, sharing
 
 SEEDS = range(1, 6)
+UP, DOWN = LimitReason.TRY_UP, LimitReason.TRY_DOWN
 
 
 def server(capacity: float = 40, start: int = 20, ceiling: int = 400, seed: int = 1, **settings: int) -> ModelledServer:
@@ -326,3 +329,173 @@ def test_a_step_of_one_seat_is_taken_as_a_whole_or_not_at_all() -> None:
 
     assert max(elasticities[False]) > 0.5, "one that isn't sure was tried"
     assert min(elasticities[True], default=1) > 0.75
+
+
+# Requests that take equally long, so that each decision is certain
+
+
+class EvenServer(ModelledServer):
+    """A server by formula that tells its decisions apart."""
+
+    def __init__(self, capacity: float, start: int, floor: int = 1, ceiling: int = 400, **settings: int) -> None:
+        super().__init__(AdaptiveTotal(AdaptiveSettings(floor, ceiling, start, **settings)), sharing(capacity))
+        self.sigma = 0.0
+
+    def decide(self, seconds: float) -> list[tuple[int, str]]:
+        """Go on for so long; return the totals and reasons of this time, each one once in succession."""
+        begin = len(self.limits)
+        self.run(seconds)
+        return [one for one, _ in groupby(zip(self.limits[begin:], self.reasons[begin:], strict=True))]
+
+
+def test_where_there_is_room_each_step_doubles_the_total_and_follows_at_once() -> None:
+    totals, reasons = zip(*EvenServer(1000, 20).decide(2.4), strict=True)
+
+    assert reasons == (LimitReason.START, UP, LimitReason.GREW, LimitReason.GREW, LimitReason.GREW)
+    assert all(1.9 < later / earlier < 2.1 for earlier, later in pairwise(totals))
+
+
+def test_from_a_few_seats_on_the_first_steps_are_larger() -> None:
+    totals = [total for total, _ in EvenServer(1000, 2).decide(2)]
+
+    assert totals[:3] == [2, 8, 32]
+    assert totals[3] < 2.1 * 32
+
+
+def test_the_first_steps_are_as_large_after_a_time_in_which_the_only_seat_was_seldom_in_use() -> None:
+    found = EvenServer(1000, 1)
+    for number in range(200):
+        found.demand = int(number % 4 == 0)
+        found.run(0.1)
+    assert set(found.limits) == {1}
+    assert found.total.reason is LimitReason.UNUSED
+    found.demand = 1000
+    totals = [total for total, _ in found.decide(4)]
+
+    assert totals[:3] == [1, 4, 16]
+
+
+def test_of_a_step_beyond_the_capacity_that_part_is_taken_that_was_of_use() -> None:
+    decisions = EvenServer(30, 20).decide(3)
+
+    assert decisions[:3] == [(20, LimitReason.START), (40, UP), (30, LimitReason.GREW)]
+    assert decisions[3] == (33, UP), "a small step follows"
+
+
+def test_tries_at_the_capacity() -> None:
+    """A failed try is followed by a smaller one, downwards at first, and windows between tries."""
+    found = EvenServer(40, 40)
+    decisions = found.decide(6.4)
+    gain, needed, measured = LimitReason.NO_GAIN, LimitReason.NEEDED, LimitReason.MEASURED
+
+    assert [reason for _, reason in decisions[1:]] == [
+        UP,
+        gain,
+        DOWN,
+        needed,
+        UP,
+        gain,
+        measured,
+        DOWN,
+        needed,
+        UP,
+        gain,
+        measured,
+    ]
+    assert {total for total, reason in decisions if reason in {gain, needed, measured}} == {40}
+    tried = [total for total, reason in decisions if reason in {UP, DOWN}]
+    assert tried == sorted(tried, key=lambda total: -abs(total - 40))
+
+    many = Counter(reason for _, reason in found.decide(120))
+    assert 8 <= many[UP] / many[DOWN] <= 10, "all seats are needed"
+    assert many[measured] == pytest.approx(many[UP], abs=3)
+
+
+def test_far_fewer_capacity_is_found_at_once_and_the_way_back_too() -> None:
+    found = EvenServer(40, 40)
+    found.run(10)
+    found.slowdown = sharing(10)
+    cut = found.decide(3)[1:]
+
+    assert cut[:2] == [(20, LimitReason.SLOWER), (10, LimitReason.SHRANK)]
+    assert {total for total, _ in cut[2:]} <= {9, 10, 11}
+    found.slowdown = sharing(100)
+    decisions = found.decide(4)
+    assert DOWN not in {reason for _, reason in decisions[2:]}
+    assert decisions[-1][0] >= 80
+
+
+def test_longer_requests_cost_one_try() -> None:
+    found = EvenServer(40, 40)
+    found.run(10)
+    found.routes = [("all", 0.2)]
+    decisions = found.decide(30)
+    cut = [number for number, (_, reason) in enumerate(decisions) if reason is LimitReason.SLOWER]
+
+    assert len(cut) == 1
+    assert decisions[cut[0] + 1] == (40, LimitReason.NEEDED)
+    assert min(total for total, _ in decisions[cut[0] + 1 :]) >= 36
+
+
+def test_a_jump_cuts_no_seats_that_are_unused_and_none_below_the_floor() -> None:
+    unused, least = EvenServer(40, 20), EvenServer(10, 10, floor=10, ceiling=10)
+    unused.demand = 12
+    for found in (unused, least):
+        found.run(5)
+        found.slowdown = lambda running: 4 * max(1.0, running / 10)
+        found.run(5)
+
+        assert LimitReason.SLOWER not in found.reasons
+        assert len(set(found.limits)) == 1
+
+
+def test_seats_for_which_nobody_waits_are_halved_at_first() -> None:
+    found = EvenServer(40, 80)
+    found.demand = 80
+
+    assert found.decide(2)[:4] == [
+        (80, LimitReason.START),
+        (40, DOWN),
+        (20, LimitReason.SHRANK),
+        (40, LimitReason.NEEDED),
+    ]
+
+
+def test_refusals_cut_a_fifth_twice_a_second_until_they_end() -> None:
+    found = EvenServer(40, 40)
+    found.run(10)
+    found.failing, found.outcome = 1.0, RequestOutcome.REFUSED
+    totals = [total for total, _ in found.decide(5)][1:]
+
+    assert len(totals) >= 8
+    assert all(later == earlier * 4 // 5 for earlier, later in pairwise(totals))
+    found.failing = 0.0
+    assert next(total for total, reason in found.decide(2) if reason is UP) >= 3 * totals[-1], "a large step"
+
+
+def test_refusals_of_a_few_requests_cut_no_seats_that_are_unused() -> None:
+    found = EvenServer(40, 20)
+    found.demand, found.failing, found.outcome = 5, 0.5, RequestOutcome.REFUSED
+
+    assert set(found.run(5)) == {20}
+    assert found.total.reason is LimitReason.REFUSED
+
+
+@pytest.mark.parametrize(("target", "lag", "is_late"), [(0, 10**9, False), (5, 5, False), (5, 6, True)])
+def test_an_event_loop_is_late_beyond_its_target(target: int, lag: int, *, is_late: bool) -> None:
+    found = EvenServer(40, 40, lag_target_ns=target)
+    found.lag = lag
+    found.run(5)
+
+    assert (LimitReason.LAG in found.reasons) is is_late
+
+
+def test_a_window_lasts_longer_if_too_few_end_of_those_that_wait() -> None:
+    total, begins = AdaptiveTotal(AdaptiveSettings(1, 9, 2)), [0]
+    for number in range(415 * 10**9 // STEP_NS):
+        total.note(number * STEP_NS, 2, waiting=number * STEP_NS < 300 * 10**9)
+        total.decide(number * STEP_NS)
+        if total.window.begin != begins[-1]:
+            begins.append(total.window.begin)
+
+    assert [(later - earlier) // 10**9 for earlier, later in pairwise(begins)] == [10, 20, 40, 80, 80, 80, 80, 10, 10]
