@@ -188,7 +188,7 @@ class AdaptiveTotal:
 
     def _error(self, samples: float, step: float) -> float:
         """Return the standard error of the elasticity between ``samples`` and those of the center."""
-        return self._spread * sqrt(1 / samples + 1 / max(self._least_samples, self._weight)) / step
+        return self._spread * sqrt(1 / samples + 1 / self._weight) / step
 
     def _votes(self, step: float) -> float:
         """Return how many samples of each of two totals make the elasticity between them sure enough."""
