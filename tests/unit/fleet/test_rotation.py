@@ -297,7 +297,7 @@ def test_wide_requests_that_fit_move_no_seats() -> None:
     for number in range(2):
         rotation.divide(number * TURN, shares, 6, {"a": MemberDemand(9, 5, 5), "b": MemberDemand(9, 0)})
     assert rotation.lag("b") > 0
-    fits = {"a": MemberDemand(9, 0, 3, 1), "b": MemberDemand(9, 3)}
+    fits = {"a": MemberDemand(9, 0, 2, 1), "b": MemberDemand(9, 3)}
     assert rotation.divide(2 * TURN, shares, 6, fits) == {"a": 3, "b": 3}
 
 
@@ -345,4 +345,5 @@ def test_demands_are_needed_until_a_few_turns_after_the_last_wide_request() -> N
 def test_floors_are_at_the_cost_of_those_with_the_most_seats() -> None:
     shares = {"a": 0, "b": 3 * SEAT, "c": 5 * SEAT}
     assert Rotation(TURN).divide(0, shares, 8, floor=2) == {"a": 2, "b": 3, "c": 3}
+    assert Rotation(TURN).divide(0, {**shares, "d": 0}, 8, floor=2) == dict.fromkeys("abcd", 2)
     assert Rotation(TURN).divide(0, shares, 99, floor=2) == {"a": 2, "b": 3, "c": 5}
