@@ -33,14 +33,8 @@ async def fleet(
     folder.chmod(0o700)  # noqa: ASYNC240
     settings = f"{{name: shop, directory: {folder}, lease: {lease_s}s}}"
     async with backend_and_environment(folder, settings) as (backend, variables):
-        options = (
-            "--workers",
-            f"{workers}",
-            "--timeout-worker-healthcheck",
-            str(patience_s),
-            "--timeout-keep-alive",
-            "60",
-        )
+        options = ["--workers", str(workers), "--timeout-worker-healthcheck", str(patience_s)]
+        options += ["--timeout-keep-alive", "60"]
         variables["APF_RUNTIME_DIR"] = str(folder)  # for the command line
         start = serve("tests.e2e.fleet_member:app", *options, environment=variables, ready="/metrics")
         server = await asyncio.to_thread(start.__enter__)

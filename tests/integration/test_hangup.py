@@ -16,6 +16,7 @@ from apf_middleware.runtime import IncomingBodies
 from apf_middleware.runtime.waiting import Start
 from tests.support.protected_app import ProtectedApp
 from tests.support.until import until
+from tests.support.watched_client import WatchedClient
 
 pytestmark = pytest.mark.anyio
 
@@ -132,18 +133,6 @@ def serve(way: tuple[str, type[Server]]) -> type[Server]:
     return way[1]
 
 
-class Client:
-    """The waiter of a request, as `RequestBody` sees it."""
-
-    has_gone = False
-
-    def wake(self) -> None:
-        raise AssertionError("a watch wakes nothing")
-
-    def hang_up(self) -> None:
-        self.has_gone = True
-
-
 def bodies_of(total: int = BodySettings().max_buffered) -> IncomingBodies:
     bodies = IncomingBodies(lambda: 0)
     bodies.adopt(BodySettings(max_buffered=total, buffer=min(total, BodySettings().buffer)), {})
@@ -166,7 +155,9 @@ def starter(tasks: anyio.abc.TaskGroup) -> Start:
     return start
 
 
-async def watched(server: Server, client: Client, tasks: anyio.abc.TaskGroup, bodies: IncomingBodies) -> RequestBody:
+async def watched(
+    server: Server, client: WatchedClient, tasks: anyio.abc.TaskGroup, bodies: IncomingBodies
+) -> RequestBody:
     """Return the body that was watched for as long as ``server`` sends messages."""
     body = RequestBody(bodies, Classification("schema", "level", "flow", 0), server.receive, is_ahead=False)
 
@@ -201,7 +192,7 @@ async def test_messages_are_received_until_a_disconnect_or_a_full_buffer(
     gone: bool,  # noqa: FBT001
     asked: int,
 ) -> None:
-    everything, server, client, bodies = list(said), serve(said), Client(), bodies_of()
+    everything, server, client, bodies = list(said), serve(said), WatchedClient(), bodies_of()
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies)
         receive, _ = body.hand_over(server.receive, server.send)
@@ -215,7 +206,7 @@ async def test_messages_are_received_until_a_disconnect_or_a_full_buffer(
 
 async def test_all_together_keep_no_more_than_may_be_buffered(serve: type[Server]) -> None:
     """What exceeds the limit isn't received; complete bodies fit."""
-    bodies, client = bodies_of(60_000), Client()
+    bodies, client = bodies_of(60_000), WatchedClient()
     long = {**PART, "body": b"x" * 10_000}
     async with anyio.create_task_group() as tasks:
         servers = [serve([long, long, long, PART]) for _ in range(3)]
@@ -235,7 +226,7 @@ async def test_all_together_keep_no_more_than_may_be_buffered(serve: type[Server
 
 
 async def test_a_message_is_not_lost_when_receive_is_cancelled(serve: type[Server]) -> None:
-    server, client = serve([]), Client()
+    server, client = serve([]), WatchedClient()
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies_of())
         receive, _ = body.hand_over(server.receive, server.send)
@@ -251,7 +242,7 @@ async def test_an_error_of_the_server_reaches_the_app(serve: type[Server]) -> No
         await anyio.lowlevel.checkpoint()
         raise OSError("broken pipe")
 
-    server, client = serve([]), Client()
+    server, client = serve([]), WatchedClient()
     server.receive = broken  # type: ignore[method-assign]
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies_of())
@@ -266,7 +257,7 @@ async def test_an_app_that_has_read_its_body_receives_a_disconnect_after_its_res
     for said in ([WHOLE], [EMPTY], [PART, WHOLE]):
         server = serve(said)
         async with anyio.create_task_group() as tasks:
-            body = await watched(server, Client(), tasks, bodies_of())
+            body = await watched(server, WatchedClient(), tasks, bodies_of())
             receive, send = body.hand_over(server.receive, server.send)
             assert [await receive() for _ in said] == said
             await send(START)
@@ -279,7 +270,7 @@ async def test_an_app_that_has_read_its_body_receives_a_disconnect_after_its_res
 async def test_what_comes_between_the_wait_and_the_first_call_of_the_app_is_not_lost(serve: type[Server]) -> None:
     """Also if it comes in the same turn of the event loop in which the wait ends, or in a second wait."""
     for waits_again in (False, True):
-        server, client, bodies = Told(serve), Client(), bodies_of()
+        server, client, bodies = Told(serve), WatchedClient(), bodies_of()
         async with anyio.create_task_group() as tasks:
             body = await watched(server, client, tasks, bodies)
             server.tell(WHOLE)
@@ -301,7 +292,7 @@ async def test_what_comes_between_the_wait_and_the_first_call_of_the_app_is_not_
 async def test_a_call_that_the_server_cancels_ends_the_watch(serve: type[Server]) -> None:
     if serve is not PlainServer:
         return  # a task is cancelled as a whole, by anyio
-    server, client = Told(serve), Client()
+    server, client = Told(serve), WatchedClient()
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies_of())
         server.cancel()
@@ -333,7 +324,7 @@ async def test_after_its_response_an_app_receives_a_disconnect_at_once(
     serve: type[Server], said: list[Message], answer: list[Message]
 ) -> None:
     """As the specification says, and so that a single non-blocking receive finds it."""
-    server, client, bodies = serve(said), Client(), bodies_of()
+    server, client, bodies = serve(said), WatchedClient(), bodies_of()
     server.last = answer[-1]
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies)
@@ -357,7 +348,7 @@ async def at_once(receive: Receive) -> Message | None:
 
 
 async def test_an_app_can_receive_until_its_response_ends(serve: type[Server]) -> None:
-    server, client = serve([PART, WHOLE]), Client()
+    server, client = serve([PART, WHOLE]), WatchedClient()
     async with anyio.create_task_group() as tasks:
         body = await watched(server, client, tasks, bodies_of())
         receive, send = body.hand_over(server.receive, server.send)
@@ -384,7 +375,7 @@ async def test_the_app_receives_a_disconnect_instead_of_an_empty_body(serve: typ
     async with anyio.create_task_group() as tasks:
         for said in ([EMPTY, GONE], [WHOLE, GONE]):
             server = serve(said)
-            body = await watched(server, Client(), tasks, bodies_of())
+            body = await watched(server, WatchedClient(), tasks, bodies_of())
             receive, _ = body.hand_over(server.receive, server.send)
             assert await receive() == said[bool(said[0]["body"]) - 1]
 

@@ -45,6 +45,12 @@ class HeldUploadApp(UploadApp):
         assert (self.seats_in_use, len(self.received[path])) == (1, 1)
         return exchange
 
+    async def start_suspended(self) -> Exchange:
+        """Wait until a request has its seats, and then loses them."""
+        exchange = await self.start()
+        self.expire_holds()
+        return exchange
+
 
 async def test_seats_are_released_while_the_app_waits_for_more_of_a_body() -> None:
     async with anyio.create_task_group() as tasks:
@@ -68,8 +74,7 @@ async def test_nothing_is_learned_from_the_wait_for_a_body() -> None:
         protected = HeldUploadApp(tasks)
         text = (CONFIG % "").replace("seats: 1", "seats: {adaptive: {min: 1, max: 4}}")
         protected.middleware = APFMiddleware(protected._app, load_text(text))
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         controller = protected.middleware.service.controller
         assert isinstance(controller.adaptive, AdaptiveRunner)
         window = controller.adaptive.total.window
@@ -83,8 +88,7 @@ async def test_nothing_is_learned_from_the_wait_for_a_body() -> None:
 async def test_an_upload_is_queued_again_when_more_of_it_arrives() -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         other = await protected.start("/other", "bob")
         long.body(b"b")
         await settle()
@@ -101,8 +105,7 @@ async def test_an_upload_is_queued_again_when_more_of_it_arrives() -> None:
 async def test_an_upload_may_wait_again_before_its_deadline() -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         admission = long.scope["apf"]
         assert isinstance(admission, Admission)
         now = protected.middleware.service.now()
@@ -122,8 +125,7 @@ async def test_an_upload_may_wait_again_before_its_deadline() -> None:
 async def test_a_slow_remainder_of_a_body_ends_the_request() -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         protected.pass_time()
         await long.end()
 
@@ -141,8 +143,7 @@ async def test_an_upload_that_gets_no_seats_again_is_rejected() -> None:
         protected = HeldUploadApp(tasks)
         text = (CONFIG % "").replace("spec: {shares", "spec: {waitLimit: 30ms, shares")
         protected.middleware = APFMiddleware(protected._app, load_text(text))
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         other = await protected.start("/other", "bob")
         long.body(b"b")
         await long.end()
@@ -214,8 +215,7 @@ async def test_the_rest_of_a_body_must_arrive_in_time_also_where_seats_are_kept(
 async def test_a_body_that_arrives_in_time_is_received_on_seats_that_are_kept() -> None:
     async with anyio.create_task_group() as tasks:
         protected = KeepingUploadApp(tasks)
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         long.body(b"a", more=True)
         await settle()
         assert protected.expire_holds() == 0, "it is limited already"
@@ -229,8 +229,7 @@ async def test_a_body_that_arrives_in_time_is_received_on_seats_that_are_kept() 
 async def test_a_client_that_hangs_up_in_its_body_is_no_slow_one() -> None:
     async with anyio.create_task_group() as tasks:
         protected = KeepingUploadApp(tasks)
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         long.disconnect()
         await long.end()
         assert [message["type"] for message in protected.received["/long"]] == ["http.request", "http.disconnect"]
@@ -280,8 +279,7 @@ async def test_an_app_that_cancels_a_call_and_calls_again_gets_all_with_seats(wh
     async with anyio.create_task_group() as tasks:
         protected = PatientApp(tasks)
         protected.calls = {}
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         other = await protected.start("/other", "bob")
         if while_it != "waits for more":
             long.body(LONG, more=True)
@@ -372,8 +370,7 @@ async def test_an_upload_that_has_seats_again_may_be_asked_for_them(opts_in: str
 async def test_other_tasks_may_begin_watches_while_an_upload_has_no_seats() -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         admission = long.scope["apf"]
         assert isinstance(admission, Admission)
         admission.watch("orders")
@@ -457,8 +454,7 @@ async def test_a_request_that_fails_without_seats_and_gets_them_again_is_counted
 async def test_the_app_receives_the_disconnect_of_its_client() -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         long.body(b"a", more=True)
         long.disconnect()
         await long.end()
@@ -483,8 +479,7 @@ async def test_a_task_cancelled_while_it_waits_frees_everything() -> None:
 async def test_a_running_upload_may_finish_when_the_server_stops() -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         protected.middleware.service.controller.close()
         await settle()
         assert protected.bodies.number == 1
@@ -496,8 +491,7 @@ async def test_a_running_upload_may_finish_when_the_server_stops() -> None:
 async def test_a_running_upload_may_finish_when_its_queue_is_closed(mode: str) -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         protected.middleware.service.queues.operate("crowd", "close", mode=mode)
         assert (await protected.open("/other", "bob").body(b"hello").end()).status == 503
         assert (await long.body(b"b").end()).status == 200
@@ -508,8 +502,7 @@ async def test_a_running_upload_may_finish_when_a_reload_has_removed_its_level()
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
         service = protected.middleware.service
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         service.adopt(service.prepare(load_text((CONFIG % "").replace("crowd", "others"))))
         other = protected.open("/other", "bob").body(LONG, more=True)
         await settle()
@@ -607,8 +600,7 @@ async def test_exempt_uploads_are_not_limited() -> None:
 async def test_an_upload_without_seats_goes_on_at_once_when_requests_are_no_longer_limited(mode: Mode) -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         other = await protected.start("/other", "bob")
         protected.middleware.service.switch(mode)
         assert (await long.body(b"b").end()).status == 200
@@ -708,8 +700,7 @@ async def test_an_upload_without_seats_keeps_the_counters_of_its_schema(goes_on:
         protected = HeldUploadApp(tasks)
         controller = protected.middleware.service.controller
         crowd = controller.levels["crowd"]
-        long = await protected.start()
-        protected.expire_holds()
+        long = await protected.start_suspended()
         controller.reconfigure(load_text((CONFIG % "").replace("everybody", "others")))
         controller.tick()
         assert crowd.schema_counters["everybody"].arrived == 1

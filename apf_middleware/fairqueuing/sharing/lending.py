@@ -354,7 +354,7 @@ class Lending(Sharing):
         scheduler = self._scheduler
         is_contended = len(self.waiting) > 1
         if not scheduler.may_seat():
-            scheduler.update(now)  # seats may have been given back that no level gets, as there are fewer now
+            scheduler.update(now)  # as there are fewer seats now, some may have been given back that no level gets
         while scheduler.may_seat():
             decision = scheduler.survey(now)
             level, ticket = decision.level, decision.ticket
@@ -439,10 +439,10 @@ class Lending(Sharing):
             self.waiting.append(level)
         else:
             self.waiting.remove(level)
-        self._note_wait(now, level, waits=waits)
+        self._tell_balance(now, level, waits=waits)
         self._scheduler.divide()
 
-    def _note_wait(self, now: int, level: SharedLevel, *, waits: bool) -> None:
+    def _tell_balance(self, now: int, level: SharedLevel, *, waits: bool) -> None:
         level.waits = waits
         if waits:
             self._balance.join(now, level)
@@ -521,7 +521,7 @@ class Lending(Sharing):
             self.ledger.count(level, max(queueset.seats_in_use, level.least))
             waits = level.wants_seats
             if waits is not level.waits:  # it has been paused, resumed, or its cap has changed
-                self._note_wait(now, level, waits=waits)
+                self._tell_balance(now, level, waits=waits)
             if waits:
                 self.waiting.append(level)
             level.alone_width = 0

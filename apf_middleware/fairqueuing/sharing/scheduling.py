@@ -108,7 +108,7 @@ class LevelScheduler:
             self._balance.are_wide = False  # the lag of a level that waits alone doesn't count
 
     def update(self, now: int) -> None:
-        """Bring the lags up to ``now``, and then what each waiting level deserves, if several use or want the seats."""
+        """Update the lags, and what each waiting level deserves, if several levels use or want the seats."""
         if len(self.waiting) > 1 or self._balance.users:
             self._balance.advance(now, self.waiting)
             self.divide()

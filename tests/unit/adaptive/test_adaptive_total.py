@@ -411,7 +411,7 @@ def test_tries_at_the_capacity() -> None:
     assert many[measured] == pytest.approx(many[UP], abs=3)
 
 
-def test_far_fewer_capacity_is_found_at_once_and_the_way_back_too() -> None:
+def test_much_less_capacity_is_found_at_once_and_so_is_the_way_back() -> None:
     found = EvenServer(40, 40)
     found.run(10)
     found.slowdown = sharing(10)

@@ -9,6 +9,7 @@ import pytest
 from apf_middleware.asgi.body import RequestBody, announcement, completes_response, is_for_app, is_readable
 from apf_middleware.classification import Classification
 from apf_middleware.runtime import IncomingBodies
+from tests.support.watched_client import WatchedClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -168,7 +169,7 @@ def test_a_body_of_which_more_is_to_come_is_not_parsed(more: bool, parsed: objec
         async def receive() -> "Message":
             return {"type": "http.request", "body": b'{"seats": 1}', "more_body": more}
 
-        body = RequestBody(IncomingBodies(lambda: 0), Classification("schema", "level", "flow", 0), receive)
+        body = body_of(receive)
         body.receive_at_once()
         assert body.parsed() == parsed
 
@@ -188,18 +189,6 @@ class Server:
 Server.__module__ = "uvicorn.of_a_test"
 
 
-class Waiter:
-    """A request's wait that notes a hang-up."""
-
-    has_hung_up = False
-
-    def wake(self) -> None:
-        raise AssertionError("it gets no seats")
-
-    def hang_up(self) -> None:
-        self.has_hung_up = True
-
-
 def body_of(receive: "Receive") -> RequestBody:
     return RequestBody(IncomingBodies(lambda: 0), Classification("schema", "level", "flow", 0), receive)
 
@@ -210,14 +199,14 @@ def no_task(run: object) -> "asyncio.Task[None]":
 
 def test_a_hang_up_is_noticed_in_a_later_wait_too() -> None:
     async def run() -> None:
-        server, first, second = Server(), Waiter(), Waiter()
+        server, first, second = Server(), WatchedClient(), WatchedClient()
         body = body_of(server.receive)
         body.watch(first, no_task)
         body.stop_watching()
         body.watch(second, no_task)
         server.future.set_result({"type": "http.disconnect"})
         await asyncio.sleep(0)
-        assert (first.has_hung_up, second.has_hung_up) == (False, True)
+        assert (first.has_gone, second.has_gone) == (False, True)
 
     asyncio.run(run())
 
@@ -230,7 +219,7 @@ def test_a_body_that_was_received_at_once_is_charged_while_its_request_waits() -
         body.receive_at_once()
         assert body.incoming.kept == 0
         server.future = asyncio.get_running_loop().create_future()
-        body.watch(Waiter(), no_task)
+        body.watch(WatchedClient(), no_task)
         assert body.incoming.kept == 1000
         body.close()
         assert body.incoming.kept == 0
@@ -251,7 +240,7 @@ def test_the_task_that_watches_ends_with_a_wait_that_is_cancelled() -> None:
             return tasks[0]
 
         body = body_of(receive)
-        body.watch(Waiter(), start)
+        body.watch(WatchedClient(), start)
         await asyncio.sleep(0)
         body.end_watch()
         await asyncio.wait(tasks, timeout=5)

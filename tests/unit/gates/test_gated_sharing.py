@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from apf_middleware.gates import Check
 
 WIDE = Terms(max_parked=100_000)
+UNAIDED = Terms(max_parked=1000, most_bypasses=2, flush_ns=60 * SECOND)  # no rescue helps within the time of a test
 
 
 class Flag:
@@ -82,6 +83,10 @@ def test_a_draining_level_is_kept_until_no_request_waits_for_its_gates(share: ty
         world.emit("switch")
         assert world.refused == ["parked"]
     assert list(world.plain.draining) == []
+
+
+def memory(terms: Terms) -> Capacity:
+    return Capacity("memory", 4, terms, cost=lambda request: int(str(request.state["size"])))
 
 
 def test_a_returning_request_precedes_later_arrivals() -> None:
@@ -319,9 +324,7 @@ def test_a_closing_level_lends_its_min_when_its_last_parked_request_has_left(end
 
 def test_a_request_of_a_level_without_seats_keeps_the_gate_from_others_only_for_a_while() -> None:
     """It has reached its bound of bypasses and the gate has room for it, but its level's only seat is taken."""
-    terms = Terms(max_parked=1000, most_bypasses=2, flush_ns=60 * SECOND)  # so that no rescue helps the others
-    memory = Capacity("memory", 4, terms, cost=lambda request: int(str(request.state["size"])))
-    world = GateWorld(memory, levels={"low": level(1), "high": level(8)})
+    world = GateWorld(memory(UNAIDED), levels={"low": level(1), "high": level(8)})
     for number in range(4):
         world.arrive(f"small {number}", "memory", to="high", size=1)
     world.arrive("big", "memory", to="low", size=4)
@@ -343,8 +346,7 @@ def test_a_request_of_a_level_without_seats_keeps_the_gate_from_others_only_for_
 
 def test_a_gate_is_not_reserved_for_a_request_behind_one_that_waits_for_a_seat() -> None:
     """The gate has room for both, but their level's only seat is taken."""
-    terms = Terms(max_parked=1000, most_bypasses=2, flush_ns=60 * SECOND)  # so that no rescue helps the others
-    world = GateWorld(Capacity("db", 3, terms), levels={"low": level(1), "high": level(1)})
+    world = GateWorld(Capacity("db", 3, UNAIDED), levels={"low": level(1), "high": level(1)})
     world.close("db")
     for number in range(8):
         world.arrive(f"small {number}", "db", to="high")
@@ -362,8 +364,7 @@ def test_a_gate_is_not_reserved_for_a_request_behind_one_that_waits_for_a_seat()
 
 def test_a_request_that_was_passed_while_it_waited_for_a_seat_gets_the_gate_in_the_end() -> None:
     """It isn't the first at the gate, but its level's turn is its own."""
-    terms = Terms(max_parked=1000, most_bypasses=2, flush_ns=60 * SECOND)
-    world = GateWorld(Capacity("db", 2, terms), levels={"low": level(1), "high": level(2)})
+    world = GateWorld(Capacity("db", 2, UNAIDED), levels={"low": level(1), "high": level(2)})
     world.close("db")
     for number in range(9):
         world.arrive(f"small {number}", "db", to="high")
@@ -384,9 +385,7 @@ def test_a_request_that_was_passed_while_it_waited_for_a_seat_gets_the_gate_in_t
 def test_a_gate_is_reserved_only_for_a_while_if_the_holder_s_turn_is_that_of_an_earlier_request() -> None:
     """The earlier one comes from another gate, and waits for a seat."""
     switch = Flag()
-    terms = Terms(max_parked=1000, most_bypasses=2, flush_ns=60 * SECOND)
-    memory = Capacity("memory", 4, terms, cost=lambda request: int(str(request.state["size"])))
-    world = GateWorld(memory, switch.gate(), levels={"low": level(1), "high": level(8)})
+    world = GateWorld(memory(UNAIDED), switch.gate(), levels={"low": level(1), "high": level(8)})
     for number in range(4):
         world.arrive(f"small {number}", "memory", to="high", size=1)
     world.arrive("earlier", "switch", "memory", to="low", size=4)
@@ -408,8 +407,7 @@ def test_a_gate_is_reserved_only_for_a_while_if_the_holder_s_turn_is_that_of_an_
 def test_a_large_request_is_bypassed_a_bounded_number_of_times(gates: tuple[str, ...]) -> None:
     """Each gate used to restart its count of bypasses whenever the other gate had stopped the request."""
     terms = Terms(max_parked=1000, most_bypasses=2)
-    memory = Capacity("memory", 4, terms, cost=lambda request: int(str(request.state["size"])))
-    world = GateWorld(memory, Capacity("db", 2, terms), seats=50, careful=False)
+    world = GateWorld(memory(terms), Capacity("db", 2, terms), seats=50, careful=False)
     for number in range(3):
         world.arrive(f"small {number}", *gates, size=1)
     world.arrive("large", *gates, size=4)
