@@ -13,6 +13,7 @@ from urllib.parse import urlencode, urljoin
 
 import typer
 
+from apf_middleware.asgi.admin.dumps import Order
 from apf_middleware.asgi.admin.protocol import MARK
 from apf_middleware.cli.control.options import require_seconds
 from apf_middleware.cli.control.outcomes import Exit, fail
@@ -37,12 +38,6 @@ class What(StrEnum):
     FLEET = "fleet"
 
 
-class _Order(StrEnum):
-    WORK = "work"
-    REJECTED = "rejected"
-    WAITING = "waiting"
-
-
 _NAMES: Final = {
     What.LEVELS: "dump_priority_levels",
     What.QUEUES: "dump_queues",
@@ -65,7 +60,7 @@ def dump(
     ] = None,
     header: Annotated[list[str] | None, typer.Option(help="A header, NAME:VALUE; may be repeated.")] = None,
     details: Annotated[bool, typer.Option("--details", help="Add the user and the details of each request.")] = False,
-    by: Annotated[_Order, typer.Option(help="The number by which flows are sorted.")] = _Order.WORK,
+    by: Annotated[Order, typer.Option(help="The number by which flows are sorted.")] = "work",
     timeout: Annotated[float, typer.Option(callback=require_seconds, help="Seconds to wait for an answer.")] = 10.0,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -78,7 +73,7 @@ def dump(
     if details:
         query["includeRequestDetails"] = "1"
     if what is What.FLOWS:
-        query["by"] = str(by)
+        query["by"] = by
     body = _fetch(admin, f"/{_NAMES[what]}?{urlencode(query)}", timeout)
     if output is Output.JSON:
         try:

@@ -6,8 +6,7 @@ Every command asks all workers, or the one that answers at a URL, and merges the
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -28,8 +27,6 @@ from apf_middleware.config.problems import Problems
 from apf_middleware.runtime.queues import QueueAction
 
 __all__ = [
-    "ClosingMode",
-    "Strategy",
     "create",
     "delete",
     "diff",
@@ -50,20 +47,6 @@ queues: typer.Typer = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-
-class ClosingMode(StrEnum):
-    """The treatment of waiting requests when a queue is closed."""
-
-    DRAIN = "drain"
-    SHED = "shed"
-
-
-class Strategy(StrEnum):
-    """The rule for requests behind one that a gate keeps waiting: to pass it, or to wait with it."""
-
-    TRAVERSE = "traverse"
-    FIFO = "fifo"
 
 
 _Name = Annotated[str, typer.Argument(help="The queue's name.", show_default=False)]
@@ -91,8 +74,8 @@ _Interval = Annotated[
 _WaitLimit = Annotated[
     str | None, typer.Option("--wait-limit", metavar="DURATION|none", help="How long a request may wait, like 2s.")
 ]
-_StrategyOption = Annotated[
-    Strategy | None,
+_Strategy = Annotated[
+    Literal["traverse", "fifo"] | None,
     typer.Option("--dequeue-strategy", help="fifo: requests wait behind one that waits for a gate."),
 ]
 
@@ -101,13 +84,10 @@ def _changes(
     max: str | None,  # noqa: A002 - as the field is called
     parent: str | None,
     wait_limit: str | None,
-    strategy: Strategy | None,
     **plain: object,
 ) -> dict[str, object]:
     """Return the changes that the options ask for."""
     changes = {field: value for field, value in plain.items() if value is not None}
-    if strategy is not None:
-        changes["dequeue_strategy"] = strategy.value
     if max is not None:
         if max != _NONE and not _SEATS.fullmatch(max):
             raise typer.BadParameter(f"{max!r} must be a number of seats or none", param_hint="--max")
@@ -129,7 +109,7 @@ _with_changes = with_options(
         "priority": (_Priority, None),
         "reclaimable": (_Reclaimable, None),
         "wait_limit": (_WaitLimit, None),
-        "strategy": (_StrategyOption, None),
+        "dequeue_strategy": (_Strategy, None),
     },
     _changes,
 )
@@ -189,14 +169,15 @@ def operate(
     name: _Name,
     action: Annotated[QueueAction, typer.Option("--action", "-a", help="What to do.", show_default=False)],
     mode: Annotated[
-        ClosingMode | None, typer.Option(help="Serve waiting requests (drain, the default), or reject them.")
+        Literal["drain", "shed"] | None,
+        typer.Option(help="Serve waiting requests (drain, the default), or reject them."),
     ] = None,
     output: _FormOption = Form.TEXT,
 ) -> None:
     """Open, close or pause a queue in every worker."""
     if mode is not None and action is not QueueAction.CLOSE:
         raise typer.BadParameter("only --action close has a mode", param_hint="--mode")
-    body = {} if mode is None else {"mode": mode.value}
+    body = {} if mode is None else {"mode": mode}
     _show_change(server.ask("POST", page("queues", name, action.value), NamedQueueDocument, body), output)
 
 

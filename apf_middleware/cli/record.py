@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import IO, Annotated, Final
@@ -24,20 +23,14 @@ from apf_middleware.cli.output import require_folder
 from apf_middleware.cli.progress import show_progress
 from apf_middleware.exceptions import MissingExtraError, reason_of
 from apf_middleware.recordings import open_recording, require_compression
+from apf_middleware.recordings.marks import Names
 from apf_middleware.wording import plural
 
-__all__ = ["NamesShown", "record"]
+__all__ = ["record"]
 
 _STANDARD_OUTPUT: Final = Path("-")
 _PATIENCE_S: Final = 10.0  # for the end of a recording that has been stopped
 _LEAST_TIMEOUT_S: Final = 15.0  # between two parts: a worker without requests sends an empty line more often
-
-
-class NamesShown(StrEnum):
-    """How callers and flows are named."""
-
-    HASHED = "hashed"
-    PLAIN = "plain"
 
 
 _Seconds = Annotated[str, typer.Option("--seconds", metavar="DURATION", help="How long, like 600 or 10m.")]
@@ -45,7 +38,7 @@ _File = Annotated[
     Path, typer.Option("--output", "-o", help="The file: .jsonl, .jsonl.gz, .jsonl.zst, or - for standard output.")
 ]
 _Sample = Annotated[float, typer.Option(min=0.0001, max=1, help="The part of the flows to record, each of them whole.")]
-_Names = Annotated[NamesShown, typer.Option(help="Whether callers and flows are hashed, with a key that isn't kept.")]
+_Names = Annotated[Names, typer.Option(help="Whether callers and flows are hashed, with a key that isn't kept.")]
 _Force = Annotated[bool, typer.Option("--force", help="Overwrite the file if it exists.")]
 
 
@@ -56,7 +49,7 @@ def record(
     output: _File,
     seconds: _Seconds = "60",
     sample: _Sample = 1.0,
-    names: _Names = NamesShown.HASHED,
+    names: _Names = "hashed",
     force: _Force = False,
 ) -> None:
     """Record the traffic of all workers of a server into one file, for apf simulate --trace and apf recommend.
@@ -65,7 +58,7 @@ def record(
     """
     duration = parse_duration(seconds, "--seconds")
     _require_file(output, force=force)
-    body = {"seconds": duration, "sample": sample, "names": names.value, "key": secrets.token_hex(32)}
+    body = {"seconds": duration, "sample": sample, "names": names, "key": secrets.token_hex(32)}
     streams = LineStreams(server.workers, page("recordings"), body, max(server.timeout, _LEAST_TIMEOUT_S))
     require_success(streams.replies)
     try:

@@ -20,7 +20,6 @@ from apf_middleware.cli.output import (
 )
 from apf_middleware.cli.simulations import (
     UNUSABLE,
-    Listing,
     fail,
     read_recording,
     warn_of_omissions,
@@ -38,6 +37,7 @@ from apf_middleware.simulation.fleet import LAYOUTS, layout
 from apf_middleware.simulation.fleet.comparison import compare_layouts
 from apf_middleware.simulation.plots import plot as draw
 from apf_middleware.simulation.plots import require_plots
+from apf_middleware.simulation.recording import By
 from apf_middleware.simulation.trace import RequestTrace
 from apf_middleware.wording import plural
 
@@ -55,7 +55,7 @@ def simulate(
     paths: _Paths = None,
     *,
     trace: Annotated[Path | None, typer.Option(help="Recorded requests: JSON lines or an access log.")] = None,
-    by: Annotated[Listing, typer.Option(help="The field by which the rows of a trace are listed.")] = Listing.USER,
+    by: Annotated[By, typer.Option(help="The field by which the rows of a trace are listed.")] = "user",
     compare: Annotated[
         tuple[str, str] | None,
         typer.Option(help=f"Two configurations for the same arrivals: files, or {', '.join(VARIANTS)}.", metavar="A B"),

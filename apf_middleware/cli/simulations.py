@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from enum import StrEnum
 from typing import Final, NoReturn
 
 import typer
@@ -11,26 +10,17 @@ from apf_middleware.cli.progress import show_progress
 from apf_middleware.config import Configuration
 from apf_middleware.config.scenario import Scenario, ScenarioMembers
 from apf_middleware.simulation import Result, simulate
-from apf_middleware.simulation.recording import Recording
+from apf_middleware.simulation.recording import By, Recording
 from apf_middleware.simulation.trace import RequestTrace, TraceSurvey
 from apf_middleware.wording import plural
 
-__all__ = ["UNUSABLE", "Listing", "fail", "read_recording", "warn_of_omissions", "with_progress", "with_workers"]
+__all__ = ["UNUSABLE", "fail", "read_recording", "warn_of_omissions", "with_progress", "with_workers"]
 
 UNUSABLE: Final = 2
 """The exit status if files or arguments can't be used."""
 
 
-class Listing(StrEnum):
-    """The fields by which the rows of a trace can be listed."""
-
-    USER = "user"
-    ADDRESS = "address"
-    PATH = "path"
-    FLOW = "flow"
-
-
-def read_recording(trace: RequestTrace, configuration: Configuration, by: Listing = Listing.USER) -> Recording:
+def read_recording(trace: RequestTrace, configuration: Configuration, by: By = "user") -> Recording:
     """Return recorded requests, and say what is wrong with them and what their sample means.
 
     They may have been recorded under the ``configuration``.
@@ -38,7 +28,7 @@ def read_recording(trace: RequestTrace, configuration: Configuration, by: Listin
     survey = trace.survey()
     for one in _limits_of(survey):
         typer.secho(f"{trace.path}: {one}", err=True, fg="yellow")
-    return Recording(trace, survey, by.value, configuration)
+    return Recording(trace, survey, by, configuration)
 
 
 def _limits_of(survey: TraceSurvey) -> Iterator[str]:

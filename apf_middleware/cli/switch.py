@@ -1,6 +1,5 @@
 """``apf switch``: limit requests on a running server, only observe them, or be off."""
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -10,19 +9,11 @@ from apf_middleware.cli.control.outcomes import end, require_success
 from apf_middleware.cli.control.server import Server, for_server
 from apf_middleware.cli.control.workers import page
 from apf_middleware.cli.output import Output, OutputOption, show_json
+from apf_middleware.mode import Mode
 
-__all__ = ["ModeName", "switch"]
+__all__ = ["switch"]
 
-
-class ModeName(StrEnum):
-    """The modes."""
-
-    ON = "on"
-    OBSERVE = "observe"
-    OFF = "off"
-
-
-_Mode = Annotated[ModeName | None, typer.Argument(help="The mode; without it, the present one is shown.")]
+_Mode = Annotated[Mode | None, typer.Argument(help="The mode; without it, the present one is shown.")]
 
 
 @for_server
@@ -34,7 +25,7 @@ def switch(server: Server, *, mode: _Mode = None, output: OutputOption = Output.
     if mode is None:
         replies = server.ask("GET", page("mode"), ModeDocument)
     else:
-        replies = server.ask("PUT", page("mode"), ModeDocument, {"mode": mode.value})
+        replies = server.ask("PUT", page("mode"), ModeDocument, {"mode": mode})
     require_success(replies)
     found = [one.document for one in replies if one.document is not None]
     modes = list(dict.fromkeys(one.mode for one in found))

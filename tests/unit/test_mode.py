@@ -1,12 +1,7 @@
-"""The modes of a server, as configurations, commands and the admin name them."""
+"""The modes of a server, as configurations name them."""
 
-from apf_middleware.cli.switch import ModeName
 from apf_middleware.config import load_text
 from apf_middleware.mode import MODES
-
-
-def test_the_command_knows_all_modes() -> None:
-    assert tuple(ModeName) == MODES
 
 
 def test_a_configuration_may_name_any_mode() -> None:

@@ -10,7 +10,7 @@ written in portions, and other tasks may run after each portion. The snapshot is
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Final, Literal, Protocol, TypeVar, get_args
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -54,7 +54,7 @@ FLOWS_SHOWN: Final = 20
 
 Order = Literal["work", "rejected", "waiting"]
 
-ORDERS: Final[tuple[Order, ...]] = ("work", "rejected", "waiting")
+ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 """The orders in which flows may be listed."""
 
 PORTION: Final = 100
