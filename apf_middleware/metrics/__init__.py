@@ -4,7 +4,7 @@ The runtime counts (`schema_counters`, `apf_middleware.counters`), independently
 counters and makes the metrics: for one process (`collector`), or in files that several workers share (`multiprocess`).
 """
 
-from apf_middleware.metrics.collector import APFCollector, require_prefix
+from apf_middleware.metrics.collector import APFCollector
 from apf_middleware.metrics.exposition import accepts_gzip, compress, preferred_format, render
 from apf_middleware.metrics.multiprocess import DIRECTORY_VARIABLE, DirectoryCollector, Publisher, scrape
 from apf_middleware.metrics.reading import (
@@ -46,6 +46,5 @@ __all__ = [
     "compress",
     "preferred_format",
     "render",
-    "require_prefix",
     "scrape",
 ]

@@ -4,7 +4,6 @@ Between two scrapes only the histograms of ratios are kept (see `RatioLedger`), 
 reading. So a removed level has no series any more.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 from typing import Final
@@ -22,21 +21,11 @@ from apf_middleware.metrics.ratios import RatioLedger
 from apf_middleware.metrics.reading import ServerReading
 from apf_middleware.metrics.text import write_text
 
-__all__ = ["DEFAULT_PREFIX", "APFCollector", "Run", "metric_name", "require_prefix"]
+__all__ = ["DEFAULT_PREFIX", "APFCollector", "Run", "metric_name"]
 
 DEFAULT_PREFIX: Final = "apf"
 
 Run = Callable[[Callable[[], list[Metric]]], list[Metric]]
-
-_PREFIX: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*(?<!_)")
-
-
-def require_prefix(prefix: object) -> str:
-    """Return ``prefix``; raise InvalidValueError if a metric's name can't begin with it."""
-    if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):
-        rule = "it must be letters, digits and underscores, a letter first and no underscore last"
-        raise InvalidValueError("prefix", prefix, rule, "Kubernetes' own is apiserver_flowcontrol")
-    return prefix
 
 
 def metric_name(family: Family, prefix: str) -> str:
@@ -56,7 +45,7 @@ class APFCollector(Collector):
     ) -> None:
         self._read = read
         self._run = run
-        self._prefix = require_prefix(prefix)
+        self._prefix = prefix
         self._ledger = RatioLedger()
 
     def collect(self) -> Iterator[Metric]:

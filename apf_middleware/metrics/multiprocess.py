@@ -29,7 +29,7 @@ from prometheus_client.registry import Collector
 
 from apf_middleware.counters import Histogram
 from apf_middleware.exceptions import InvalidValueError
-from apf_middleware.metrics.collector import DEFAULT_PREFIX, metric_name, require_prefix
+from apf_middleware.metrics.collector import DEFAULT_PREFIX, metric_name
 from apf_middleware.metrics.exposition import render
 from apf_middleware.metrics.families import read_families
 from apf_middleware.metrics.family import Family
@@ -127,7 +127,7 @@ class Publisher:
         directory: str | os.PathLike[str] | None = None,
     ) -> None:
         self._read = read
-        self._prefix = require_prefix(prefix)
+        self._prefix = prefix
         self._directory = _require_directory(directory)
         self._number = next(_numbers)
         self._pid = 0

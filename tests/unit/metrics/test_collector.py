@@ -241,11 +241,5 @@ def test_an_apps_own_metric_may_not_have_the_same_name() -> None:
         APFCollector(lambda: FULL).register(registry)
 
 
-@pytest.mark.parametrize("prefix", ["", "1apf", "apf_", "a-b", "a b", "a:b", "é", "apf\n", None, 3])
-def test_a_prefix_begins_a_name(prefix: object) -> None:
-    with pytest.raises(InvalidValueError, match="letters, digits and underscores"):
-        APFCollector(lambda: FULL, prefix)  # type: ignore[arg-type]
-
-
 def test_a_collector_has_a_repr() -> None:
     assert repr(APFCollector(lambda: FULL, "a_b")) == "<APFCollector of a_b_*>"
