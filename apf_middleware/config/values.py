@@ -26,7 +26,6 @@ __all__ = [
     "Deadline",
     "DnsLabel",
     "DnsSubdomain",
-    "Duration",
     "Function",
     "IpNetwork",
     "LowerCase",
@@ -233,11 +232,6 @@ def _deadline(duration: int) -> int:
     return duration
 
 
-def _check_duration(text: str) -> str:
-    _read_duration(text)
-    return text
-
-
 def _read_seconds(text: object) -> int:
     duration = _read_duration(text)
     if duration < _SECOND or duration % _SECOND:
@@ -358,7 +352,6 @@ NonEmpty = Annotated[str, AfterValidator(_non_empty), _schema(minLength=1)]
 _DURATION_SCHEMA: Final = {"type": "string", "pattern": f"^{DURATION_PATTERN}$", "examples": ["15s", "1m30s"]}
 _SIZE_SCHEMA: Final = {"type": "string", "pattern": f"^{_SIZE}$", "examples": ["64KiB", "32MiB"]}
 
-Duration = Annotated[str, AfterValidator(_check_duration), _schema(**_DURATION_SCHEMA)]
 Nanoseconds = Annotated[
     int, Ge(0), PlainValidator(_read_duration), PlainSerializer(written_duration), WithJsonSchema(_DURATION_SCHEMA)
 ]
