@@ -4,7 +4,6 @@ Files are read and functions imported later, when the chain of authenticators is
 """
 
 import difflib
-import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
@@ -23,8 +22,8 @@ from apf_middleware.config.values import (
     Texts,
     TextSet,
     is_header,
+    network,
     require_known_function,
-    unmapped,
 )
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.frozen import frozen
@@ -41,7 +40,6 @@ __all__ = [
     "TrustedProxySettings",
     "UserSettings",
     "credential_scheme",
-    "network",
     "network_rules",
 ]
 
@@ -67,19 +65,6 @@ def credential_scheme(header: str, scheme: str | None) -> str:
     if scheme is not None:
         return scheme
     return "Bearer" if header == "authorization" else ""
-
-
-def network(name: str, text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    """Return the network that this text names; an error shows the text as the value of ``name``."""
-    try:
-        return unmapped(ipaddress.ip_network(text))
-    except ValueError:
-        rule = "it must be an IP address, or a network in CIDR form with only zeros after its prefix"
-        try:
-            hint = f"Did you mean {ipaddress.ip_network(text, strict=False)}?"
-        except ValueError:
-            hint = "Write it like 10.0.0.0/8, 192.0.2.7 or 2001:db8::/32"
-        raise InvalidValueError(name, text, rule, hint) from None
 
 
 def network_rules(networks: Iterable[str]) -> Iterator[Violation]:

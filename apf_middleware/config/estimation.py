@@ -12,10 +12,10 @@ from typing import Annotated, ClassVar, Final, Literal, Protocol
 from pydantic import Field
 
 from apf_middleware.classification import Classification
-from apf_middleware.config.authentication import network, network_rules
+from apf_middleware.config.authentication import network_rules
 from apf_middleware.config.model import BuiltFrom, TaggedUnion
 from apf_middleware.config.settings import Rules, Settings, Violation
-from apf_middleware.config.values import Function, Nanoseconds, NonEmpty, TextSet, TrustedGroups, is_token
+from apf_middleware.config.values import Function, Nanoseconds, NonEmpty, TextSet, TrustedGroups, is_token, network
 from apf_middleware.estimation import (
     MOST_SEATS,
     AnyEstimator,

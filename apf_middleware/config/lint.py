@@ -11,7 +11,7 @@ from typing import Final
 from apf_middleware.classification import Conjunction, FlowSchema, Rule, Source
 from apf_middleware.classification.paths import parse_template
 from apf_middleware.classification.rules import ServiceAccountSubject
-from apf_middleware.config.authentication import ProxySettings, network
+from apf_middleware.config.authentication import ProxySettings
 from apf_middleware.config.build import derive_limits, derive_seat_caps
 from apf_middleware.config.covering import covers, size_of, takes_everything
 from apf_middleware.config.estimation import ConstantEstimate
@@ -26,6 +26,7 @@ from apf_middleware.config.problems import Path, Problems
 from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.settings import Violation
 from apf_middleware.config.suggested import mandatory
+from apf_middleware.config.values import network
 from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.shuffle import collision_probabilities
 from apf_middleware.wording import plural

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Pl
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from apf_middleware.durations import DURATION_PATTERN, duration_ns, written_duration
+from apf_middleware.exceptions import InvalidValueError
 
 __all__ = [
     "DEPENDS",
@@ -52,10 +53,10 @@ __all__ = [
     "is_token",
     "known_functions_only",
     "load_callable",
+    "network",
     "require_known_function",
     "rule_error",
     "size_bytes",
-    "unmapped",
     "written_size",
 ]
 
@@ -158,22 +159,34 @@ def _lower_case(texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(text.lower() for text in texts)
 
 
-def unmapped(network: IPv4Network | IPv6Network) -> IPv4Network | IPv6Network:
+def network(name: str, text: str) -> IPv4Network | IPv6Network:
+    """Return the network that this text names; an error shows the text as the value of ``name``."""
+    try:
+        return _unmapped(ip_network(text))
+    except ValueError:
+        rule = "it must be an IP address, or a network in CIDR form with only zeros after its prefix"
+        try:
+            hint = f"Did you mean {ip_network(text, strict=False)}?"
+        except ValueError:
+            hint = "Write it like 10.0.0.0/8, 192.0.2.7 or 2001:db8::/32"
+        raise InvalidValueError(name, text, rule, hint) from None
+
+
+def _unmapped(found: IPv4Network | IPv6Network) -> IPv4Network | IPv6Network:
     """Return a network of IPv4 addresses that are written as IPv6 as what it is: addresses are compared that way."""
-    first = network.network_address
-    if isinstance(first, IPv6Address) and first.ipv4_mapped is not None and network.prefixlen >= _MAPPED_PREFIX:
-        return IPv4Network((first.ipv4_mapped, network.prefixlen - _MAPPED_PREFIX))
-    return network
+    first = found.network_address
+    if isinstance(first, IPv6Address) and first.ipv4_mapped is not None and found.prefixlen >= _MAPPED_PREFIX:
+        return IPv4Network((first.ipv4_mapped, found.prefixlen - _MAPPED_PREFIX))
+    return found
 
 
 def _read_network(text: object) -> IPv4Network | IPv6Network:
     if not isinstance(text, str):
         raise PydanticKnownError("string_type")
     try:
-        return unmapped(ip_network(text))
-    except ValueError:
-        rule = "it must be an IP address, or a network with only zeros after its prefix"
-        raise rule_error(rule, "Write it like 10.0.0.0/8 or ::1") from None
+        return network("", text)
+    except InvalidValueError as error:
+        raise rule_error(error.rule, error.hint) from None
 
 
 def _wildcard(values: tuple[str, ...]) -> tuple[str, ...]:

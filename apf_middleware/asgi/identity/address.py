@@ -17,7 +17,8 @@ from starlette.types import Scope
 from apf_middleware.asgi.identity.credential import MAX_CREDENTIAL, header_values
 from apf_middleware.asgi.scope import peer_address
 from apf_middleware.bounded_cache import BoundedCache
-from apf_middleware.config.authentication import TrustedProxySettings, network
+from apf_middleware.config.authentication import TrustedProxySettings
+from apf_middleware.config.values import network
 
 __all__ = ["MAX_HOPS", "TrustedPeers", "TrustedProxies"]
 
