@@ -22,17 +22,19 @@ from apf_middleware.classification.rules import (
     UserSubject,
 )
 
-__all__ = ["covers", "size_of", "take_everything", "takes_everything"]
+__all__ = ["ANY_REQUEST", "covers", "size_of", "take_everything", "takes_everything"]
+
+ANY_REQUEST: Final = Rule(
+    (UserSubject("*"),),
+    (ResourceRule(("*",), ("*",), ("*",), ("*",), cluster_scope=True),),
+    (NonResourceRule(("*",), ("*",)),),
+)
+"""The rule that every request meets."""
 
 _Part = ResourceRule | NonResourceRule | HttpRule
 
 _EVERYBODY: Final = {UserSubject("*"), GroupSubject("*")}
 _EITHER: Final = {GroupSubject(AUTHENTICATED_GROUP), *map(GroupSubject, ANONYMOUS.groups)}
-_WHOLE: Final = Rule(
-    (UserSubject("*"),),
-    (ResourceRule(("*",), ("*",), ("*",), ("*",), cluster_scope=True),),
-    (NonResourceRule(("*",), ("*",)),),
-)
 
 
 def size_of(schema: FlowSchema) -> int:
@@ -47,14 +49,14 @@ def size_of(schema: FlowSchema) -> int:
 
 def takes_everything(schema: FlowSchema) -> bool:
     """Return whether the schema takes every request, given that each is either authenticated or not."""
-    return covers(schema, FlowSchema("everything", "any", rules=(_WHOLE,)))
+    return covers(schema, FlowSchema("everything", "any", rules=(ANY_REQUEST,)))
 
 
 def take_everything(schemas: Sequence[FlowSchema]) -> bool:
     """Return whether one of the ``schemas`` takes all authenticated requests, and one of them all others."""
     return all(
         any(
-            covers(schema, FlowSchema("group", "any", rules=(replace(_WHOLE, subjects=(group,)),)))
+            covers(schema, FlowSchema("group", "any", rules=(replace(ANY_REQUEST, subjects=(group,)),)))
             for schema in schemas
         )
         for group in _EITHER
@@ -72,7 +74,7 @@ def _rule_covered(earlier: Sequence[Rule | Conjunction], later: Rule | Conjuncti
         if fewer or one == Conjunction():
             return True
     if isinstance(later, Conjunction):
-        return _rule_covered([rule for rule in earlier if isinstance(rule, Rule)], _WHOLE)
+        return _rule_covered([rule for rule in earlier if isinstance(rule, Rule)], ANY_REQUEST)
     rules = [rule for rule in earlier if isinstance(rule, Rule)]
     parts: list[_Part] = [*later.resource_rules, *later.non_resource_rules, *later.http_rules]
     return all(_part_covered(rules, subject, part) for subject in later.subjects for part in parts)
@@ -92,7 +94,7 @@ def _part_covered(earlier: Sequence[Rule], subject: AnySubject, part: _Part) -> 
     if any(one == part or _is_any(one) for rule in fitting for one in rule.http_rules):
         return True
     # An HTTP rule takes requests with and without a resource, so both kinds must be covered.
-    everything: list[_Part] = [*_WHOLE.resource_rules, *_WHOLE.non_resource_rules]
+    everything: list[_Part] = [*ANY_REQUEST.resource_rules, *ANY_REQUEST.non_resource_rules]
     return all(_part_covered(earlier, subject, whole) for whole in everything)
 
 

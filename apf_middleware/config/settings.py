@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails, PydanticCustomError, core_schema
 
 from apf_middleware.config.problems import Path, dotted
+from apf_middleware.config.values import rule_error
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.frozen import frozen
 
@@ -342,8 +343,7 @@ def number_or_word(given: object, validate: core_schema.ValidatorFunctionWrapHan
         word = next(details["ctx"]["expected"] for details in found if details["type"] == "literal_error")
         is_quoted = isinstance(given, str) and given.isdecimal()
         hint = "Write it in decimal digits, without quotes" if is_quoted else ""
-        rule = f"it must be a whole number or {word}"
-        raise PydanticCustomError("rule", "a rule is broken", {"rule": rule, "hint": hint}) from None
+        raise rule_error(f"it must be a whole number or {word}", hint) from None
 
 
 def line_of(details: ErrorDetails) -> InitErrorDetails:

@@ -58,6 +58,7 @@ from apf_middleware.fairqueuing.sharing.limits import LevelShares
 from apf_middleware.frozen import frozen
 
 __all__ = [
+    "DEFAULT_SHARES",
     "FORMAT",
     "FlowSchemaModel",
     "PriorityLevelModel",
@@ -72,7 +73,9 @@ __all__ = [
 
 FORMAT: Final = "apf"
 
-_DEFAULT_SHARES: Final = 30
+DEFAULT_SHARES: Final = 30
+"""The shares of a level that says nothing about them, as in Kubernetes."""
+
 _SAME: Final = {"weight": "shares", "guarantee": "min_seats", "capability": "max_seats"}
 _STATES: Final[dict[str, Literal["open", "paused", "closed"]]] = {
     "Open": "open",
@@ -201,7 +204,7 @@ class PriorityLevelModel(Settings):
         shares = spec.weight if spec.shares is None else spec.shares
         if spec.type == "Exempt":
             return Level(name, LevelShares(shares or 0, spec.lendable_percent, exempt=True), priority=spec.priority)
-        shares = _DEFAULT_SHARES if shares is None else shares
+        shares = DEFAULT_SHARES if shares is None else shares
         return Level(
             name,
             LevelShares(shares, spec.lendable_percent, spec.borrowing_limit_percent),

@@ -21,15 +21,14 @@ from apf_middleware.classification.rules import (
     Conjunction,
     Field,
     GroupSubject,
-    NonResourceRule,
     Operator,
-    ResourceRule,
     Rule,
     UserSubject,
 )
+from apf_middleware.config.covering import ANY_REQUEST
 from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.flow_weights import given_weights
-from apf_middleware.config.formats.apf import level_spec
+from apf_middleware.config.formats.apf import DEFAULT_SHARES, level_spec
 from apf_middleware.config.formats.definition import Definition
 from apf_middleware.config.formats.predicates import match_part
 from apf_middleware.config.formats.queuing import QueuingModel
@@ -61,11 +60,8 @@ __all__ = [
 
 FORMAT: Final = "kubernetes"
 
-_DEFAULT_SHARES: Final = 30
 _SOURCES: Final = {"ByUser": Source.USER, "ByNamespace": Source.NAMESPACE}
 _METHODS: Final = {source: method for method, source in _SOURCES.items()}
-_ALL_RESOURCES: Final = ResourceRule(("*",), ("*",), ("*",), ("*",), cluster_scope=True)
-_ALL_PATHS: Final = NonResourceRule(("*",), ("*",))
 _IN_V1: Final = frozenset({"type", "shares", "lendablePercent", "borrowingLimitPercent", "response", "queuing"})
 _LENIENT: Final = ConfigDict(**{**Settings.__pydantic_config__, "extra": "ignore"})
 """For parts to which the API server adds fields that are ignored here."""
@@ -266,7 +262,7 @@ class _Level(Settings):
         keeps_zero = version == "v1" or (version not in ASSURED and ZERO_SHARES in self.metadata.annotations)
         shares = limited.assured_concurrency_shares if version in ASSURED else limited.nominal_concurrency_shares
         if shares is None or (shares == 0 and not keeps_zero):
-            shares = _DEFAULT_SHARES
+            shares = DEFAULT_SHARES
         queuing = limited.limit_response.queuing
         return Level(
             name,
@@ -404,9 +400,8 @@ def _written_rules(schema: FlowSchema, problems: Problems, place: Place) -> Iter
 
 def _equivalent_rule(alternative: Conjunction) -> Rule | None:
     """Return a rule that accepts exactly the same requests, if there is one."""
-    whole = Rule((UserSubject("*"),), (_ALL_RESOURCES,), (_ALL_PATHS,))
     if not alternative.tests:
-        return whole
+        return ANY_REQUEST
     if len(alternative.tests) > 1 or alternative.tests[0].inverted:
         return None
     test = alternative.tests[0]
@@ -418,7 +413,7 @@ def _equivalent_rule(alternative: Conjunction) -> Rule | None:
             subjects = tuple(map(UserSubject, test.values))
         elif test.field is Field.GROUPS:
             subjects = tuple(map(GroupSubject, test.values))
-    return replace(whole, subjects=subjects) if subjects and all(test.values) else None
+    return replace(ANY_REQUEST, subjects=subjects) if subjects and all(test.values) else None
 
 
 def _manifest(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
