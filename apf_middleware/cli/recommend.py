@@ -9,7 +9,6 @@ import typer
 
 from apf_middleware.cli.output import Output, OutputOption, parse_path, require_folder, show_json, tell
 from apf_middleware.cli.simulations import (
-    UNUSABLE,
     fail,
     read_recording,
     warn_of_omissions,
@@ -83,8 +82,7 @@ def _write(path: Path, configuration: Configuration) -> None:
     try:
         path.write_text(emit(configuration, "apf"), encoding="utf-8")
     except OSError as error:
-        typer.echo(f"apf recommend: {path} can't be written: {reason_of(error)}", err=True)
-        raise typer.Exit(UNUSABLE) from None
+        fail("recommend", f"{path} can't be written: {reason_of(error)}")
 
 
 def _objective(text: str, rejected: float) -> Objective:

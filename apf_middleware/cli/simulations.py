@@ -99,7 +99,7 @@ def with_progress(scenario: Scenario, configuration: Configuration, name: str, r
         return simulate(scenario, configuration, name=name, recording=recording, on_progress=show)
 
 
-def fail(command: str, error: Exception) -> NoReturn:
+def fail(command: str, error: object) -> NoReturn:
     """End the command with status 2 and the error."""
     typer.echo(f"apf {command}: {error}", err=True)
     raise typer.Exit(UNUSABLE)

@@ -30,6 +30,7 @@ __all__ = [
     "QueueReply",
     "disagreements",
     "gate_disagreements",
+    "grouped",
     "merge_flows",
     "merge_gates",
     "merge_holding",
@@ -162,7 +163,7 @@ def merge_flows(replies: Sequence[Reply[WaitingDocument]]) -> list[WaitingFlow]:
         WaitingFlow(
             flow, sum(one.waiting for one in own), sum(one.seats for one in own), max(one.oldest for one in own)
         )
-        for flow, own in _grouped(rows, lambda one: one.flow)
+        for flow, own in grouped(rows, lambda one: one.flow)
     ]
     return sorted(merged, key=lambda one: (-one.waiting, one.flow))
 
@@ -172,7 +173,7 @@ def merge_holding(replies: Sequence[Reply[WaitingDocument]]) -> list[HoldingGate
     rows = (gate for reply in replies if reply.document for gate in reply.document.gates)
     merged = [
         HoldingGate(gate, key, sum(one.parked for one in own), max(one.oldest for one in own))
-        for (gate, key), own in _grouped(rows, lambda one: (one.gate, one.key))
+        for (gate, key), own in grouped(rows, lambda one: (one.gate, one.key))
     ]
     return sorted(merged, key=lambda one: (-one.parked, one.gate))
 
@@ -180,7 +181,8 @@ def merge_holding(replies: Sequence[Reply[WaitingDocument]]) -> list[HoldingGate
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 
-def _grouped(rows: Iterable[RowT], key: Callable[[RowT], KeyT]) -> Iterable[tuple[KeyT, list[RowT]]]:
+def grouped(rows: Iterable[RowT], key: Callable[[RowT], KeyT]) -> Iterable[tuple[KeyT, list[RowT]]]:
+    """Return the rows by their keys, in the order in which the keys occur first."""
     groups: dict[KeyT, list[RowT]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
@@ -204,7 +206,7 @@ class MergedGate:
 def merge_gates(replies: Sequence[Reply[GateList]]) -> list[MergedGate]:
     """Return the gates of all workers that answered, by name."""
     rows = ((reply.worker, gate) for reply in replies if reply.document for gate in reply.document.gates)
-    found = dict(_grouped(rows, lambda row: (row[1].gate, row[1].key)))
+    found = dict(grouped(rows, lambda row: (row[1].gate, row[1].key)))
     keyed = {gate for gate, key in found if key is not None}
     return [
         _merge_gate(dict(own))

@@ -5,8 +5,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from apf_middleware.cli.control.merging import grouped
 from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
-from apf_middleware.runtime.shadow.report import summarize_waits
+from apf_middleware.runtime.shadow.report import MOST_FLOWS, summarize_waits
+from apf_middleware.runtime.shadow.tallies import MOST_EXAMPLES
 from apf_middleware.snapshots.shadow import (
     ShadowDecisions,
     ShadowDifference,
@@ -19,8 +21,6 @@ from apf_middleware.snapshots.shadow import (
 __all__ = ["merge_shadows"]
 
 _SECOND: Final = 10**9
-_MOST_EXAMPLES: Final = 5
-_MOST_FLOWS: Final = 50
 _COUNTS: Final = ("requests", "otherwise", "decided", "agreeing", "assumed")
 
 RowT = TypeVar("RowT")
@@ -50,7 +50,7 @@ def merge_shadows(reports: Sequence[ShadowSnapshot]) -> ShadowSnapshot | None:
         differences=tuple(_merge_all_differences(reports)),
         levels=tuple(_merged(reports, lambda one: one.levels, lambda row: row.level, _merge_levels)),
         schemas=tuple(_merged(reports, lambda one: one.schemas, lambda row: (row.level, row.schema), _merge_schemas)),
-        flows=tuple(sorted(flows, key=lambda one: -one.requests)[:_MOST_FLOWS]),
+        flows=tuple(sorted(flows, key=lambda one: -one.requests)[:MOST_FLOWS]),
         caveats=tuple(dict.fromkeys(caveat for one in reports for caveat in one.caveats)),
     )
 
@@ -67,11 +67,7 @@ def _merged(
     merge: Callable[[Sequence[RowT]], RowT],
 ) -> list[RowT]:
     """Return one row for each key, in the order in which the keys occur first."""
-    found: dict[Hashable, list[RowT]] = {}
-    for one in reports:
-        for row in rows(one):
-            found.setdefault(key(row), []).append(row)
-    return [merge(group) for group in found.values()]
+    return [merge(group) for _, group in grouped((row for one in reports for row in rows(one)), key)]
 
 
 def _merge_decisions(rows: Sequence[ShadowDecisions]) -> ShadowDecisions:
@@ -90,7 +86,7 @@ def _merge_all_differences(reports: Sequence[ShadowSnapshot]) -> list[ShadowDiff
 
 def _merge_differences(rows: Sequence[ShadowDifference]) -> ShadowDifference:
     examples = dict.fromkeys(example for one in rows for example in one.examples)
-    return replace(rows[0], **_sums(rows, "requests"), examples=tuple(examples)[:_MOST_EXAMPLES])
+    return replace(rows[0], **_sums(rows, "requests"), examples=tuple(examples)[:MOST_EXAMPLES])
 
 
 def _merge_levels(rows: Sequence[ShadowLevelSnapshot]) -> ShadowLevelSnapshot:

@@ -21,10 +21,12 @@ from apf_middleware.snapshots.shadow import (
     ShadowWaits,
 )
 
-__all__ = ["TrialFacts", "read_shadow", "report", "summarize_waits"]
+__all__ = ["MOST_FLOWS", "TrialFacts", "read_shadow", "report", "summarize_waits"]
+
+MOST_FLOWS = 50
+"""The number of flows in a report."""
 
 _SECOND = 10**9
-_MOST_FLOWS = 50
 _NO_COUNTERS = SchemaCounters("", "")
 
 
@@ -142,7 +144,7 @@ def _schema(tally: SchemaTally, levels: Mapping[str, LevelRuntime]) -> ShadowSch
 
 def _flows(tallies: ShadowTallies) -> Iterator[ShadowFlowSnapshot]:
     """Yield the flows with the most requests."""
-    largest = sorted(tallies.flows.items(), key=lambda item: -item[1].requests)[:_MOST_FLOWS]
+    largest = sorted(tallies.flows.items(), key=lambda item: -item[1].requests)[:MOST_FLOWS]
     for (level, schema, flow), tally in largest:
         yield ShadowFlowSnapshot(
             level=level,

@@ -17,6 +17,7 @@ from apf_middleware.snapshots.shadow import ShadowExample
 __all__ = [
     "AT_ONCE",
     "DECISIONS",
+    "MOST_EXAMPLES",
     "PASSED",
     "REJECTED",
     "WAITED",
@@ -34,8 +35,10 @@ WAITED: Final = 1
 REJECTED: Final = 2
 PASSED: Final = 3
 
+MOST_EXAMPLES: Final = 5
+"""The number of examples of requests that are classified otherwise, for each pair of classifications."""
+
 _KINDS: Final = len(DECISIONS)
-_MOST_EXAMPLES: Final = 5
 _MOST_PAIRS: Final = 256
 _MOST_FLOWS: Final = 512  # that are certainly kept; up to twice as many are
 
@@ -163,7 +166,7 @@ class ShadowTallies:
                 return None
             found = self._differences[key] = PlacementDifference(real, shadow)
         found.requests += 1
-        return found if len(found.examples) < _MOST_EXAMPLES else None
+        return found if len(found.examples) < MOST_EXAMPLES else None
 
     def __repr__(self) -> str:
         return f"<ShadowTallies of {self.requests} requests: {len(self._flows)} flows>"
