@@ -97,7 +97,7 @@ class TraceSurvey:
 
 
 class RequestTrace:
-    """A file of recorded requests, plain or compressed with gzip, of which at most ``most`` rows are read.
+    """A file of recorded requests, plain or compressed, of which at most ``most`` rows are read.
 
     Rows that come more than ``look_ahead`` rows too late are moved.
     """
