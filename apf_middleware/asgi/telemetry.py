@@ -22,7 +22,7 @@ from apf_middleware.runtime import Admission, wait_for_seat
 if TYPE_CHECKING:
     from apf_middleware.asgi.tracing import Tracing
 
-__all__ = ["WaitFunction", "build_tracing", "choose_wait", "timing_header", "wrap_with_telemetry", "wrap_with_timing"]
+__all__ = ["WaitFunction", "build_tracing", "choose_wait", "timing_header", "wrap_with_telemetry"]
 
 WaitFunction = Callable[[Admission, int, WaitingClient], Awaitable[None]]
 """A function that waits for a request's seats, at most the given nanoseconds, and watches the client meanwhile."""
@@ -52,7 +52,7 @@ def choose_wait(tracing: "Tracing | None") -> WaitFunction:
 def wrap_with_telemetry(app: ASGIApp, configuration: Configuration, tracing: "Tracing | None") -> ASGIApp:
     """Wrap ``app`` with the telemetry that the configuration asks for; return it unchanged if there is none."""
     if configuration.server.responses.server_timing:
-        app = wrap_with_timing(app)
+        app = _wrap_with_timing(app)
     return app if tracing is None else tracing.traced(app)
 
 
@@ -63,7 +63,7 @@ def timing_header(admission: Admission) -> tuple[bytes, bytes]:
     return b"server-timing", f'apf;dur={waited * _MS:.1f};desc="{became}"'.encode()
 
 
-def wrap_with_timing(app: ASGIApp) -> ASGIApp:
+def _wrap_with_timing(app: ASGIApp) -> ASGIApp:
     """Wrap ``app`` so that its responses have the header, unless their requests need no seats."""
 
     def run(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:

@@ -30,7 +30,7 @@ from apf_middleware.classification.rules import (
 )
 from apf_middleware.classification.schema import FlowSchema
 
-__all__ = ["NO_RESOURCE", "SERVICE_ACCOUNT", "accepts", "host_matches", "plain_host", "values_of", "why_not"]
+__all__ = ["NO_RESOURCE", "SERVICE_ACCOUNT", "accepts", "host_matches", "plain_host", "why_not"]
 
 NO_RESOURCE: Final = Resource("")
 """The resource of a request without one, for rules that read its parts."""
@@ -171,7 +171,7 @@ def _value_matches(match: ValueMatch, values: Sequence[str]) -> bool:
     )
 
 
-def values_of(field: Field, digest: RequestDigest) -> tuple[str, ...]:
+def _values_of(field: Field, digest: RequestDigest) -> tuple[str, ...]:
     """Return the values that an atomic test reads: one value, or all groups."""
     identity, about = digest.identity, digest.resource or NO_RESOURCE
     match field:
@@ -191,7 +191,7 @@ def values_of(field: Field, digest: RequestDigest) -> tuple[str, ...]:
 
 
 def _test_holds(test: AtomicTest, digest: RequestDigest) -> bool:
-    values = values_of(test.field, digest)
+    values = _values_of(test.field, digest)
     match test.operator:
         case Operator.EQUALS | Operator.IN_SET:
             holds = any(value in test.values for value in values)

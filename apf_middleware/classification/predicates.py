@@ -31,12 +31,12 @@ from apf_middleware.classification.rules import (
 )
 from apf_middleware.copying import Value
 
-__all__ = ["IDENTITY_FIELDS", "Alternative", "compile_rule"]
+__all__ = ["Alternative", "compile_rule"]
 
 Predicate = Callable[[RequestDigest, Resource], bool]
 Guard = Callable[[Identity], bool]
 
-IDENTITY_FIELDS = frozenset({Field.USER, Field.UID, Field.GROUPS})
+_IDENTITY_FIELDS = frozenset({Field.USER, Field.UID, Field.GROUPS})
 """The fields of atomic tests that belong to the identity."""
 
 _RESOURCE_FIELDS = frozenset(
@@ -250,8 +250,8 @@ def _compile_parameter(match: ValueMatch) -> Predicate:
 
 
 def _compile_conjunction(conjunction: Conjunction, *, about_resource: bool) -> Alternative:
-    guards = [_compile_test(test) for test in conjunction.tests if test.field in IDENTITY_FIELDS]
-    others = [test for test in conjunction.tests if test.field not in IDENTITY_FIELDS]
+    guards = [_compile_test(test) for test in conjunction.tests if test.field in _IDENTITY_FIELDS]
+    others = [test for test in conjunction.tests if test.field not in _IDENTITY_FIELDS]
 
     def guard(identity: Identity) -> bool:
         return all(holds(_identity_values(identity, field)) for field, holds in guards)

@@ -44,7 +44,6 @@ __all__ = [
     "number_or_word",
     "path_of",
     "rules_error",
-    "with_rules",
     "without_tag",
 ]
 
@@ -133,7 +132,7 @@ class Settings:
         try:
             return handler(data)
         except ValidationError as error:
-            raise with_rules(cls, data, error) from None
+            raise _with_rules(cls, data, error) from None
 
 
 @frozen
@@ -298,7 +297,7 @@ def rules_error(found: tuple[Violation, ...]) -> PydanticCustomError:
     return PydanticCustomError("rules", "rules are broken", {"found": found})
 
 
-def with_rules(model: type[Settings], data: object, error: ValidationError) -> ValidationError:
+def _with_rules(model: type[Settings], data: object, error: ValidationError) -> ValidationError:
     """Return the errors of a model's fields, with the violations of rules between its other fields."""
     errors = error.errors(include_url=False)
     causes = [one["ctx"]["error"] for one in errors if _is_own(one)]

@@ -36,7 +36,7 @@ from apf_middleware.metrics.family import Family
 from apf_middleware.metrics.ratios import RatioLedger
 from apf_middleware.metrics.reading import ServerReading
 
-__all__ = ["DIRECTORY_VARIABLE", "DirectoryCollector", "Publisher", "forget_dead", "scrape"]
+__all__ = ["DIRECTORY_VARIABLE", "DirectoryCollector", "Publisher", "scrape"]
 
 DIRECTORY_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable that names the directory."""
@@ -203,7 +203,7 @@ def _require_directory(directory: str | os.PathLike[str] | None) -> Path:
     return Path(given)
 
 
-def forget_dead(directory: str | os.PathLike[str]) -> None:
+def _forget_dead(directory: str | os.PathLike[str]) -> None:
     """Delete the gauges of workers that ended without closing them."""
     births: dict[int, str | None] = {}
     for path in Path(directory).glob("gauge_*_apf-*.db"):
@@ -224,7 +224,7 @@ class DirectoryCollector(Collector):
         self._directory = _require_directory(directory)
 
     def collect(self) -> Iterator[Metric]:
-        forget_dead(self._directory)
+        _forget_dead(self._directory)
         # An app's own file is empty for an instant when it has just been made.
         files = []
         for path in sorted(self._directory.glob("*.db")):

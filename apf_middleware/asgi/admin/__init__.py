@@ -2,6 +2,5 @@
 
 from apf_middleware.asgi.admin.admin import Admin
 from apf_middleware.asgi.admin.observation import View
-from apf_middleware.asgi.admin.protocol import MARK
 
-__all__ = ["MARK", "Admin", "View"]
+__all__ = ["Admin", "View"]

@@ -24,7 +24,7 @@ from apf_middleware.config.problems import dotted
 from apf_middleware.config.settings import path_of
 from apf_middleware.exceptions import InvalidValueError, MissingExtraError
 
-__all__ = ["build_authenticator", "build_chain"]
+__all__ = ["build_chain"]
 
 
 def build_chain(settings: ServerSettings, extra: Iterable[Authenticator] = ()) -> Chain:
@@ -35,14 +35,14 @@ def build_chain(settings: ServerSettings, extra: Iterable[Authenticator] = ()) -
     chain = list(extra)
     for place, one in enumerate(settings.authentication or (UserSettings(),)):
         try:
-            chain.append(build_authenticator(one))
+            chain.append(_build_authenticator(one))
         except InvalidValueError as error:
             name = f"authentication[{place}].{dotted(path_of(error.name))}"
             raise InvalidValueError(name, error.value, error.rule, error.hint) from error
     return Chain(chain, trusted_proxies=TrustedProxies(settings.trusted_proxies))
 
 
-def build_authenticator(settings: AuthenticatorSettings) -> Authenticator:
+def _build_authenticator(settings: AuthenticatorSettings) -> Authenticator:
     """Build one authenticator.
 
     Raises:

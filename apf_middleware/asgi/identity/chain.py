@@ -28,7 +28,7 @@ from apf_middleware.config.authentication import UserSettings
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime.log import log_event
 
-__all__ = ["NOT_MINE", "Chain", "Facts", "UserAuthenticator", "user_facts", "whole_user_facts"]
+__all__ = ["NOT_MINE", "Chain", "UserAuthenticator", "user_facts"]
 
 NOT_MINE: Final = ("malformed", "unknown-token", "wrong-issuer", "unknown-key")
 """Reasons after which the next authenticator runs; all others are final. Those that say more come later."""
@@ -45,7 +45,7 @@ def user_facts(scope: Scope) -> Hashable | None:
     return ("user", _name(user), _scopes(scope))
 
 
-def whole_user_facts(scope: Scope) -> Hashable | None:
+def _whole_user_facts(scope: Scope) -> Hashable | None:
     """Return `user_facts`, for authenticators of the app's own, which may read all of the user.
 
     Frameworks also set users without a name or ``is_authenticated``, and any object as ``auth``.
@@ -116,7 +116,7 @@ class UserAuthenticator:
         return False
 
 
-_ANY_FACTS: Final[tuple[Facts, ...]] = (whole_user_facts, whole_certificate_facts)
+_ANY_FACTS: Final[tuple[Facts, ...]] = (_whole_user_facts, whole_certificate_facts)
 
 
 class Chain:

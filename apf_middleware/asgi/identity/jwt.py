@@ -92,11 +92,6 @@ class JwtAuthenticator:
         return f"JwtAuthenticator(issuer={self._settings.issuer!r}, {self._source!r})"
 
     @property
-    def failures(self) -> int:
-        """The number of failed attempts to read or fetch the keys."""
-        return self._source.failures
-
-    @property
     def source_state(self) -> tuple[str, bool]:
         """The kind of the source of the keys, and whether it could not be read the last time."""
         settings = self._settings

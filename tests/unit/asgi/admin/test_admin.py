@@ -5,7 +5,8 @@ import json
 import pytest
 from starlette.types import Scope
 
-from apf_middleware.asgi.admin import MARK, Admin
+from apf_middleware.asgi.admin import Admin
+from apf_middleware.asgi.admin.protocol import MARK
 from apf_middleware.classification import ANONYMOUS, Identity
 from apf_middleware.config.admin import AdminSettings
 from tests.support.admin_world import OLGA, PATH, WALL, AdminWorld

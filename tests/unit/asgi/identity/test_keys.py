@@ -243,7 +243,7 @@ def test_any_failure_leaves_the_old_keys(
     assert world.tokens.source_state == ("jwks-url", False)
     assert not world.passed(300)
     assert world.tokens.source_state == ("jwks-url", True)
-    assert world.tokens.failures == 1
+    assert world.source.failures == 1
     assert world.says(OLD, "old") == ""
     [record] = caplog.records
     assert record.__dict__["event"] == "apf.identity-keys-unavailable"
@@ -268,7 +268,7 @@ def test_an_unreachable_issuer_is_asked_with_growing_pauses(issuer: Issuer) -> N
             tries.append(second)
 
     assert tries == [10, 30, 70, 150, 310, 610, 910]
-    assert world.tokens.failures == 8
+    assert world.source.failures == 8
     assert world.says(OLD, "old") == "keys-unavailable"
     issuer.status = 200
     world.passed(11)
@@ -280,7 +280,7 @@ def test_an_unreachable_issuer_is_a_failure(caplog: pytest.LogCaptureFixture) ->
 
     assert not world.fetched()
     assert world.says(OLD, "old") == "keys-unavailable"
-    assert world.tokens.failures == 1
+    assert world.source.failures == 1
     assert "no keys yet" in repr(world.tokens)
     assert "next try in 10 s" in caplog.text
 
