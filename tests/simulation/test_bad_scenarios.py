@@ -11,22 +11,20 @@ from apf_middleware.config.scenario import load_scenario
 from apf_middleware.simulation import Result, simulate, variant
 from benchmarks import bad_scenarios
 from benchmarks.bad_scenarios import FOLDER, VARIANTS, compare, files, heading, table
+from tests.support.simulated_worlds import p99
 
 Results = Mapping[str, Result]
 
 
 DURATIONS_S = {
     "deployment-of-doom": 6,
-    "garbage-collector-crowded-out": 24,
     "one-agent-amuck": 5,
-    "overbearing-tenants": 10,
     "priority-inversion": 12,
-    "self-maintenance-crowded-out": 11,
 }
-"""Shorter than in the files, but long enough for each verdict."""
+"""Shorter than in the files, but long enough for each verdict.
 
-WHOLE = ("garbage-collector-crowded-out", "self-maintenance-crowded-out")
-"""The scenarios that take the least time, so that all rows of their tables are compared with the documentation."""
+The others are played as they are, and all rows of their tables are compared with the documentation.
+"""
 
 PAGE = (FOLDER.parents[1] / "docs" / "scenarios.md").read_text()
 
@@ -36,19 +34,14 @@ def played() -> dict[str, Results]:
     found: dict[str, Results] = {}
     for path in files():
         scenario, configuration = load_scenario(path)
-        short = replace(scenario, duration_ns=DURATIONS_S[path.stem] * 10**9)
-        found[path.stem] = {name: simulate(short, variant(name, configuration), name=name) for name in VARIANTS}
+        if path.stem in DURATIONS_S:
+            scenario = replace(scenario, duration_ns=DURATIONS_S[path.stem] * 10**9)
+        found[path.stem] = {name: simulate(scenario, variant(name, configuration), name=name) for name in VARIANTS}
     return found
 
 
 def served(result: Result, name: str) -> float:
     return result.tenant(name).served_part or 0.0
-
-
-def p99(result: Result, name: str) -> float:
-    found = result.tenant(name).p99_ms
-    assert found is not None
-    return found
 
 
 def test_the_documentation_lists_all_bad_scenarios(played: dict[str, Results]) -> None:
@@ -58,15 +51,16 @@ def test_the_documentation_lists_all_bad_scenarios(played: dict[str, Results]) -
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: path.stem)
-def test_the_documentation_has_the_figures_of_this_version(path: Path) -> None:
+def test_the_documentation_has_the_figures_of_this_version(path: Path, played: dict[str, Results]) -> None:
     """`python -m benchmarks.bad_scenarios` prints new ones after an intended change."""
     scenario, configuration = load_scenario(path)
-    names = VARIANTS if path.stem in WHOLE else VARIANTS[-1:]
-    results = [simulate(scenario, variant(name, configuration), name=name) for name in names]
+    results = [*played[path.stem].values()]
+    if path.stem in DURATIONS_S:
+        results = [simulate(scenario, configuration)]
 
     section = PAGE.partition(heading(scenario))[2].partition("\n## ")[0]
     head, rule, *rows = [line for line in section.splitlines() if line.startswith("|")]
-    assert [head, rule, *rows[-len(names) :]] == [*table(scenario, results)]
+    assert [head, rule, *rows[-len(results) :]] == [*table(scenario, results)]
     assert [row.split()[1] for row in rows] == [*VARIANTS]
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from apf_middleware.config.scenario import read_scenario_text
 from apf_middleware.simulation import Result, simulate
+from tests.support.simulated_worlds import p99
 
 FOLDER: Final = Path(__file__).parents[2] / "examples" / "scenarios"
 
@@ -19,12 +20,6 @@ def play(name: str, seconds: int, *, without: str = "") -> Result:
     assert read.configuration is not None, read.problems
     scenario = replace(read.scenario, duration_ns=seconds * 10**9, warm_up_ns=seconds * 10**9 // 3)
     return simulate(scenario, read.configuration)
-
-
-def p99(result: Result, name: str) -> float:
-    found = result.tenant(name).p99_ms
-    assert found is not None
-    return found
 
 
 def test_deadlines_spend_no_time_on_late_answers() -> None:

@@ -1,10 +1,14 @@
-"""Schemas, and the warnings about them."""
+"""Levels and schemas, and the warnings about them."""
 
 from apf_middleware.config import read_source
 
-__all__ = ["ALICE", "BOB", "EVERYTHING", "SERVER", "USERS", "schema", "warnings"]
+__all__ = ["ALICE", "BOB", "EVERYTHING", "SERVER", "USERS", "level", "schema", "warnings"]
 
 SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {defaults: none, seats: %s}\n"
+
+
+def level(name: str, spec: str = "{}") -> str:
+    return f"---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: {name}}}\nspec: {spec}\n"
 
 
 def schema(name: str, precedence: int, rule: str, to: str = "exempt", more: str = "") -> str:

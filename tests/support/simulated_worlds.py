@@ -4,7 +4,7 @@ from apf_middleware.config import Configuration
 from apf_middleware.config.scenario import Scenario, read_scenario_text
 from apf_middleware.simulation import Result, simulate
 
-__all__ = ["LEVEL", "POISSON", "SCENARIO", "SERVER", "one_level", "play", "world"]
+__all__ = ["LEVEL", "POISSON", "SCENARIO", "SERVER", "one_level", "p99", "play", "seats_by_window", "world"]
 
 SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {{seats: {seats}{more}}}\n"
 
@@ -34,6 +34,17 @@ def one_level(seats: int, wait: str = "1h", queuing: str = "{queues: 1, handSize
 
 def play(spec: str, *tenants: str, server: str = "", seats: int = 4) -> Result:
     return simulate(*world(spec, *tenants, server=server, seats=seats))
+
+
+def p99(result: Result, tenant: str) -> float:
+    found = result.tenant(tenant).p99_ms
+    assert found is not None
+    return found
+
+
+def seats_by_window(result: Result, level: str = "all") -> list[float]:
+    place = [one.name for one in result.levels].index(level)
+    return [window.seats[place] for window in result.windows]
 
 
 POISSON = "name: t, arrivals: {type: poisson, rate: 60}, service: {type: exponential, mean: 50ms}"

@@ -34,8 +34,8 @@ spec: {level: batch, rules: [{httpRules: [{paths: [/reports/*]}]}], distinguishe
 """
 
 
-def trial_of(config: "Configuration", *, classify_only: bool = False) -> ShadowTrial:
-    return ShadowTrial(config, "", "same.yaml", classify_only)
+def trial_of(config: "Configuration") -> ShadowTrial:
+    return ShadowTrial(config, "", "same.yaml")
 
 
 async def report(app: ProtectedApp) -> "ShadowSnapshot":

@@ -5,10 +5,7 @@ import pytest
 from apf_middleware.config import emit, load_text, read_source
 from apf_middleware.config.build import derive_hierarchy, derive_limits
 from apf_middleware.config.level_conflicts import default_queue
-
-
-def level(name: str, spec: str = "") -> str:
-    return f"---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n"
+from tests.support.named_queues import level
 
 
 def schema(name: str, target: str, spec: str = "") -> str:

@@ -5,14 +5,10 @@ from pathlib import Path
 import pytest
 
 from apf_middleware.config import load, load_text, read, read_source
-from tests.support.linted_documents import ALICE, BOB, EVERYTHING, SERVER, USERS, schema, warnings
+from tests.support.linted_documents import ALICE, BOB, EVERYTHING, SERVER, USERS, level, schema, warnings
 
 DATA = Path(__file__).parent / "data"
 NAMING = ", queue: {source: header, name: X-Queue}"
-
-
-def level(name: str, spec: str = "{}") -> str:
-    return f"---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: {name}}}\nspec: {spec}\n"
 
 
 def test_a_dangling_reference_and_an_unused_level_are_reported() -> None:

@@ -11,14 +11,11 @@ from apf_middleware.config.merge import AUTO_UPDATE, Defaults
 from apf_middleware.fairqueuing import flow_hash
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 from tests.support.kep_documents import LEVEL, SCHEMA
+from tests.support.linted_documents import level
 
 EXAMPLE = Path(__file__).parent / "data" / "kep-example.yaml"
 KUBECTL = Path(__file__).parent / "data" / "kubectl.yaml"
 EXAMPLES = Path(__file__).parents[3] / "examples" / "config"
-
-
-def level(name: str, spec: str = "{}") -> str:
-    return f"---\napiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {{name: {name}}}\nspec: {spec}\n"
 
 
 def schema(name: str, more: str = "") -> str:

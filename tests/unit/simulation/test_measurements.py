@@ -2,8 +2,7 @@
 
 import pytest
 
-from apf_middleware.simulation import Result
-from tests.support.simulated_worlds import one_level, play
+from tests.support.simulated_worlds import one_level, play, seats_by_window
 
 
 def test_the_warm_up_is_not_counted() -> None:
@@ -22,11 +21,7 @@ def test_the_warm_up_is_not_counted() -> None:
     assert level.seats == pytest.approx(1, rel=0.02)
     assert level.most_seats == pytest.approx(1, rel=0.02)
     assert (level.wait_p99_ms, level.quantiles_ms["p99"]) == (0, 100)
-    assert result.windows[2].seats[list(_names(result)).index("all")] == 4, "curves show it all the same"
-
-
-def _names(result: Result) -> list[str]:
-    return [level.name for level in result.levels]
+    assert seats_by_window(result)[2] == 4, "curves show it all the same"
 
 
 def test_the_last_window_has_the_fairness_of_the_whole_run() -> None:

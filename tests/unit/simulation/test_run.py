@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from apf_middleware.config.scenario import read_scenario_text
-from apf_middleware.simulation import Result, simulate
+from apf_middleware.simulation import simulate
 from apf_middleware.simulation.run import Simulation
-from tests.support.simulated_worlds import LEVEL, POISSON, SERVER, play, world
+from tests.support.simulated_worlds import LEVEL, POISSON, SERVER, play, seats_by_window, world
 
 
 def waits_in_theory(seats: int, load: float) -> float:
@@ -50,12 +50,8 @@ def test_seats_can_be_learned_from_durations() -> None:
     )
     result = play("  duration: 20s\n", "name: t, arrivals: {type: constant, rate: 2}, service: 400ms", server=server)
 
-    assert result.windows[0].seats[list(_names(result)).index("all")] <= 1.1, "at first one seat is assumed"
-    assert result.windows[-1].seats[list(_names(result)).index("all")] == pytest.approx(2 * 4 * 0.4, rel=0.3)
-
-
-def _names(result: Result) -> list[str]:
-    return [level.name for level in result.levels]
+    assert seats_by_window(result)[0] <= 1.1, "at first one seat is assumed"
+    assert seats_by_window(result)[-1] == pytest.approx(2 * 4 * 0.4, rel=0.3)
 
 
 def test_levels_lend_immediately_or_every_ten_seconds() -> None:
@@ -72,9 +68,7 @@ def test_levels_lend_immediately_or_every_ten_seconds() -> None:
     used = {}
     for borrowing in ("immediate", "periodic"):
         server = SERVER.format(seats=20, more=f", defaults: none, borrowing: {borrowing}") + levels
-        result = play(spec, tenant, server=server)
-        place = _names(result).index("busy")
-        used[borrowing] = [window.seats[place] for window in result.windows]
+        used[borrowing] = seats_by_window(play(spec, tenant, server=server), "busy")
 
     assert min(used["immediate"]) > 18
     assert max(used["periodic"][:19]) < 11

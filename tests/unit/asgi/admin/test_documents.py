@@ -2,21 +2,10 @@
 
 import json
 from collections.abc import Iterator
-from typing import Any
-
-import pytest
 
 from apf_middleware.asgi.admin.openapi import describe
 from tests.support.admin_world import PATH
 from tests.support.json_schema import resolved
-
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def description() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(describe(PATH, "/api")))
-    return found
 
 
 def references(part: object) -> Iterator[str]:
@@ -30,7 +19,8 @@ def references(part: object) -> Iterator[str]:
             yield from references(one)
 
 
-def test_every_reference_leads_to_a_schema_and_every_schema_is_referred_to(description: dict[str, Any]) -> None:
+def test_every_reference_leads_to_a_schema_and_every_schema_is_referred_to() -> None:
+    description = json.loads(json.dumps(describe(PATH, "/api")))
     found = set(references(description))
 
     assert all(resolved(reference, description) for reference in found)
