@@ -26,7 +26,7 @@ from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.shadow import ShadowSettings
 from apf_middleware.config.streams import ServerStreamSettings
 from apf_middleware.config.telemetry import TelemetrySettings
-from apf_middleware.config.values import DEPENDS, Nanoseconds, NonEmpty, Size, TextSet
+from apf_middleware.config.values import DEPENDS, Names, Nanoseconds, NonEmpty, Size, TextSet
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.frozen import frozen
 from apf_middleware.mode import Mode
@@ -34,8 +34,6 @@ from apf_middleware.mode import Mode
 __all__ = ["OF_LEVEL", "Route", "ServerSettings"]
 
 OF_LEVEL: Final = "Write it in a document of kind PriorityLevel"
-
-_Names = Annotated[tuple[NonEmpty, ...], Field(strict=False)]
 
 
 @frozen
@@ -50,7 +48,7 @@ class Route(Settings):
     resource: NonEmpty
     subresource: str = ""
     methods: TextSet = ()
-    gates: Annotated[_Names, Field(description="The gates of its requests, asked after those of the schema.")] = ()
+    gates: Annotated[Names, Field(description="The gates of its requests, asked after those of the schema.")] = ()
     estimate: AnyEstimate | None = None
 
     def rules(self) -> Iterator[Violation]:
