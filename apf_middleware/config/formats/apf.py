@@ -60,7 +60,6 @@ from apf_middleware.frozen import frozen
 
 __all__ = [
     "DEFAULT_SHARES",
-    "FORMAT",
     "FlowSchemaModel",
     "PriorityLevelModel",
     "ServerModel",
@@ -71,8 +70,6 @@ __all__ = [
     "schema_document",
     "server_document",
 ]
-
-FORMAT: Final = "apf"
 
 DEFAULT_SHARES: Final = 30
 """The shares of a level that says nothing about them, as in Kubernetes."""
@@ -479,10 +476,10 @@ def define(document: Document, problems: Problems) -> Definition | None:
         return None
     if raw["kind"] == "PriorityLevel":
         level = parse(PriorityLevelModel, without_nulls(PriorityLevelModel, raw), document, problems)
-        return Definition(level.built(), document, FORMAT) if level else None
+        return Definition(level.built(), document, "apf") if level else None
     if raw["kind"] == "Server":
         server = parse(ServerModel, without_nulls(ServerModel, raw), document, problems)
-        return Definition(server.spec, document, FORMAT, given=_given(raw)) if server else None
+        return Definition(server.spec, document, "apf", given=_given(raw)) if server else None
     return _define_schema(raw, document, problems)
 
 
@@ -514,4 +511,4 @@ def _define_schema(raw: dict[str, Any], document: Document, problems: Problems) 
         return None
     built = schema.built()
     whole = replace(built, rules=(*built.rules, *alternatives))
-    return Definition(whole, document, FORMAT, estimate=schema.spec.estimate, gates=schema.spec.gates)
+    return Definition(whole, document, "apf", estimate=schema.spec.estimate, gates=schema.spec.gates)

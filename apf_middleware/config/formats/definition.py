@@ -1,5 +1,7 @@
 """The definition that a document contains, in a form that is the same for all formats."""
 
+from typing import Literal
+
 from apf_middleware.classification import FlowSchema
 from apf_middleware.config.estimation import EstimateSettings
 from apf_middleware.config.objects import Level
@@ -20,7 +22,7 @@ class Definition:
 
     thing: Level | FlowSchema | ServerSettings
     document: Document
-    format: str
+    format: Literal["apf", "kep", "kubernetes"]
     catch_all: bool = False
     given: frozenset[str] = frozenset()
     estimate: EstimateSettings | None = None

@@ -4,7 +4,7 @@ All numbers of a level are required: the KEP names no defaults for its shares, q
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
 from apf_middleware.classification import Distinguisher, FlowSchema, Source
 from apf_middleware.classification.rules import Conjunction
@@ -21,9 +21,7 @@ from apf_middleware.config.yaml_nodes import Document
 from apf_middleware.fairqueuing.sharing.limits import LevelShares
 from apf_middleware.frozen import frozen
 
-__all__ = ["FORMAT", "define"]
-
-FORMAT: Final = "kep"
+__all__ = ["define"]
 
 
 @frozen
@@ -119,7 +117,7 @@ def define(document: Document, problems: Problems) -> Definition | None:
         return None
     if data.get("kind") == "RequestPriority":
         level = parse(_Priority, without_nulls(_Priority, data), document, problems)
-        return Definition(level.built(), document, FORMAT, catch_all=level.spec.catch_all) if level else None
+        return Definition(level.built(), document, "kep", catch_all=level.spec.catch_all) if level else None
     spec, meta = data.get("spec"), data.get("meta")
     match = spec.get("match") if isinstance(spec, dict) else None
     rules = read_match(match, document, problems) if isinstance(match, list) else None
@@ -129,4 +127,4 @@ def define(document: Document, problems: Problems) -> Definition | None:
     for one in found:
         report(document, problems, one)
     schema = parse(_Schema, without_nulls(_Schema, data), document, problems)
-    return None if schema is None or rules is None or found else Definition(schema.built(rules), document, FORMAT)
+    return None if schema is None or rules is None or found else Definition(schema.built(rules), document, "kep")

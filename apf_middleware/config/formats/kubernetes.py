@@ -52,13 +52,10 @@ from apf_middleware.fairqueuing.sharing.limits import LevelShares
 from apf_middleware.frozen import frozen
 
 __all__ = [
-    "FORMAT",
     "define",
     "level_manifest",
     "schema_manifest",
 ]
-
-FORMAT: Final = "kubernetes"
 
 _SOURCES: Final = {"ByUser": Source.USER, "ByNamespace": Source.NAMESPACE}
 _METHODS: Final = {source: method for method, source in _SOURCES.items()}
@@ -283,7 +280,7 @@ def define(document: Document, problems: Problems) -> Definition | None:
     for one in found:
         report(document, problems, one)
     read = parse(model, data, document, problems)
-    return None if read is None or found else Definition(read.built(), document, FORMAT)
+    return None if read is None or found else Definition(read.built(), document, "kubernetes")
 
 
 def _at(data: object, *path: str) -> Any:  # noqa: ANN401 (the type isn't checked yet)
