@@ -6,9 +6,8 @@ the admin's header, because a web app may answer any request with 200 and its ho
 
 import http.client
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, Final, Literal, NoReturn
 from urllib.parse import urlencode, urljoin
 
 import typer
@@ -22,30 +21,14 @@ from apf_middleware.cli.control.workers import GIVE_CREDENTIALS, UrlWorker, desc
 from apf_middleware.cli.output import Output, OutputOption, show_json
 from apf_middleware.config.admin import DEFAULT_PATH
 
-__all__ = ["What", "dump"]
+__all__ = ["dump"]
 
 _OFF: Final = "or its admin is off: spec.admin.groups of the Server document lists who may view"
 
 
-class What(StrEnum):
-    """The dumps."""
-
-    LEVELS = "levels"
-    QUEUES = "queues"
-    REQUESTS = "requests"
-    CONFIGURATION = "configuration"
-    FLOWS = "flows"
-    FLEET = "fleet"
-
-
-_NAMES: Final = {
-    What.LEVELS: "dump_priority_levels",
-    What.QUEUES: "dump_queues",
-    What.REQUESTS: "dump_requests",
-    What.CONFIGURATION: "configuration",
-    What.FLOWS: "flows",
-    What.FLEET: "fleet",
-}
+_What = Literal["levels", "queues", "requests", "configuration", "flows", "fleet"]
+_PAGES: Final = {"levels": "dump_priority_levels", "queues": "dump_queues", "requests": "dump_requests"}
+"""The pages that have other names than their dumps."""
 
 
 def dump(
@@ -53,7 +36,7 @@ def dump(
         str,
         typer.Argument(help=f"The server, like http://127.0.0.1:8000; with its admin's path if not {DEFAULT_PATH}."),
     ],
-    what: Annotated[What, typer.Argument(help="What to show.")] = What.LEVELS,
+    what: Annotated[_What, typer.Argument(help="What to show.")] = "levels",
     *,
     token_file: Annotated[
         Path | None, typer.Option(help=f"A file with a bearer token; or the variable {TOKEN_VARIABLE}.")
@@ -72,9 +55,9 @@ def dump(
     query = {"format": str(output)}
     if details:
         query["includeRequestDetails"] = "1"
-    if what is What.FLOWS:
+    if what == "flows":
         query["by"] = by
-    body = _fetch(admin, f"/{_NAMES[what]}?{urlencode(query)}", timeout)
+    body = _fetch(admin, f"/{_PAGES.get(what, what)}?{urlencode(query)}", timeout)
     if output is Output.JSON:
         try:
             document = json.loads(body)
