@@ -12,6 +12,7 @@ from apf_middleware.simulation.fleet import LAYOUTS, layout
 from apf_middleware.simulation.fleet.comparison import compare_layouts
 from benchmarks.fleet_scale import Balancing, measure
 from tests.support.fleet_scenarios import fleet_scenario
+from tests.support.simulated_worlds import seats_over_time
 from tests.support.wide_worlds import WideWorld
 
 ADAPTIVE = Path(__file__).parents[2] / "examples" / "scenarios" / "adaptive" / "fleet.yaml"
@@ -138,11 +139,6 @@ def test_one_member_is_one_server_except_at_its_start() -> None:
         assert one.seats == pytest.approx(other.seats, rel=0.002)
         assert one.mean_ms == pytest.approx(other.mean_ms, rel=0.02)
     assert fleet.level("all").seats == pytest.approx(alone.level("all").seats, rel=0.002)
-
-
-def seats_over_time(result: Result) -> list[float]:
-    place = [level.name for level in result.levels].index("all")
-    return [window.seats[place] for window in result.windows]
 
 
 def test_shares_converge_within_five_intervals_after_a_change() -> None:

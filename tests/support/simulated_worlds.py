@@ -4,7 +4,7 @@ from apf_middleware.config import Configuration
 from apf_middleware.config.scenario import Scenario, read_scenario_text
 from apf_middleware.simulation import Result, simulate
 
-__all__ = ["LEVEL", "POISSON", "SCENARIO", "SERVER", "one_level", "p99", "play", "seats_by_window", "world"]
+__all__ = ["LEVEL", "POISSON", "SCENARIO", "SERVER", "one_level", "p99", "play", "seats_over_time", "world"]
 
 SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {{seats: {seats}{more}}}\n"
 
@@ -42,7 +42,7 @@ def p99(result: Result, tenant: str) -> float:
     return found
 
 
-def seats_by_window(result: Result, level: str = "all") -> list[float]:
+def seats_over_time(result: Result, level: str = "all") -> list[float]:
     place = [one.name for one in result.levels].index(level)
     return [window.seats[place] for window in result.windows]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.simulated_worlds import one_level, play, seats_by_window
+from tests.support.simulated_worlds import one_level, play, seats_over_time
 
 
 def test_the_warm_up_is_not_counted() -> None:
@@ -21,7 +21,7 @@ def test_the_warm_up_is_not_counted() -> None:
     assert level.seats == pytest.approx(1, rel=0.02)
     assert level.most_seats == pytest.approx(1, rel=0.02)
     assert (level.wait_p99_ms, level.quantiles_ms["p99"]) == (0, 100)
-    assert seats_by_window(result)[2] == 4, "curves show it all the same"
+    assert seats_over_time(result)[2] == 4, "curves show it all the same"
 
 
 def test_the_last_window_has_the_fairness_of_the_whole_run() -> None:

@@ -8,7 +8,7 @@ import pytest
 from apf_middleware.config.scenario import read_scenario_text
 from apf_middleware.simulation import simulate
 from apf_middleware.simulation.run import Simulation
-from tests.support.simulated_worlds import LEVEL, POISSON, SERVER, play, seats_by_window, world
+from tests.support.simulated_worlds import LEVEL, POISSON, SERVER, play, seats_over_time, world
 
 
 def waits_in_theory(seats: int, load: float) -> float:
@@ -50,8 +50,8 @@ def test_seats_can_be_learned_from_durations() -> None:
     )
     result = play("  duration: 20s\n", "name: t, arrivals: {type: constant, rate: 2}, service: 400ms", server=server)
 
-    assert seats_by_window(result)[0] <= 1.1, "at first one seat is assumed"
-    assert seats_by_window(result)[-1] == pytest.approx(2 * 4 * 0.4, rel=0.3)
+    assert seats_over_time(result)[0] <= 1.1, "at first one seat is assumed"
+    assert seats_over_time(result)[-1] == pytest.approx(2 * 4 * 0.4, rel=0.3)
 
 
 def test_levels_lend_immediately_or_every_ten_seconds() -> None:
@@ -68,7 +68,7 @@ def test_levels_lend_immediately_or_every_ten_seconds() -> None:
     used = {}
     for borrowing in ("immediate", "periodic"):
         server = SERVER.format(seats=20, more=f", defaults: none, borrowing: {borrowing}") + levels
-        used[borrowing] = seats_by_window(play(spec, tenant, server=server), "busy")
+        used[borrowing] = seats_over_time(play(spec, tenant, server=server), "busy")
 
     assert min(used["immediate"]) > 18
     assert max(used["periodic"][:19]) < 11
