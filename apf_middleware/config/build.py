@@ -11,10 +11,10 @@ from apf_middleware.classification import Classifier, RequestDigest, RouteTable,
 from apf_middleware.classification.digest import Resolver, resolve_method
 from apf_middleware.config.covering import take_everything
 from apf_middleware.config.criticality import CriticalitySettings
-from apf_middleware.config.estimation import Sources, derive_caps, derive_estimation
+from apf_middleware.config.estimation import Sources, derive_estimation
 from apf_middleware.config.objects import Configuration, Level
 from apf_middleware.criticality import Criticality
-from apf_middleware.estimation import Estimation
+from apf_middleware.estimation import Estimation, seat_cap
 from apf_middleware.fairqueuing import QueueSetSettings, flow_hash
 from apf_middleware.fairqueuing.sharing.hierarchy import Hierarchy
 from apf_middleware.fairqueuing.sharing.limits import LevelLimits, limits_from_shares
@@ -214,6 +214,12 @@ def derive_work(configuration: Configuration, sources: Sources) -> Estimation:
 
 
 def derive_seat_caps(configuration: Configuration) -> dict[str, int]:
-    """Return the most seats that a request may take at each level, with the server's largest total; 0 for any."""
-    hands = {name: level.queuing.hand if level.queuing else None for name, level in configuration.levels.items()}
-    return derive_caps(hands, derive_limits(configuration, configuration.server.largest_total))
+    """Return the most seats that a request may take at each level, with the server's largest total; 0 for any.
+
+    A level without queues has no cap.
+    """
+    limits = derive_limits(configuration, configuration.server.largest_total)
+    return {
+        name: seat_cap(limits[name].nominal, level.queuing.hand) if level.queuing else 0
+        for name, level in configuration.levels.items()
+    }

@@ -33,11 +33,9 @@ from apf_middleware.estimation import (
     Trust,
     Watchers,
     WatchTracker,
-    seat_cap,
 )
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work
-from apf_middleware.fairqueuing.sharing.limits import LevelLimits
 from apf_middleware.frozen import frozen
 
 __all__ = [
@@ -51,7 +49,6 @@ __all__ = [
     "LearnedEstimate",
     "LearningSettings",
     "Sources",
-    "derive_caps",
     "derive_estimation",
 ]
 
@@ -325,11 +322,6 @@ class _Route(Protocol):
     def methods(self) -> tuple[str, ...]: ...
     @property
     def estimate(self) -> EstimateSettings | None: ...
-
-
-def derive_caps(hands: Mapping[str, int | None], limits: Mapping[str, LevelLimits]) -> dict[str, int]:
-    """Return the most seats of one request, by level; 0 for a level without queues, which has None in ``hands``."""
-    return {name: 0 if hand is None else seat_cap(limits[name].nominal, hand) for name, hand in hands.items()}
 
 
 def derive_estimation(

@@ -4,8 +4,7 @@ import pytest
 
 from apf_middleware.classification import Classification, RequestDigest
 from apf_middleware.config import load
-from apf_middleware.config.build import derive_limits
-from apf_middleware.config.estimation import derive_caps
+from apf_middleware.config.build import derive_seat_caps
 from apf_middleware.estimation import ANYTHING, STEADY, Constant, Dependence, cut, dependence_of, seat_cap
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fairqueuing import Work
@@ -28,14 +27,11 @@ HANDS = {"leader-election": 4, "node-high": 6, "system": 6, "workload-high": 6, 
 def test_the_caps_of_kubernetes_own_levels_are_those_of_kubernetes(seats: int, caps: list[int]) -> None:
     limits = limits_from_shares(seats, {name: LevelShares(shares) for name, shares in SHARES.items()})
 
-    assert list(derive_caps(HANDS, limits).values()) == caps
+    assert [seat_cap(limits[name].nominal, hand) for name, hand in HANDS.items()] == caps
 
 
 def test_a_level_without_queues_has_no_cap() -> None:
-    configuration = load(defaults="kubernetes")
-    hands = {name: level.queuing.hand_size if level.queuing else None for name, level in configuration.levels.items()}
-
-    caps = derive_caps(hands, derive_limits(configuration))
+    caps = derive_seat_caps(load(defaults="kubernetes"))
 
     assert caps["exempt"] == caps["catch-all"] == 0
     assert caps["workload-low"] > 0
