@@ -31,7 +31,8 @@ _CHANGE: Final = tuple(_REFUSALS)
 
 def describe(path: str, root: str, resources: Collection[str] = ()) -> Schema:
     """Describe an admin at ``path``, of an app that is mounted at ``root``; the console if ``resources`` has it."""
-    pages = _pages() | (_console() if "console" in resources else {})
+    pages = _dumps() | _queues() | _gates() | _mode() | _explain() | _recordings() | _shadow()
+    pages |= _console() if "console" in resources else {}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -53,10 +54,6 @@ def describe(path: str, root: str, resources: Collection[str] = ()) -> Schema:
             },
         },
     }
-
-
-def _pages() -> dict[str, Schema]:
-    return _dumps() | _queues() | _gates() | _mode() | _explain() | _recordings() | _shadow()
 
 
 def _dumps() -> dict[str, Schema]:

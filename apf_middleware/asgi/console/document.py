@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from apf_middleware.asgi.admin.configuration import describe_problem
 from apf_middleware.asgi.admin.documents import AdaptiveSeatsDocument, ConfigurationProblem, to_json
-from apf_middleware.asgi.admin.formatting import LONGEST_NAME, Formatter, short_name
+from apf_middleware.asgi.admin.formatting import Formatter, short_name
 from apf_middleware.asgi.admin.observation import (
     ObservedRequest,
     View,
@@ -172,7 +172,7 @@ def observe_console(view: View) -> ConsoleDocument:
         levels=tuple(levels),
         traffic=tuple(_traffic(runtime) for runtime in controller.registry.shown),
         loans=list_loans(levels),
-        flows=tuple(map(_shortened, flows)),
+        flows=tuple(replace(one, flow=short_name(one.flow)) for one in flows),
         present_flows=sum(map(len, present.values())),
         queues=queues,
         waiting_queues=waiting_queues,
@@ -188,11 +188,6 @@ def observe_console(view: View) -> ConsoleDocument:
         other_problems=max(0, len(problems) - MOST_PROBLEMS),
         schemas=len(view.configuration.schemas),
     )
-
-
-def _shortened(flow: FlowSnapshot) -> FlowSnapshot:
-    """Return a flow with a name that can't make the document long, because clients may choose names."""
-    return flow if len(flow.flow) <= LONGEST_NAME else replace(flow, flow=short_name(flow.flow))
 
 
 def _with_short_names(level: FleetLevelSnapshot) -> FleetLevelSnapshot:
