@@ -91,8 +91,8 @@ def test_arbitrary_structures_are_handled(trees: list[Any]) -> None:
 # What is well-formed
 
 
-def subsets(*values: str, least: int = 1) -> st.SearchStrategy[list[str]]:
-    return st.lists(st.sampled_from(values), unique=True, min_size=least, max_size=3)
+def subsets(*values: str) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(values), unique=True, min_size=1, max_size=3)
 
 
 SUBJECTS = st.one_of(

@@ -306,20 +306,20 @@ def test_with_a_single_queue_nothing_is_said_about_the_own_flow() -> None:
 # Deadlines
 
 
-def late_answer(left_ms: int, mode: str = "on") -> Answer:
-    """Return the answer to a request with ten others of a second ahead, which can't be in time."""
+def late_answer(mode: str) -> Answer:
+    """Return the answer to a request with 3 seconds left, and ten others of a second ahead."""
     server = DeadlineArrivals(mode, duration_ms=1000)
     server.fill(waiting=10)
-    admission = server.arrive(left_ms=left_ms)
+    admission = server.arrive(left_ms=3000)
     if mode == "shadow":
-        server.now += left_ms * MS
+        server.now += 3000 * MS
         server.controller.abandon(admission, Reason.DEADLINE)
     answers = RejectionAnswers(ResponseHeaders(ResponseSettings(retry_after=RetryAfterBounds(1, 60))), Random(1))
     return answers.find(admission)
 
 
 def test_a_request_that_would_be_late_may_retry_when_less_is_ahead() -> None:
-    answer = late_answer(3000)
+    answer = late_answer("on")
     problem = json.loads(answer.body)
 
     assert answer.status == 429
@@ -328,7 +328,7 @@ def test_a_request_that_would_be_late_may_retry_when_less_is_ahead() -> None:
 
 
 def test_a_request_whose_time_is_over_gets_504() -> None:
-    answer = late_answer(3000, "shadow")
+    answer = late_answer("shadow")
 
     assert answer.status == 504
     assert json.loads(answer.body)["reason"] == "deadline"

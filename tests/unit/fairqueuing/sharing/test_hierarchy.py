@@ -145,14 +145,6 @@ def test_two_borrowers_together_leave_the_guarantee_of_a_third() -> None:
     assert seated(arrive(lending, "c", 4)) == 2
 
 
-def test_a_min_of_all_seats_keeps_other_levels_out_even_while_idle() -> None:
-    lending = Lending(4, {"all": (QUEUED, limits(4, 4)), "other": (QUEUED, limits(1, 0))})
-
-    [ticket] = arrive(lending, "other")
-
-    assert ticket.reason is Reason.CONCURRENCY_LIMIT
-
-
 def test_a_queue_at_its_max_waits_though_seats_are_free_and_one_beyond_its_nominal_seats_borrows() -> None:
     lending = Lending(10, {"capped": (QUEUED, limits(2, 0, 3)), "free": (QUEUED, limits(2, 0))})
 
