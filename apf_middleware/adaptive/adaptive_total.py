@@ -213,6 +213,10 @@ class AdaptiveTotal:
                 self._wait_for_samples(seen)
             elif self.limit == self._center:
                 learns = self._hold(seen)
+            elif self._is_other(seen):
+                # Go back, and measure anew.
+                self._level, self._weight = seen.level, 0.0
+                self._return(LimitReason.MEASURED)
             elif self.limit > self._center:
                 self._judge_growth(seen)
             else:
@@ -341,6 +345,13 @@ class AdaptiveTotal:
         else:
             self.limit = min(settings.ceiling, max(used + 1, round(used * exp(step))))
             self.reason = LimitReason.TRY_UP
+
+    def _is_other(self, seen: WindowSummary) -> bool:
+        """Return whether something else than the try changed the durations, so that they don't compare."""
+        step, change, doubt = self._tried(), seen.level - self._level, 4 * seen.error
+        if self.elasticity is None and step > 0 and change > max(_JUMP + step, doubt):
+            return True  # at the start only requests of another kind had ended, say short ones
+        return change < -max(_JUMP - min(0.0, step), doubt)
 
     def _judge_growth(self, seen: WindowSummary) -> None:
         """Take the larger total unless it only made requests slower."""

@@ -437,6 +437,31 @@ def test_longer_requests_cost_one_try() -> None:
     assert min(total for total, _ in decisions[cut[0] + 1 :]) >= 36
 
 
+def test_short_requests_that_end_first_hide_no_room() -> None:
+    """All start with the server; while the short ones end, nothing is known of the others."""
+    found = EvenServer(40, 20)
+    found.routes = [("query", 0.002)]
+    found.run(0.5)
+    found.routes = [("query", 0.2)]
+    decisions = found.decide(6)
+
+    assert decisions[:3] == [(40, UP), (20, LimitReason.MEASURED), (40, UP)]
+    assert decisions[4] == (40, LimitReason.NO_GAIN), "what was found first is the capacity"
+
+
+@pytest.mark.parametrize("direction", [UP, DOWN])
+def test_requests_that_become_faster_during_a_try_say_nothing_about_it(direction: LimitReason) -> None:
+    found = EvenServer(40, 40)
+    found.run(5)
+    while found.total.reason is not direction:
+        found.run(0.05)
+    found.routes = [("all", 0.01)]
+    decisions = found.decide(2)
+
+    assert decisions[1] == (40, LimitReason.MEASURED)
+    assert {reason for _, reason in decisions[2:]}.isdisjoint({LimitReason.GREW, LimitReason.SHRANK})
+
+
 def test_a_jump_cuts_no_seats_that_are_unused_and_none_below_the_floor() -> None:
     unused, least = EvenServer(40, 20), EvenServer(10, 10, floor=10, ceiling=10)
     unused.demand = 12
