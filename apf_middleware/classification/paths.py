@@ -96,9 +96,9 @@ def parse_template(template: object) -> PathTemplate:
     below = segments[-1] == ANY_SEGMENT
     parsed = PathTemplate(tuple(segments[:-1] if below else segments), below=below)
     for segment in parsed.segments:
-        if is_parameter(segment):
-            if segment[-1] != "}" or not segment[1:-1].isidentifier():
-                rule = f"{segment!r} must be a name in braces without anything before or after it"
+        if segment.startswith(("{", ":", "<")):  # the latter are parameters of other frameworks
+            if segment[0] + segment[-1] != "{}" or not segment[1:-1].isidentifier():
+                rule = f"{segment!r} must be a name in braces without anything before or after it; /* matches all below"
                 raise InvalidValueError("path template", template, rule)
         elif segment != ANY_SEGMENT and set(segment) & set("*{}"):
             raise InvalidValueError("path template", template, f"in {segment!r}, * or {{name}} must be a whole segment")
