@@ -155,6 +155,7 @@ def _reader(document: Document, problems: Problems) -> Callable[[Document, Probl
         return None
     if kind not in known:
         close = difflib.get_close_matches(str(kind)[:60], known, 1)
-        error("kind", f"it must be one of {', '.join(known)}", f"Did you mean {close[0]}?" if close else "")
+        hint = f"Did you mean {close[0]}?" if close else "apf simulate reads it" if kind == "Scenario" else ""
+        error("kind", f"it must be one of {', '.join(known)}", hint)
         return None
     return reader

@@ -135,6 +135,7 @@ def test_the_order_of_documents_does_not_matter(tmp_path: Path) -> None:
     [
         ("apiVersion: apf/v2\nkind: Server\n", "apiVersion", "Did you mean apf/v1?"),
         ("apiVersion: apf/v1\nkind: PriorityLvl\n", "kind", "Did you mean PriorityLevel?"),
+        ("apiVersion: apf/v1\nkind: Scenario\n", "kind", "apf simulate reads it"),
         ("kind: Server\n", "apiVersion", "Write apiVersion: apf/v1"),
         ("- a\n", "the document", ""),
         ("apiVersion: v1\nkind: List\nitems: {}\n", "items", ""),
