@@ -38,7 +38,9 @@ def explain(
     try:
         facts = explain_request(configuration, request)
     except InvalidValueError as error:
-        raise typer.BadParameter(f"{error.value!r}: {error.rule}", param_hint=_PLACES[error.name]) from None
+        place = _PLACES.get(error.name)  # None for what a function of the configuration returns
+        text = f"{error.value!r}: {error.rule}" if place else str(error)
+        raise typer.BadParameter(text, param_hint=place) from None
     if output is Output.JSON:
         show_json(facts)
         return

@@ -251,3 +251,15 @@ spec: {level: batch, precedence: 3, rules: [{httpRules: [{criticality: [critical
 def test_a_criticality_is_found_as_a_server_does(config: Path, options: tuple[str, ...], schema: str) -> None:
     config.write_text(CRITICALITY)
     assert explained(config, *options, url="/report")["schema"] == schema
+
+
+def test_a_distinguisher_without_a_text_is_named(config: Path) -> None:
+    distinguisher = "{source: callable, callable: 'builtins:id'}"
+    spec = f"{{level: users, distinguisher: {distinguisher}, rules: [{{httpRules: [{{}}]}}]}}"
+    config.write_text(f"apiVersion: apf/v1\nkind: FlowSchema\nmetadata: {{name: s}}\nspec: {spec}\n")
+
+    result = invoke("explain", str(config), "GET", "/")
+
+    assert result.exit_code == 2
+    assert "distinguisher of the schema 's' is " in result.stderr
+    assert "its callable must return a string" in result.stderr
