@@ -346,7 +346,10 @@ def _read_callable(text: object) -> Callable[..., Any]:
     try:
         return load_callable(_non_empty(text))
     except ValueError as error:
-        raise rule_error(str(error), "Write package.module:function") from None
+        hint = "Write package.module:function"
+        if isinstance(error.__cause__, ModuleNotFoundError):
+            hint += ". PYTHONPATH=. lets commands find modules of the working directory"
+        raise rule_error(str(error), hint) from None
 
 
 def _schema(**more: object) -> Any:  # noqa: ANN401 (what Field returns has no type of its own)

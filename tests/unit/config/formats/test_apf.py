@@ -142,6 +142,14 @@ def test_what_is_wrong_with_a_schema_is_reported(old: str, new: str, line: int, 
     assert any((one.place.line, one.field) == (line, field) and rule in one.rule for one in errors), errors
 
 
+def test_a_module_that_is_not_found_may_be_in_the_working_directory() -> None:
+    [missing] = read_source(SCHEMA.replace("source: user", "source: callable, callable: no_such:f", 1)).errors
+    [other] = read_source(SCHEMA.replace("source: user", "source: callable, callable: os:no_such", 1)).errors
+
+    assert "PYTHONPATH=." in missing.hint
+    assert "PYTHONPATH" not in other.hint
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line", "field", "rule"),
     [
