@@ -63,8 +63,21 @@ class Scrape:
         self._directory = os.environ.get(DIRECTORY_VARIABLE)
         self._publisher = Publisher(read, settings.prefix, self._directory) if self._directory else None
         self._has_failed = False  # the last publication
-        if registry is not None and self._publisher is None:
-            self._collector.register(registry)
+        self._registry = registry if self._publisher is None else None
+        self._is_registered = False
+        self.register()
+
+    def register(self) -> None:
+        """Add the metrics to the app's registry, if there is one; InvalidValueError if it has such metrics already."""
+        if self._registry is not None and not self._is_registered:
+            self._collector.register(self._registry)
+            self._is_registered = True
+
+    def unregister(self) -> None:
+        """Remove the metrics from the app's registry, so that another app, as in the next test, can add its own."""
+        if self._registry is not None and self._is_registered:
+            self._registry.unregister(self._collector)
+            self._is_registered = False
 
     def adopt(self, settings: MetricsSettings, chain: Chain) -> None:
         """Put other settings in force; metrics keep the prefix that they had at the start."""

@@ -415,6 +415,7 @@ class Service:
 
     def begin(self) -> None:
         """Start with the server: open the levels, handle signals and watch for changes."""
+        self.scrape.register()
         self.controller.open()
         self.startup_gates.begin()
         self.controller.home.find()
@@ -436,8 +437,9 @@ class Service:
             raise self._reloader.located(error) from None
 
     def close(self) -> None:
-        """Remove what exists for one run of the app only: its gates and the control socket's file."""
+        """Remove what exists for one run of the app only: its gates, metrics and the control socket's file."""
         self.startup_gates.remove()
+        self.scrape.unregister()
         self._remove_socket()
 
     def _remove_socket(self) -> None:

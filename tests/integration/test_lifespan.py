@@ -8,6 +8,7 @@ from contextlib import suppress
 import anyio
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -26,9 +27,9 @@ async def hello(request: Request) -> PlainTextResponse:
     return PlainTextResponse(f"{admission.level} {request.url.path}")
 
 
-def starlette_app() -> Starlette:
+def starlette_app(registry: CollectorRegistry | None = None) -> Starlette:
     app = Starlette(routes=[Route("/hello", hello), Mount("/sub", routes=[Route("/hello", hello)])])
-    app.add_middleware(APFMiddleware, config=configuration())
+    app.add_middleware(APFMiddleware, config=configuration(), registry=registry)
     return app
 
 
@@ -39,6 +40,16 @@ def test_the_middleware_works_under_the_test_client_with_and_without_lifespan() 
     assert TestClient(app).get("/sub/hello").text == "crowd /sub/hello"
     with TestClient(app) as client:  # again, on another event loop
         assert client.get("/hello").status_code == 200
+
+
+def test_apps_that_run_one_after_another_have_their_metrics_in_one_registry() -> None:
+    registry = CollectorRegistry()
+    first, second = starlette_app(registry), starlette_app(registry)
+    for app in (first, second, first):
+        with TestClient(app) as client:
+            assert client.get("/hello").status_code == 200
+            assert b"\napf_dispatched_requests_total{" in generate_latest(registry)
+        assert generate_latest(registry) == b""
 
 
 async def test_the_middleware_works_under_httpx() -> None:
