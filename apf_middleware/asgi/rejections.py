@@ -154,7 +154,8 @@ class RejectionAnswers:
         are_names = self._response_headers.are_names
         ends = reason is Reason.QUEUE_CLOSED and admission.destination.controller.is_closing
         status = status or _STATUS.get(reason) or (self._settings.status if refusal is None else refusal.status)
-        detail = "The server is shutting down." if ends else _DETAILS[reason]
+        cause = Reason.GATE if refusal is not None and reason is Reason.TIME_OUT else reason
+        detail = "The server is shutting down." if ends else _DETAILS[cause]
         problem = describe_problem(status, reason.value, detail)
         problem |= {"waited": round(admission.waited, 3), "retry_after": seconds}
         if own_flow is not None:

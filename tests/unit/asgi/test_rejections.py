@@ -168,6 +168,18 @@ def test_an_answer_of_a_gate_names_the_gate_and_has_its_status_and_time() -> Non
     assert "gate" not in json.loads(world.reject(Reason.GATE).body), "another request has another answer"
 
 
+def test_a_wait_for_a_gate_that_is_too_long_is_not_said_to_be_one_for_a_seat() -> None:
+    world = World()
+    waited = json.loads(world.answers.find(world.refused(Reason.TIME_OUT)).body)
+    admission = world.refused(Reason.TIME_OUT)
+    admission.refusal = Refusal("quota", 503, None)
+    gated = json.loads(world.answers.find(admission).body)
+
+    assert waited["detail"].startswith("No seat came free")
+    assert (gated["reason"], gated["gate"]) == ("time-out", "quota")
+    assert gated["detail"].startswith("A resource that this request needs")
+
+
 # When requests share an answer
 
 
