@@ -218,10 +218,11 @@ def _kept_by(receive: Receive) -> Sequence[Message]:
 
 def _drop_kept(receive: Receive) -> None:
     """Drop the messages that hypercorn keeps, so that the tasks that wait for room continue."""
-    keeper: Any = getattr(receive, "__self__", None)
-    take = getattr(keeper, "get_nowait", None) or keeper.receive_nowait
-    for _ in range(len(_kept_by(receive))):
-        take()
+    keeper = getattr(receive, "__self__", None)
+    take = getattr(keeper, "get_nowait", None) or getattr(keeper, "receive_nowait", None)
+    if take is not None:  # otherwise a middleware outside this one has wrapped it
+        for _ in range(len(_kept_by(receive))):
+            take()
 
 
 def _waits_for_room(task: Any, receive: Receive) -> bool:  # noqa: ANN401 - a task of asyncio or trio

@@ -263,6 +263,18 @@ async def test_what_is_kept_is_dropped_at_the_end_of_an_unreceived_body(*, is_mu
     assert await connection.receive() == (part if is_multiplexed else GONE)
 
 
+async def test_nothing_is_dropped_if_an_outer_middleware_has_wrapped_receive() -> None:
+    connection = ClosedConnection()
+    part: Message = {"type": "http.request", "body": b"x", "more_body": True}
+    connection.keep(part)
+
+    async def receive() -> Message:
+        return await connection.receive()
+
+    DrainedExchange(receive, connection.send).end()
+    assert await connection.receive() == part
+
+
 @pytest.mark.parametrize("message", [START, PART, {"type": "websocket.send", "text": "x"}])
 @pytest.mark.parametrize("readers", [0, 1])
 @pytest.mark.usefixtures("short_grace")
