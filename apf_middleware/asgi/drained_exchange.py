@@ -26,6 +26,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any, Final
 
 from anyio import CancelScope, Event, create_task_group, sleep
@@ -109,7 +110,7 @@ class DrainedExchange:
     def note_received(self, message: Message) -> None:
         """Note what has been received."""
         self._has_gone = message["type"] in HANG_UPS
-        self._is_whole = not message.get("more_body", False)
+        self._is_whole = message["type"].startswith("http.") and not message.get("more_body", False)
 
     @property
     def is_empty(self) -> bool:
@@ -140,6 +141,7 @@ class DrainedExchange:
         """Drop what hypercorn keeps, because the app has returned or raised, and hypercorn may have more to keep."""
         # On HTTP/2 hypercorn fails if more of an ended stream comes: the connection on asyncio, the server on trio.
         if not self._is_whole and (not self._is_multiplexed or (self._is_disconnected and is_asyncio())):
+            _remove_bound(self._receive)
             _drop_kept(self._receive)
 
     async def send(self, message: Message) -> None:
@@ -223,6 +225,15 @@ def _drop_kept(receive: Receive) -> None:
     if take is not None:  # otherwise a middleware outside this one has wrapped it
         for _ in range(len(_kept_by(receive))):
             take()
+
+
+def _remove_bound(receive: Receive) -> None:
+    """Let hypercorn keep any number of messages: one read from a client may be thousands of a WebSocket."""
+    keeper: Any = getattr(receive, "__self__", None)
+    if hasattr(keeper, "_maxsize"):
+        keeper._maxsize = 0  # noqa: SLF001 - of asyncio
+    elif hasattr(keeper, "_state"):
+        keeper._state.max_buffer_size = inf  # noqa: SLF001 - of trio
 
 
 def _waits_for_room(task: Any, receive: Receive) -> bool:  # noqa: ANN401 - a task of asyncio or trio

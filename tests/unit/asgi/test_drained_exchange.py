@@ -381,6 +381,28 @@ async def test_nothing_is_sent_after_the_disconnect(*, is_received: bool) -> Non
     assert connection.ended == []
 
 
+async def test_all_that_a_websocket_has_not_received_is_dropped_when_its_app_has_returned() -> None:
+    """Hypercorn passes on all messages that came at once, although it has closed the WebSocket meanwhile."""
+    connection = ClosedConnection()
+    connection.keep({"type": "websocket.connect"})
+    exchange = DrainedExchange.of(websocket_scope(), connection.receive, connection.send)
+    assert exchange is not None
+
+    async def read() -> None:
+        for _ in range(3 * ROOM):
+            await connection.put({"type": "websocket.receive", "text": "x"})
+
+    async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
+        await receive()
+        await anyio.wait_all_tasks_blocked()
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            await exchange.wrap(app)(websocket_scope(), connection.receive, exchange.send)
+            exchange.end()
+
+
 async def test_a_websocket_that_was_closed_before_it_was_accepted_receives_the_disconnect() -> None:
     connection = ClosedConnection()
     connection.keep({"type": "websocket.connect"})
