@@ -87,10 +87,9 @@ class DrainedExchange:
     @classmethod
     def of(cls, scope: Scope, receive: Receive, send: Send) -> "DrainedExchange | None":
         """Return the exchange of a request; None if it needs none."""
-        is_multiplexed = not scope.get("http_version", "1.1").startswith("1")
-        if not is_multiplexed and scope["type"] == "http" and not announcement(scope):
+        if scope["type"] == "http" and not announcement(scope):
             return None
-        return cls(receive, send, is_multiplexed=is_multiplexed)
+        return cls(receive, send, is_multiplexed=not scope.get("http_version", "1.1").startswith("1"))
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
         """Wrap ``app``, so that it learns of the end of its response although the disconnect has been dropped."""
@@ -132,10 +131,10 @@ class DrainedExchange:
         if not self._is_multiplexed:
             return False
         # On trio, the watch of a request that waited for seats may have received the disconnect.
-        if self._is_disconnected or getattr(self._body, "has_gone", False):
+        if self._has_gone or self._is_closed or self._is_disconnected or getattr(self._body, "has_gone", False):
             return True
-        kept = () if self._has_gone or self._is_closed else _kept_by(self._receive)
-        return self._has_gone or self._is_closed or (bool(kept) and kept[-1]["type"] in HANG_UPS)
+        kept = _kept_by(self._receive)
+        return bool(kept) and kept[-1]["type"] in HANG_UPS
 
     def end(self) -> None:
         """Drop what hypercorn keeps, because the app has returned or raised, and hypercorn may have more to keep."""

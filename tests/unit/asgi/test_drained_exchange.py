@@ -21,6 +21,7 @@ pytestmark = pytest.mark.anyio
 
 START: Message = {"type": "http.response.start", "status": 200, "headers": []}
 LAST: Message = {"type": "http.response.body", "body": b"done"}
+TRAILERS: Message = {"type": "http.response.trailers", "headers": []}
 PART: Message = {**LAST, "more_body": True}
 GONE: Message = {"type": "http.disconnect"}
 ROOM = 3
@@ -41,14 +42,20 @@ class BoundedServer:
         self.kept, self.received = anyio.create_memory_object_stream[Message](ROOM)
         self.sent: list[Message] = []
         self.error: Exception | None = None
+        self.is_whole = is_whole
         for number in range(parts):
             more = not is_whole or number + 1 < parts
             self.kept.send_nowait({"type": "http.request", "body": b"x", "more_body": more})
 
     async def send(self, message: Message) -> None:
         self.sent.append(message)
-        if message == LAST:
+        await anyio.wait_all_tasks_blocked()
+        if message in (LAST, TRAILERS):
+            if not self.is_whole:  # more has arrived meanwhile
+                for _ in range(2 * ROOM):
+                    await self.kept.send({"type": "http.request", "body": b"x", "more_body": True})
             await self.kept.send({"type": "http.disconnect"})
+            await anyio.wait_all_tasks_blocked()
             if self.error is not None:
                 raise self.error
 
@@ -67,15 +74,19 @@ async def run_app(exchange: DrainedExchange, app: Callable[[Receive, Send], Awai
         await exchange.wrap(called)(http_scope("/"), receive, exchange.send)
 
 
-async def test_a_response_is_completed_although_the_server_has_no_room() -> None:
+@pytest.mark.parametrize(
+    "messages", [(START, LAST), ({**START, "trailers": True}, {**LAST, "body": b"not the last one"}, TRAILERS)]
+)
+async def test_a_response_is_completed_although_the_server_has_no_room(messages: tuple[Message, ...]) -> None:
     server = BoundedServer(parts=ROOM)
     exchange = DrainedExchange(server.received.receive, server.send)
     with anyio.fail_after(60):
-        await exchange.send(START)
-        assert server.received.statistics().current_buffer_used == ROOM, "nothing is dropped before the last message"
-        await exchange.send(LAST)
+        for message in messages:
+            kept = server.received.statistics().current_buffer_used
+            assert kept == ROOM, "nothing is dropped before the last message"
+            await exchange.send(message)
 
-    assert server.sent == [START, LAST]
+    assert server.sent == [*messages]
     server.close()
 
 
@@ -87,6 +98,7 @@ async def test_an_app_receives_the_disconnect_that_has_been_dropped() -> None:
         assert await receive() == GONE
 
     await run_app(DrainedExchange(server.received.receive, server.send), app, server.received.receive)
+    assert server.sent == [LAST]
     server.close()
 
 
@@ -148,6 +160,7 @@ async def test_after_a_whole_body_the_disconnect_is_the_servers_own() -> None:
 
         assert server.received.statistics().current_buffer_used == 1
         assert await receive() == GONE
+        assert server.received.statistics().current_buffer_used == 0
 
     await run_app(DrainedExchange(server.received.receive, server.send), app, server.received.receive)
     server.close()
@@ -305,13 +318,15 @@ async def test_no_message_is_dropped_while_the_client_only_reads_slowly() -> Non
     connection = ClosedConnection()
     parts: list[Message] = [{"type": "http.request", "body": b"%d" % number, "more_body": True} for number in range(5)]
     heard: list[Message] = []
+    sent: list[Message] = []
 
     async def read() -> None:
         for part in parts:
             await connection.put(part)
 
-    async def send(_message: Message) -> None:
+    async def send(message: Message) -> None:
         await anyio.sleep(0.02)  # many looks
+        sent.append(message)
 
     async def app(receive: Receive, send: Send) -> None:
         await send(START)
@@ -320,7 +335,7 @@ async def test_no_message_is_dropped_while_the_client_only_reads_slowly() -> Non
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(read)
         await run_app(DrainedExchange(connection.receive, send), app, connection.receive)
-    assert heard == parts
+    assert (heard, sent) == (parts, [START])
 
 
 @pytest.mark.usefixtures("short_grace")
@@ -364,21 +379,65 @@ async def test_the_last_message_is_given_up_although_another_call_waits_for_the_
     assert connection.ended == [LAST]
 
 
-@pytest.mark.parametrize("is_received", [True, False])
-async def test_nothing_is_sent_after_the_disconnect(*, is_received: bool) -> None:
-    connection = ClosedConnection()
-    connection.keep(GONE)
+class OpenStream(ClosedConnection):
+    """A stream whose client takes what is sent."""
+
+    async def send(self, message: Message) -> None:
+        self.ended.append(message)
+
+
+@pytest.mark.parametrize("disconnect", ["is received", "is kept", "has been dropped"])
+async def test_nothing_is_sent_over_http_2_after_the_disconnect(disconnect: str) -> None:
+    stream = OpenStream()
+    stream.keep({"type": "http.request", "body": b"x", "more_body": True})
+    scope = {**http_scope("/"), "http_version": "2"}
+    exchange = DrainedExchange.of(scope, stream.receive, stream.send)
+    assert exchange is not None
 
     async def app(receive: Receive, send: Send) -> None:
-        if is_received:
+        await send(START)
+        if disconnect == "has been dropped":
+            stream.closed = True
+        else:
+            stream.keep(GONE)
+        if disconnect == "is received":
+            await receive()
             assert await receive() == GONE
         await send(PART)
         await send(LAST)
         assert await receive() == GONE
 
-    exchange = DrainedExchange(connection.receive, connection.send, is_multiplexed=True)
-    await run_app(exchange, app, connection.receive)
-    assert connection.ended == []
+    await run_app(exchange, app, stream.receive)
+    assert stream.ended == [START]
+
+
+async def test_an_app_that_sends_to_nobody_leaves_the_event_loop_to_others() -> None:
+    stream = OpenStream()
+    stream.closed = True
+    exchange = DrainedExchange(stream.receive, stream.send, is_multiplexed=True)
+    runs = anyio.Event()
+
+    async def other() -> None:
+        runs.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(other)
+        for _ in range(3):
+            await exchange.send(PART)
+        assert runs.is_set()
+
+
+async def test_over_http_1_the_server_decides_what_is_sent_after_the_disconnect() -> None:
+    stream = OpenStream()
+    stream.keep(GONE)
+
+    async def app(receive: Receive, send: Send) -> None:
+        assert await receive() == GONE
+        await send(START)
+        await send(LAST)
+
+    await run_app(DrainedExchange(stream.receive, stream.send), app, stream.receive)
+    assert stream.ended == [START, LAST]
 
 
 async def test_all_that_a_websocket_has_not_received_is_dropped_when_its_app_has_returned() -> None:
@@ -406,20 +465,27 @@ async def test_all_that_a_websocket_has_not_received_is_dropped_when_its_app_has
 async def test_a_websocket_that_was_closed_before_it_was_accepted_receives_the_disconnect() -> None:
     connection = ClosedConnection()
     connection.keep({"type": "websocket.connect"})
-    connection.closed = True
     exchange = DrainedExchange.of(websocket_scope(), connection.receive, connection.send)
     assert exchange is not None
     heard: list[Message] = []
 
+    async def close() -> None:
+        await anyio.wait_all_tasks_blocked()
+        connection.keep({"type": "websocket.receive", "text": "x"})
+        connection.closed = True
+
     async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
-        heard.extend([await receive(), await receive()])
+        heard.extend([await receive(), await receive(), await receive()])
         connection.keep({"type": "websocket.disconnect", "code": 1001})
         heard.append(await receive())
 
     with anyio.fail_after(60):
-        await exchange.wrap(app)(websocket_scope(), connection.receive, exchange.send)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(close)
+            await exchange.wrap(app)(websocket_scope(), connection.receive, exchange.send)
     assert [(one["type"], one.get("code")) for one in heard] == [
         ("websocket.connect", None),
+        ("websocket.receive", None),
         ("websocket.disconnect", 1006),
         ("websocket.disconnect", 1001),
     ]
