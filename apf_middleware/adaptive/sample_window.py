@@ -29,8 +29,6 @@ class SampleWindow:
 
     def __init__(self, begin: int) -> None:
         self.begin: int = begin
-        self.troubles: int = 0
-        self.unknown: int = 0
         self._number = 0
         self._routes: dict[str, RouteReference] = {}
         self._new: dict[str, RouteReference] = {}  # those that aren't known yet
@@ -49,8 +47,8 @@ class SampleWindow:
 
     def _clear(self) -> None:
         self._adopted = 0.0
-        self.troubles = 0
-        self.unknown = 0
+        self.troubles: int = 0
+        self.unknown: int = 0
         self._known_time = self._unknown_time = 0
         self._durations.restart(self._level)
         self._adopted_squares = 0.0
@@ -98,7 +96,7 @@ class SampleWindow:
     def usable(self) -> float:
         """The mean of the part of the total that could be used while requests waited; 0 if that was seldom."""
         waiting = self._waiting_time
-        return self._usable_time / waiting if waiting and waiting >= _MOSTLY * self._span else 0.0
+        return self._usable_time / waiting if waiting > _MOSTLY * self._span else 0.0
 
     def observe(self, now: int, route: str, duration: int, outcome: RequestOutcome) -> None:
         """Add a request that ends now and has run for ``duration``."""
@@ -178,7 +176,15 @@ class SampleWindow:
             reference.total = weight * level
 
     def note(self, now: int, in_use: int, waiting: int, *, usable: float = 1.0, is_late: bool = False) -> None:
-        """Take the state from now on; before, it was what was noted last. Forget it until requests count."""
+        """Take the state from now on; before, it was what was noted last."""
+        self._go_on(now)
+        self._in_use = in_use
+        self._usable = usable
+        self._waiting = waiting
+        self._is_late = is_late
+
+    def _go_on(self, now: int) -> None:
+        """Count the time with the state that was noted last; forget it until requests count."""
         elapsed = now - self._noted_at
         if elapsed > 0:
             if self._noted_at - self.begin < self.settling_ns:
@@ -192,15 +198,11 @@ class SampleWindow:
             if self._is_late:
                 self._late_time += elapsed
             self._noted_at = now
-        self._in_use = in_use
-        self._usable = usable
-        self._waiting = waiting
-        self._is_late = is_late
 
     def summary(self, now: int) -> WindowSummary:
         """Return the means until now."""
-        self.note(now, self._in_use, self._waiting, usable=self._usable, is_late=self._is_late)
-        span, samples = max(1, self._span), self.samples
+        self._go_on(now)
+        span, samples = self._span, self.samples
         mean = self._durations.estimate()
         squares = mean.count * mean.spread**2 + self._adopted_squares
         return WindowSummary(

@@ -1,6 +1,6 @@
 """What a window of time collects."""
 
-from math import exp, log
+from math import exp, log, sqrt
 
 import pytest
 
@@ -46,12 +46,19 @@ def test_routes_that_are_adopted_vote_for_no_change() -> None:
 
 
 def test_adopted_routes_take_the_level_of_those_that_are_known(learnt: SampleWindow) -> None:
-    observe(learnt, 1500 * MS, [20 * MS] * 10)
-    observe(learnt, 1500 * MS, [7 * MS] * 10, "new")
+    observe(learnt, 1500 * MS, [16 * MS, 25 * MS] * 5)
+    observe(learnt, 1500 * MS, [7 * MS, 28 * MS] * 5, "new")
+    observe(learnt, 1500 * MS, [MS] * 20, "short")  # which weigh 0.4
     learnt.adopt()
+    seen = learnt.summary(1500 * MS)
 
-    assert learnt.summary(1500 * MS).level == pytest.approx(log(2))
-    assert learnt._routes["new"].seconds == pytest.approx(0.0035)
+    assert seen.level == pytest.approx(log(2))
+    assert seen.samples == pytest.approx(28, rel=0.05)
+    assert seen.spread == pytest.approx(sqrt((log(1.25) ** 2 + log(2) ** 2) * 10 / seen.samples))
+    for _ in range(2):
+        assert learnt._routes["new"].seconds == pytest.approx(0.007)
+        assert learnt._routes["short"].seconds == pytest.approx(0.0005)
+        learnt.restart(2000 * MS, log(2), learns=True)
 
 
 def test_samples_weigh_as_much_as_they_contribute_to_the_seats_in_use(learnt: SampleWindow) -> None:
@@ -63,6 +70,15 @@ def test_samples_weigh_as_much_as_they_contribute_to_the_seats_in_use(learnt: Sa
 
     assert learnt.samples == pytest.approx(10 + 100 * 4 * 10 / 150, rel=0.15)
     assert learnt.mean == pytest.approx(log(2) * 10 / learnt.samples)
+
+
+def test_routes_that_are_not_known_change_no_weight_of_others(learnt: SampleWindow) -> None:
+    for begin in (1000, 20_000):
+        learnt.restart(begin * MS, 0.0, learns=False)
+        observe(learnt, (begin + 9000) * MS, [5000 * MS] * 4, "new")
+        observe(learnt, (begin + 9000) * MS, [10 * MS] * 20)
+
+    assert learnt.samples == 20
 
 
 def test_what_comes_from_a_cache_does_not_move_the_level(learnt: SampleWindow) -> None:
@@ -77,14 +93,14 @@ def test_what_comes_from_a_cache_does_not_move_the_level(learnt: SampleWindow) -
 
 
 def test_a_window_is_new_if_a_new_route_takes_most_of_the_time(learnt: SampleWindow) -> None:
-    observe(learnt, 2000 * MS, [10 * MS] * 20)
+    observe(learnt, 9000 * MS, [10 * MS] * 20)
     for name in range(20):
-        observe(learnt, 2000 * MS, [500 * MS] * 2, f"GET /reports/{name}")
+        observe(learnt, 9000 * MS, [500 * MS] * 3, f"GET /reports/{name}")
     assert not learnt.is_new  # names of objects don't come often enough to be learnt
-    observe(learnt, 2000 * MS, [40 * MS] * 5, "GET /orders")
+    observe(learnt, 9000 * MS, [40 * MS] * 5, "GET /orders")
     assert not learnt.is_new
 
-    observe(learnt, 2000 * MS, [500 * MS] * 4, "GET /reports")
+    observe(learnt, 9000 * MS, [75 * MS] * 5, "GET /reports")
     assert learnt.is_new
 
 
@@ -149,12 +165,13 @@ def test_many_long_requests_are_no_outliers(learnt: SampleWindow) -> None:
 
 
 def test_errors_and_refusals_have_no_duration(learnt: SampleWindow) -> None:
-    for outcome in RequestOutcome:
-        learnt.observe(1500 * MS, "all", 10 * MS, outcome)
+    for times, outcome in enumerate(RequestOutcome, 1):
+        for _ in range(times):
+            learnt.observe(1500 * MS, "all", 10 * MS, outcome)
     seen = learnt.summary(1500 * MS)
 
-    assert (seen.samples, seen.succeeded, seen.failed, seen.timed_out, seen.refused) == (2, 1, 1, 1, 1)
-    assert learnt.troubles == 3
+    assert (seen.samples, seen.succeeded, seen.failed, seen.timed_out, seen.refused) == (4, 1, 2, 3, 4)
+    assert learnt.troubles == 9
 
 
 def test_states_are_weighted_by_time(learnt: SampleWindow) -> None:
@@ -184,6 +201,13 @@ def test_the_first_requests_count_alike_and_later_the_recent_ones() -> None:
 
     observe(window, 500 * MS, [10 * MS] * 1000 + [30 * MS] * 200)
     assert window.duration_ns == pytest.approx(30 * MS, rel=0.02)
+
+
+def test_what_comes_from_a_cache_hardly_changes_how_long_requests_take(learnt: SampleWindow) -> None:
+    before = learnt.duration_ns
+    observe(learnt, 1500 * MS, [100_000] * 200)
+
+    assert learnt.duration_ns == pytest.approx(before, rel=0.2)
 
 
 def test_a_request_may_end_when_it_begins(learnt: SampleWindow) -> None:
@@ -219,11 +243,20 @@ def test_a_route_learns_from_a_window_once(learnt: SampleWindow) -> None:
 
 def test_the_next_window_keeps_what_is_known_of_routes(learnt: SampleWindow) -> None:
     observe(learnt, 1500 * MS, [30 * MS] * 10)
+    learnt.observe(1500 * MS, "all", 30 * MS, RequestOutcome.ERROR)
     learnt.restart(2000 * MS, 0.7, learns=False)
 
-    assert (learnt.samples, learnt.mean) == (0, 0.7)
+    assert (learnt.samples, learnt.mean, learnt.usable, learnt.troubles) == (0, 0.7, 0, 0)
     assert learnt._routes["all"].seconds == pytest.approx(0.01)
     assert learnt.summary(2500 * MS).in_use == 0
+
+
+def test_a_route_with_few_requests_is_learnt_from_several_windows(learnt: SampleWindow) -> None:
+    for window, durations in enumerate([*[[]] * 18, [10 * MS] * 4, [20 * MS] * 4, [40 * MS] * 4], 2):
+        observe(learnt, 1000 * window * MS - 1, durations, "seldom")
+        learnt.restart(1000 * window * MS, 0.0, learns=True)
+
+    assert learnt._routes["seldom"].seconds == pytest.approx(0.02)
 
 
 def test_names_of_objects_in_paths_are_measured_together(learnt: SampleWindow) -> None:
