@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 
 import anyio
 import anyio.abc
@@ -99,6 +100,28 @@ async def test_an_upload_is_queued_again_when_more_of_it_arrives() -> None:
         for exchange in (other, long):
             assert (await exchange.end()).status == 200
         assert [message["body"] for message in protected.received["/long"]] == [LONG, b"b"]
+        protected.check_idle()
+
+
+async def test_an_upload_goes_on_with_the_call_that_began_while_it_waited_for_seats() -> None:
+    """It makes one if a reload has enlarged the buffer meanwhile."""
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        long = await protected.start_suspended()
+        other = await protected.start("/other", "bob")
+        protected.bodies.adopt(replace(protected.bodies.settings, buffer=1000), {})
+        long.body(LONG, more=True)
+        await settle()
+        await other.body().end()
+        await settle()
+        assert (len(protected.received["/long"]), protected.expire_holds(), protected.seats_in_use) == (2, 1, 0)
+
+        assert long.receive_calls == 3, "of which one waits"
+        long.body(b"a", more=True)
+        await settle()
+        assert (len(protected.received["/long"]), protected.seats_in_use) == (2, 0), "a byte is no work"
+        assert (await long.body(b"b").end()).status == 200
+        assert [message["body"] for message in protected.received["/long"]] == [LONG, LONG, b"a", b"b"]
         protected.check_idle()
 
 
@@ -335,8 +358,8 @@ OWNER = """
 """
 
 
-@pytest.mark.parametrize("opts_in", ["with seats", "without seats"])
-async def test_an_upload_that_has_seats_again_may_be_asked_for_them(opts_in: str) -> None:
+@pytest.mark.parametrize("opts_in", ["with seats", "without seats", "never"])
+async def test_an_upload_that_has_seats_again_may_be_asked_for_them_if_it_allows_that(opts_in: str) -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
         text = (CONFIG % "").replace("seats: 1\n", "seats: 3\n").replace("shares: 1000", "shares: 1000, minSeats: 0")
@@ -360,7 +383,7 @@ async def test_an_upload_that_has_seats_again_may_be_asked_for_them(opts_in: str
         place = Classification("catch-all", "owner", "bob", 0)
         waits = Admission(controller.destination(place, Work()))
         controller.arrive(controller.now(), waits)
-        assert upload.revoked.is_set()
+        assert upload.revoked.is_set() is (opts_in != "never")
         controller.leave(waits)
         for one in (long, *others):
             await one.body(b"b").end()
@@ -381,7 +404,7 @@ async def test_other_tasks_may_begin_watches_while_an_upload_has_no_seats() -> N
         assert protected.middleware.service.controller.watches.total == 0
 
 
-async def test_an_app_that_answers_without_seats_asks_for_none_after_its_response() -> None:
+async def test_an_app_that_answers_without_seats_asks_for_none_in_its_response() -> None:
     calls: list[anyio.CancelScope] = []
     after: list[str] = []
 
@@ -394,6 +417,8 @@ async def test_an_app_that_answers_without_seats_asks_for_none_after_its_respons
         else:
             await receive()
         await send({"type": "http.response.start", "status": 408, "headers": []})
+        if scope["path"] == "/long":
+            after.append((await receive())["type"])
         await send({"type": "http.response.body", "body": b"too slow"})
         after.append((await receive())["type"])
 
@@ -405,11 +430,11 @@ async def test_an_app_that_answers_without_seats_asks_for_none_after_its_respons
         protected.expire_holds()
         other = protected.open("/other", "bob").body(LONG, more=True)
         await settle()
-        long.body(LONG)
+        long.body(b"a", more=True).body(b"b")
         await settle()
         calls[0].cancel()
         assert (await long.end()).status == 408
-        assert after == ["http.disconnect"]
+        assert after == ["http.request", "http.disconnect"]
         assert protected.middleware.service.controller.levels["crowd"].dispatched == 2
         other.body().disconnect()
         await other.end()
@@ -584,16 +609,23 @@ async def test_a_request_that_ends_without_seats_gets_no_error_after_the_beginni
         protected.check_idle()
 
 
-async def test_exempt_uploads_are_not_limited() -> None:
+@pytest.mark.parametrize("becomes", ["from the start", "by a reload while it arrives"])
+async def test_exempt_uploads_are_not_limited(becomes: str) -> None:
     async with anyio.create_task_group() as tasks:
         protected = HeldUploadApp(tasks)
-        text = (CONFIG % "").replace("level: crowd", "level: exempt")
-        protected.middleware = APFMiddleware(protected._app, load_text(text))
-        long = protected.open("/long").body(LONG, more=True)
+        service = protected.middleware.service
+        exempt = load_text((CONFIG % "").replace("level: crowd", "level: exempt"))
+        if becomes == "from the start":
+            service.adopt(service.prepare(exempt))
+        long = protected.open("/long").body(b"a", more=True)
         await settle()
+        service.adopt(service.prepare(exempt))
+        long.body(LONG, more=True)
+        await settle()
+        assert len(protected.received["/long"]) == 2
         assert (protected.expire_holds(), protected.bodies.number) == (0, 0)
         assert (await long.body(b"b").end()).status == 200
-        protected.check_idle()
+        protected.bodies.check()
 
 
 @pytest.mark.parametrize("mode", ["off", "observe"])
@@ -641,6 +673,16 @@ async def test_a_request_whose_response_has_begun_keeps_its_seats() -> None:
         long = Exchange(protected.middleware, http_scope("/", "POST", CHUNKED), tasks).body(LONG, more=True).start()
         await settle()
         assert (protected.expire_holds(), protected.seats_in_use) == (0, 1)
+        await long.body().end()
+        protected.check_idle()
+
+
+async def test_all_parts_that_have_arrived_are_passed_on_at_once() -> None:
+    async with anyio.create_task_group() as tasks:
+        protected = HeldUploadApp(tasks)
+        long = protected.open("/long").body(LONG[:60], more=True).body(LONG[:60], more=True)
+        await settle()
+        assert len(protected.received["/long"]) == 2
         await long.body().end()
         protected.check_idle()
 
@@ -701,16 +743,19 @@ async def test_an_upload_without_seats_keeps_the_counters_of_its_schema(goes_on:
         controller = protected.middleware.service.controller
         crowd = controller.levels["crowd"]
         long = await protected.start_suspended()
+        other = await protected.start("/other", "bob")
+        protected.expire_holds()
+        await other.body().end()
         controller.reconfigure(load_text((CONFIG % "").replace("everybody", "others")))
         controller.tick()
-        assert crowd.schema_counters["everybody"].arrived == 1
+        assert crowd.schema_counters["everybody"].arrived == 3
 
         if goes_on:
             long.body(LONG, more=True)
             await settle()
             assert protected.seats_in_use == 1
             await long.body().end()
-            assert crowd.schema_counters["everybody"].executions.count == 2
+            assert crowd.schema_counters["everybody"].executions.count == 4
         else:
             long.cancel_scope.cancel()
             await long.end()

@@ -72,6 +72,7 @@ def test_a_member_joins_and_leaves(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world = World()
     woken: list[int] = []
+    world.participant.begin()
     assert world.participant.reading() is None
     member = world.participant.join("m", lambda: woken.append(1))
     reading = world.participant.reading()
@@ -84,6 +85,8 @@ def test_a_member_joins_and_leaves(caplog: pytest.LogCaptureFixture) -> None:
     assert world.participant.reading() is None
     assert world.limit == SeatGrant(0), "its seats and its floor are others' now"
     assert events(caplog) == ["apf.fleet-joined"]
+    world.participant.warn_if_absent()
+    assert events(caplog) == ["apf.fleet-joined", "apf.fleet-failed"]
 
 
 def test_a_member_with_requests_doesn_t_give_its_seats_up() -> None:
@@ -173,7 +176,7 @@ def test_a_server_that_never_begins_is_warned_of_once(caplog: pytest.LogCaptureF
 def test_messages_that_are_refused_again_and_again_don_t_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     error = InvalidValueError("version", 3, "it must be 2")
-    for _ in range(101):
+    for _ in range(102):
         world.participant.refuse(error)
         world.time += 100 * MS
     world.time += 10 * SECOND
