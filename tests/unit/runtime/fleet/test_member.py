@@ -13,6 +13,7 @@ from apf_middleware.fleet.flow_labels import FlowLabels
 from apf_middleware.fleet.membership import UNKNOWN_CONFIGURATION, MemberConfiguration, Membership
 from apf_middleware.fleet.messages import FlowTable, Grant, LevelPart, LevelSum, MemberRow
 from apf_middleware.runtime.fleet.member import FleetMember
+from apf_middleware.snapshots.fleet import FleetMemberSnapshot
 from tests.support.log_events import events
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class World:
         configuration: str = "",
         maxes: Mapping[str, int] | None = None,
         scarce: tuple[str, ...] = (),
+        total: int = 0,
     ) -> None:
         self.sequence += 1
         parts = {"web": LevelPart(1024, least, {7: 9})}
@@ -104,6 +106,7 @@ class World:
             configuration=configuration,
             maxes=maxes or {},
             scarce=scarce,
+            total=total,
         )
         self.member.receive(grant)
 
@@ -140,6 +143,7 @@ def test_a_grant_is_applied_with_its_factors() -> None:
 
     assert [world.arrive().is_seated for _ in range(4)] == [True, True, True, False]
     assert world.factors == {"web": {7: 9}}
+    assert world.member.exchanges.count == 1
     assert world.lending.levels["web"].least == 2
 
 
@@ -182,6 +186,19 @@ def test_seats_beyond_a_lower_grant_are_reported_as_they_come_free() -> None:
     assert world.woken == 2, "it isn't beyond its grant any more"
 
 
+def test_a_promise_holds_once_the_seats_that_it_needs_have_come_free() -> None:
+    world = World()
+    level = (QueueSetSettings(8, 4, 1, 100), LevelLimits(4, 2, 8))
+    world.lending.reconfigure(0, 8, {"web": level, "batch": level})
+    world.grant(4)
+    tickets = [world.arrive() for _ in range(3)]
+    promises = {"web": LevelPart(1024, 0), "batch": LevelPart(1024, 2)}
+    world.member.receive(Grant(0, 2, world.member.report().number, 4, 2, levels=promises))
+    assert world.lending.levels["batch"].least == 0
+    world.release(tickets[0])
+    assert world.lending.levels["batch"].least == 2
+
+
 def test_in_a_contended_fleet_a_free_seat_is_reported() -> None:
     world = World()
     world.grant(2, is_contended=True)
@@ -204,6 +221,7 @@ def test_in_a_contended_fleet_seats_that_are_saved_up_are_reported() -> None:
     world.release(first)
     assert wide.is_waiting
     assert world.woken == woken + 1
+    assert world.member.report().seats == 2, "it keeps them for the request that waits"
 
 
 def test_in_a_contended_fleet_a_member_gives_seats_back_before_it_reports() -> None:
@@ -331,6 +349,17 @@ def test_seats_for_requests_that_have_ended_meanwhile_are_reported_at_once() -> 
     assert len(world.sent) == 1, "the allocator knows how many requests there are, and gives more seats than that"
 
 
+def test_seats_that_no_other_member_needs_are_reported_at_the_next_interval() -> None:
+    world = World()
+    world.member.send_now = world.send_now
+    world.grant(2)
+    first, _ = (world.arrive() for _ in range(2))
+    number = world.member.report().number
+    world.release(first)
+    world.grant(2, report=number)
+    assert world.sent == []
+
+
 def test_reports_of_free_seats_wait_for_no_gap() -> None:
     world = World()
     world.grant(4)
@@ -422,10 +451,18 @@ def test_levels_of_the_fleet_have_the_names_that_this_member_knows() -> None:
         table = FlowTable.of({label: 5, 99: 1}, {label: 131072, 99: 65536})
         assert world.member.levels({7: "alice"}) == ()
         world.member.ask()
-        number = world.member.report().number
-        rows, sums = (MemberRow("m", 4, 3, 9, 0, ""),), {"web": LevelSum(3, 9, 120, table)}
-        world.member.receive(Grant(0, 1, number, 4, 1, rows=rows, sums=sums))
+        assert world.woken == 1
+        world.grant(4)
+        assert world.member.members() == ()
+        report = world.member.report()
+        assert report.asks, "that grant was no answer"
+        rows, sums = (MemberRow("m", 4, 3, 9, 2 * SECOND, "new"),), {"web": LevelSum(3, 9, 120, table)}
+        world.member.receive(Grant(0, 2, report.number, 4, 1, rows=rows, sums=sums, allocator="m"))
 
+        assert not world.member.report().asks
+        assert world.member.members() == (
+            FleetMemberSnapshot("m", is_allocator=True, seats=4, seats_in_use=3, demand=9, age=2, is_outdated=True),
+        )
         [level] = world.member.levels({7: "alice"})
         assert (level.level, level.seats_in_use, level.demand, level.arrivals) == ("web", 3, 9, 120)
         assert [(one.flow, one.demand, one.weight) for one in level.flows] == [("alice", 5, 2), (None, 1, 1)]
@@ -467,3 +504,49 @@ def test_without_a_lease_a_new_max_is_that_of_the_fallback_seats() -> None:
     world.time = SECOND
     reloaded(world)
     assert [world.arrive().is_seated for _ in range(2)] == [True, True]
+
+
+def test_flows_are_called_by_their_labels_between_members() -> None:
+    labels = FlowLabels(b"key")
+    world = World(labels=labels)
+    world.grant(1)
+    world.arrive()
+    world.arrive()
+    [flow] = world.member.report().levels["web"].flows.flows
+    assert labels.flow(flow) == 7
+    assert flow != 7
+    number = world.member.report().number
+    world.member.receive(Grant(0, 2, number, 1, levels={"web": LevelPart(1024, 0, {flow: 9})}))
+    assert world.factors == {"web": {7: 9}}
+
+
+def test_the_time_without_a_lease_is_measured() -> None:
+    world = World()
+    world.time = 2 * SECOND
+    assert world.member.fallback_ns == 2 * SECOND, "there was none yet"
+    world.grant(4)
+    world.time += SECOND // 2
+    assert world.member.fallback_ns == 2 * SECOND
+    world.time += SECOND
+    assert world.member.fallback_ns == 2 * SECOND + SECOND // 2
+    world.grant(4)
+    world.time += SECOND // 2
+    assert world.member.fallback_ns == 2 * SECOND + SECOND // 2
+
+
+def test_a_total_of_the_fleet_is_adopted_if_the_grant_has_one() -> None:
+    world = World()
+    world.grant(3, total=12)
+    assert world.total == 12
+    world.grant(3)
+    assert world.total == 12
+
+
+def test_what_a_member_tells_is_reported_at_once() -> None:
+    world = World()
+    world.member.tell("mode", "off")
+    assert world.woken == 1
+    report = world.member.report()
+    assert {key: notice.value for key, notice in report.notices.items()} == {"mode": "off"}
+    world.member.receive(Grant(0, 1, report.number, 1, board="of others"))
+    assert world.woken == 2, "the board of the others lacks it"
