@@ -280,7 +280,7 @@ class IncomingBodies:
         for incoming in due:
             if incoming.arrived < least:
                 self._stop(incoming, Reason.SLOW_BODY)
-            elif incoming.is_counted:
+            else:
                 del self._windows[incoming]
                 incoming.until, incoming.arrived = now + self.settings.patience_ns, 0
                 self._windows[incoming] = None

@@ -13,7 +13,7 @@ from apf_middleware.classification import Classification
 from apf_middleware.config.bodies import BodySettings
 from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import IncomingBodies, IncomingBody
-from tests.support.virtual_alarm import NullAlarm
+from tests.support.virtual_alarm import NullAlarm, VirtualAlarm
 
 SEATS = {"users": 3, "crowd": 1, "none": 0}
 
@@ -92,22 +92,20 @@ def test_a_flow_reserves_no_more_than_the_free_seats(steps: list[tuple[int, int,
 
 
 def test_each_upload_has_windows_of_its_own() -> None:
-    now = 0
-    bodies = IncomingBodies(lambda: now, lambda *_: NullAlarm())
+    alarm = VirtualAlarm()
+    bodies = IncomingBodies(lambda: alarm.now, alarm.make)
     bodies.adopt(BodySettings(patience_ns=10, min_rate=10**9), SEATS)
     fast, slow = (IncomingBody(Classification("schema", "users", "flow", 1)) for _ in range(2))
     bodies.begin(fast)
-    now = 5
+    alarm.run(5)
+    slow.arrived = 10  # what came before doesn't count
     bodies.begin(slow)
     fast.arrived = 10
-    now = 10
-    bodies._look()
+    alarm.run(10)
     assert (fast.reason, slow.reason) == (None, None), "the window of the slow one ends later"
-    now = 15
-    bodies._look()
+    alarm.run(15)
     assert (fast.reason, slow.reason) == (None, Reason.SLOW_BODY)
-    now = 20
-    bodies._look()
+    alarm.run(20)
     assert fast.reason is Reason.SLOW_BODY, "nothing has arrived in its second window"
     assert bodies.number == 0
 
