@@ -382,6 +382,17 @@ def test_of_a_step_beyond_the_capacity_that_part_is_taken_that_was_of_use() -> N
     assert decisions[3] == (33, UP), "a small step follows"
 
 
+def test_the_total_grows_on_while_further_seats_are_of_some_use() -> None:
+    found = EvenServer(40, 10)
+    found.slowdown = lambda running: running**0.3
+    decisions = found.decide(9)
+
+    assert [reason for _, reason in decisions[:3]] == [LimitReason.START, UP, LimitReason.GREW]
+    assert decisions[3][0] < 1.2 * decisions[2][0], "a small step follows one that made requests slower"
+    assert {reason for _, reason in decisions[4:]} == {LimitReason.GREW}
+    assert decisions[-1][0] > 100
+
+
 def test_tries_at_the_capacity() -> None:
     """A failed try is followed by a smaller one, downwards at first, and windows between tries."""
     found = EvenServer(40, 40)
@@ -460,6 +471,16 @@ def test_requests_that_become_faster_during_a_try_say_nothing_about_it(direction
 
     assert decisions[1] == (40, LimitReason.MEASURED)
     assert {reason for _, reason in decisions[2:]}.isdisjoint({LimitReason.GREW, LimitReason.SHRANK})
+
+
+def test_fewer_seats_are_tried_if_requests_become_longer_while_some_fewer_are() -> None:
+    found = EvenServer(40, 40)
+    found.run(60)
+    while found.total.reason is not DOWN:
+        found.run(0.05)
+    found.slowdown = lambda running: 1.6 * max(1.0, running / 40)
+
+    assert found.decide(3)[:4] == [(36, DOWN), (36, LimitReason.SLOWER), (24, DOWN), (36, LimitReason.NEEDED)]
 
 
 def test_a_jump_cuts_no_seats_that_are_unused_and_none_below_the_floor() -> None:
