@@ -8,7 +8,10 @@ import pytest
 
 from apf_middleware.asgi.body import RequestBody, announcement, completes_response, is_for_app, is_readable
 from apf_middleware.classification import Classification
+from apf_middleware.config.bodies import BodySettings
+from apf_middleware.fairqueuing import Reason
 from apf_middleware.runtime import IncomingBodies
+from tests.support.virtual_alarm import VirtualAlarm
 from tests.support.watched_client import WatchedClient
 
 if TYPE_CHECKING:
@@ -258,5 +261,28 @@ def test_a_task_is_not_interrupted_any_more_when_its_body_is_there() -> None:
         assert body.is_whole
         body.incoming.interrupt()
         await asyncio.sleep(0)
+
+    asyncio.run(run())
+
+
+def test_all_parts_of_a_body_count_for_the_window_in_which_they_arrive() -> None:
+    async def run() -> None:
+        alarm = VirtualAlarm()
+        bodies = IncomingBodies(lambda: alarm.now, alarm.make)
+        bodies.adopt(BodySettings(patience_ns=10, min_rate=10**9), {})
+        parts = asyncio.Queue["Message"]()
+        body = RequestBody(bodies, Classification("schema", "level", "flow", 0), parts.get)
+        gathered = asyncio.create_task(body.gather(1000))
+        await asyncio.sleep(0)  # the window begins
+        for _ in range(2):
+            parts.put_nowait({"type": "http.request", "body": b"x" * 5, "more_body": True})
+            for _ in range(3):
+                await asyncio.sleep(0)
+        reasons = []
+        for end in (10, 20):
+            alarm.run(end)
+            reasons.append(body.reason)
+        assert reasons == [None, Reason.SLOW_BODY]
+        await gathered
 
     asyncio.run(run())
