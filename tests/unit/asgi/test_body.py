@@ -214,6 +214,23 @@ def test_a_hang_up_is_noticed_in_a_later_wait_too() -> None:
     asyncio.run(run())
 
 
+def test_a_hang_up_before_a_wait_ends_it() -> None:
+    calls: list[Message] = []
+
+    async def receive() -> "Message":
+        calls.append({"type": "http.disconnect"})
+        return calls[-1]
+
+    async def run() -> None:
+        body, client = body_of(receive), WatchedClient()
+        body.receive_at_once()
+        body.watch(client, no_task)
+        assert client.has_gone
+        assert len(calls) == 1, "nothing comes after it"
+
+    asyncio.run(run())
+
+
 def test_a_body_that_was_received_at_once_is_charged_while_its_request_waits() -> None:
     async def run() -> None:
         server = Server()
