@@ -343,7 +343,7 @@ class RequestBody:
         if self._is_asking:  # a call is still running that began in an earlier wait
             return
         self._is_asking = True
-        self._is_plain = _running_loop() is not None and _is_plain(self._receive)
+        self._is_plain = _is_plain(self._receive)
         if not self._is_plain:
             self._watching = start(self._watch)
         elif self._pending is None:

@@ -247,6 +247,46 @@ def test_a_body_that_was_received_at_once_is_charged_while_its_request_waits() -
     asyncio.run(run())
 
 
+def test_what_the_app_has_received_is_charged_no_longer() -> None:
+    async def run() -> None:
+        messages = asyncio.Queue["Message"]()
+        for part, more in ((b"x" * 100, True), (b"y" * 50, False)):
+            messages.put_nowait({"type": "http.request", "body": part, "more_body": more})
+        body = body_of(messages.get)
+        body.watch(WatchedClient(), no_task)
+        whole = body.incoming.kept
+        assert whole > 150, "messages take some memory, too"
+        await body.receive()
+        assert body.incoming.kept == 50
+        await body.receive()
+        assert body.incoming.kept == 0
+        body.close()
+
+    asyncio.run(run())
+
+
+def test_an_error_of_the_server_in_a_wait_reaches_the_app() -> None:
+    calls: list[str] = []
+
+    async def receive() -> "Message":
+        calls.append("receive")
+        raise OSError("gone")
+
+    async def send(message: "Message") -> None: ...
+
+    async def run() -> None:
+        body = body_of(receive)
+        for _ in range(2):
+            body.watch(WatchedClient(), lambda watch: asyncio.create_task(watch()))
+            await asyncio.sleep(0)
+        of_app, _ = body.hand_over(receive, send)
+        with pytest.raises(OSError, match="gone"):
+            await of_app()
+        assert len(calls) == 1
+
+    asyncio.run(run())
+
+
 def test_the_task_that_watches_ends_with_a_wait_that_is_cancelled() -> None:
     async def run() -> None:
         async def receive() -> "Message":
