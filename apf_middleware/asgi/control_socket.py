@@ -24,6 +24,7 @@ from apf_middleware.config.sockets import is_refused, prepare_directory, remove_
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.runtime import log_event
 from apf_middleware.runtime.event_loop import is_asyncio
+from apf_middleware.runtime.forks import close_in_children
 
 __all__ = ["ControlSocket", "Responder"]
 
@@ -88,6 +89,7 @@ class ControlSocket:
         if unready.is_socket():  # of an earlier process that had this number and was killed at this moment
             unready.unlink()
         listener = socket.socket(socket.AF_UNIX)
+        close_in_children(listener)  # one would look like a worker that is too busy to answer
         try:
             listener.bind(os.fspath(unready))
             unready.chmod(_MODE)

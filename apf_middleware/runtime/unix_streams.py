@@ -16,6 +16,7 @@ import anyio.lowlevel
 from anyio.abc import ByteStream, SocketAttribute, SocketListener
 
 from apf_middleware.runtime.event_loop import is_asyncio
+from apf_middleware.runtime.forks import close_in_children
 
 __all__ = ["LoopStream", "accept_stream", "connect_stream"]
 
@@ -79,23 +80,28 @@ class LoopStream(ByteStream):
 async def connect_stream(path: Path) -> ByteStream:
     """Connect to the socket at ``path``."""
     stream = await anyio.connect_unix(path)
-    return await _loop_stream(stream.extra(SocketAttribute.raw_socket)) if is_asyncio() else stream  # noqa: S610
+    raw = stream.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
+    close_in_children(raw)
+    return await _loop_stream(raw) if is_asyncio() else stream
 
 
 async def accept_stream(listener: SocketListener) -> ByteStream:
     """Return the next connection; raise OSError if there is no file descriptor for it."""
     if not is_asyncio():
         try:
-            return await listener.accept()
+            stream = await listener.accept()
         except anyio.BrokenResourceError as error:
             raise OSError(str(error.__cause__)) from error
-    listening = listener.extra(SocketAttribute.raw_socket)  # noqa: S610 - not Django's
+        close_in_children(stream.extra(SocketAttribute.raw_socket))  # noqa: S610 - as above
+        return stream
+    listening = listener.extra(SocketAttribute.raw_socket)  # noqa: S610 - as above
     while True:
         try:
             raw, _ = listening.accept()
         except BlockingIOError:
             await _readable(listening)
         else:
+            close_in_children(raw)
             return await _loop_stream(raw)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.lowlevel
 from anyio import TASK_STATUS_IGNORED
-from anyio.abc import ByteStream, SocketListener, TaskStatus
+from anyio.abc import ByteStream, SocketAttribute, SocketListener, TaskStatus
 
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.fleet.messages import Report, read_message, write
@@ -21,6 +21,7 @@ from apf_middleware.runtime.fleet.frames import FrameReader, framed
 from apf_middleware.runtime.fleet.host_directory import FileLock, HostDirectory
 from apf_middleware.runtime.fleet.pace import Pace
 from apf_middleware.runtime.fleet.participant import Participant
+from apf_middleware.runtime.forks import close_in_children
 from apf_middleware.runtime.unix_streams import LoopStream, accept_stream
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class HostAllocator:
         path = self._directory.socket_path(self.allocator.epoch)
         try:
             async with await anyio.create_unix_listener(path, mode=0o600) as listener:
+                close_in_children(listener.extra(SocketAttribute.raw_socket))  # noqa: S610 - not Django's
                 task_status.started()
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(self._accept, listener)

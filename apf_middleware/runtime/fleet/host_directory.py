@@ -25,6 +25,7 @@ from typing import Final
 
 from apf_middleware.config.sockets import prepare_directory, require_room
 from apf_middleware.exceptions import InvalidValueError
+from apf_middleware.runtime.forks import close_in_children
 
 __all__ = ["FileLock", "HostDirectory"]
 
@@ -38,13 +39,13 @@ _RENEWAL_NS: Final = 3600 * 10**9
 class FileLock:
     """A locked file at ``path``; the lock ends with `release` or `remove`, or with the process."""
 
-    __slots__ = ("_descriptor", "_renewed_at", "path")
+    __slots__ = ("__weakref__", "_descriptor", "_renewed_at", "path")
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor = descriptor
         self._renewed_at: int | None = None
         self.path: Path = path
-        os.register_at_fork(after_in_child=self.release)
+        close_in_children(self)  # one would keep the lock when this process ends
 
     @property
     def is_in_place(self) -> bool:
@@ -60,11 +61,15 @@ class FileLock:
             with suppress(OSError):
                 os.utime(self._descriptor)
 
+    def detach(self) -> int:
+        """Return the descriptor of the file, and forget it."""
+        descriptor, self._descriptor = self._descriptor, -1
+        return descriptor
+
     def release(self) -> None:
-        """Close the file, which stays, also in a forked child: it would keep the lock when its parent ends."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Close the file, which stays."""
+        if (descriptor := self.detach()) >= 0:
+            os.close(descriptor)
 
     def remove(self) -> None:
         """Remove the file and release the lock."""
