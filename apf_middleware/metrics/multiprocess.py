@@ -14,7 +14,7 @@ happened.
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -44,6 +44,9 @@ DIRECTORY_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 _OURS: Final = re.compile(r"gauge_[a-z]+_apf-(?P<pid>\d+)-(?P<birth>\d+)-\d+\.db")
 _PROCESSES: Final = Path("/proc")
 _NO_BIRTH: Final = "0"  # if the system doesn't report it
+_LEAST_BYTES: Final = 2**16  # of a file
+_HEAD_BYTES: Final = 8
+_MOST_ADDED: Final = 28  # bytes of an entry beyond its key: the length, padding and two numbers
 _numbers: Final = count()
 
 
@@ -75,43 +78,67 @@ def _answers(pid: int) -> bool:
 
 
 class _SeriesFile:
-    """One file of one publisher, and the series in it."""
+    """One file of one publisher, and the series in it.
 
-    __slots__ = ("_path", "_values", "_written")
+    The file system has room for all of its length from the beginning. Otherwise the process would be killed by SIGBUS
+    if it wrote to a new page while the file system is full.
+    """
+
+    __slots__ = ("_path", "_room", "_values", "_written")
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._written: dict[str, float] = {}
-        self._values = self._begin({})
+        self._values, self._room = self._begin({})
 
     def write(self, series: dict[str, float]) -> None:
-        """Write these series: change their numbers, or begin a new file if some series have gone."""
+        """Write these series: change their numbers, or begin a new file.
+
+        That is needed if some series have gone, if new ones don't fit, or if something else has removed the file.
+        """
         written = self._written
-        if written.keys() - series.keys():
-            gone, self._values = self._values, self._begin(series)
+        more = _most_bytes(series.keys() - written.keys())
+        if written.keys() - series.keys() or more > self._room or not self._path.exists():
+            gone = self._values
+            self._values, self._room = self._begin(series)
             gone.close()
         else:
+            self._room -= more
             put = self._values.write_value
             for key, value in series.items():
                 if written.get(key) != value:
                     put(key, value, 0.0)
         self._written = series
 
-    def _begin(self, series: dict[str, float]) -> Any:  # noqa: ANN401 - prometheus_client's are untyped
-        """Write a new file, which gets its final name only when it is complete, so that no reader sees half of it."""
+    def _begin(self, series: dict[str, float]) -> tuple[Any, int]:
+        """Write a new file, and return its values and the bytes that are free in it.
+
+        It gets its final name only when it is complete, so that no reader sees half of it.
+        """
         # readers look for *.db, so they ignore this name
         new = self._path.with_suffix(".new")
-        new.unlink(missing_ok=True)
-        values: Any = MmapedDict(str(new))  # type: ignore[no-untyped-call]
-        for key, value in series.items():
-            values.write_value(key, value, 0.0)
-        new.replace(self._path)
-        return values
+        used = _HEAD_BYTES + _most_bytes(series)
+        length = max(_LEAST_BYTES, 2 * used)
+        try:
+            new.write_bytes(bytes(length))
+            values: Any = MmapedDict(str(new))  # type: ignore[no-untyped-call]
+            for key, value in series.items():
+                values.write_value(key, value, 0.0)
+            new.replace(self._path)
+        except OSError:
+            new.unlink(missing_ok=True)
+            raise
+        return values, length - used
 
     def close(self, *, delete: bool) -> None:
         self._values.close()
         if delete:
             self._path.unlink(missing_ok=True)
+
+
+def _most_bytes(keys: Iterable[str]) -> int:
+    """Return the most bytes that the entries of these series have in a file."""
+    return sum(len(key.encode()) + _MOST_ADDED for key in keys)
 
 
 class Publisher:

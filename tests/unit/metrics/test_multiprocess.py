@@ -220,6 +220,31 @@ def test_series_without_a_number_disappear_from_the_files(tmp_path: Path) -> Non
     assert found == [True, False]
 
 
+def test_the_file_system_has_room_for_what_is_written_to_a_file_later(tmp_path: Path) -> None:
+    """Otherwise the worker would be killed when it writes to a page that a full file system has no room for."""
+    names: list[str] = []
+    publisher = Publisher(lambda: reading(*(QUEUE._replace(name=name) for name in names)), directory=tmp_path)
+    for number in (0, 1, 400, 401):
+        names[:] = [f"level-{one}" for one in range(number)]
+        publisher.publish()
+        found = scrape(tmp_path)[0]
+        assert all(f'nominal_limit_seats{{priority_level="{name}"}}'.encode() in found for name in names)
+        for path in tmp_path.iterdir():
+            assert path.stat().st_blocks * 512 >= path.stat().st_size > 0
+    publisher.close()
+
+
+def test_files_that_were_removed_are_written_again(tmp_path: Path, publish: Callable[..., Publisher]) -> None:
+    publisher = publish(reading(QUEUE, schema_counters=(busy_counters(),)))
+    before = scrape(tmp_path)[0]
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert scrape(tmp_path)[0] == b""
+    publisher.publish()
+
+    assert scrape(tmp_path)[0] == before
+
+
 def test_an_unchanged_number_is_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
     write = MmapedDict.write_value
