@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from apf_middleware.config.sockets import is_refused
+from apf_middleware.fleet.messages import Report, write
+from apf_middleware.runtime.fleet.frames import framed
 
 CONFIG = """
 apiVersion: apf/v1
@@ -69,7 +71,10 @@ def test_a_child_keeps_no_socket_of_a_process_that_is_killed(tmp_path: Path, bac
             with socket.socket(socket.AF_UNIX) as peer:
                 while is_refused(sockets["fleet"]):  # it begins an epoch as soon as it has started
                     time.sleep(0.01)
+                peer.settimeout(30)
                 peer.connect(str(sockets["fleet"]))
+                peer.sendall(framed(write(Report("peer", 1, 1, 0, 0, 0))))
+                assert peer.recv(1), "the connection is accepted"
                 process.stdin.write("\n")
                 process.stdin.flush()
                 assert process.stdout.readline() == "forked\n"
@@ -77,7 +82,7 @@ def test_a_child_keeps_no_socket_of_a_process_that_is_killed(tmp_path: Path, bac
                 process.kill()
                 process.wait()
                 assert all(map(is_refused, sockets.values()))
-                peer.settimeout(30)
-                assert peer.recv(1) == b""
+                while peer.recv(2**16):
+                    pass
         finally:
             os.killpg(process.pid, signal.SIGKILL)
