@@ -656,6 +656,7 @@ class Controller:
         has_passed = admission.reason is Reason.CANCELLED  # see `_abandon`
         if has_passed:
             self._count_left(now, admission)
+            runtime.shared.queueset.rejected[Reason.CANCELLED] -= 1  # the request isn't rejected
             admission.destination.counters.passed += 1
             admission.renew()
             if admission.stream is None:  # closed at its end, after which a task left behind must begin no watch

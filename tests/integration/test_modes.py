@@ -38,8 +38,10 @@ def in_mode(mode: Mode, more: str = "", **settings: object) -> Configuration:
 
 
 def counted(service: Service) -> Mapping[str, float]:
-    """Return what the level ``crowd`` has counted, and the requests that have passed."""
-    counters = service.controller.levels["crowd"].schema_counters["everybody"]
+    """Return what the level ``crowd`` has counted, for metrics and dumps alike, and the requests that have passed."""
+    runtime = service.controller.levels["crowd"]
+    counters = runtime.schema_counters["everybody"]
+    assert runtime.shared.queueset.rejected == counters.rejected
     found = {f"rejected {reason}": number for reason, number in counters.rejected.items() if number}
     found["executed"] = sum(counters.executions.counts)
     return found | {f"passed {mode}": number for mode, number in service.passed.items() if number}
