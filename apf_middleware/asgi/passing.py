@@ -194,5 +194,8 @@ class _ObservedReply:
                 is_stream = any(
                     name.lower() == b"content-type" and is_event_stream(value) for name, value in message["headers"]
                 )
+            call = self._send(message)  # observers hear of the status before the virtual seats are given back
             begin_response(self._admission, is_stream=is_stream, virtual=self._virtual)
-        await self._send(message)
+            await call
+        else:
+            await self._send(message)

@@ -104,21 +104,20 @@ class HttpReply(AppReply):
         headers: list[Any] = found if isinstance(found, list) else [*(found or ())]
         if found and headers is not found:  # an app may pass an iterator, which can only be read once
             event = {**event, "headers": headers}  # the app may send the same dict again
+        is_stream = False
         for header in headers:
             pair: tuple[Any, ...] = header if isinstance(header, tuple) else tuple(header)
             name = pair[0]
             if len(name) == 12 and (name == b"content-type" or name.lower() == b"content-type"):
                 value = pair[1]
-                if (len(value) > 16 and value[5] in _E) or admission.stream is not None:  # false for most responses
-                    begin_response(admission, is_stream=is_event_stream(value))
+                is_stream = len(value) > 16 and value[5] in _E and is_event_stream(value)  # mostly without a call
                 break
-        else:
-            if admission.stream is not None:
-                begin_response(admission, is_stream=False)
         if self._headers:
             event = event.copy()  # the app may send the same dict again
             event["headers"] = headers + self._headers
-        call = self._call = self._send(event)
+        call = self._call = self._send(event)  # observers hear of the status before the seats are given back
+        if is_stream or admission.stream is not None:
+            begin_response(admission, is_stream=is_stream)
         return call if type(call) is _COROUTINE else self._wrap(call)
 
 

@@ -36,7 +36,6 @@ class VirtualRequest:
         "_charged",
         "_failure",
         "_requests",
-        "_stream",
         "admission",
         "began_at",
         "is_long_lived",
@@ -51,7 +50,6 @@ class VirtualRequest:
         self.is_long_lived: bool = False
         self._failure: tuple[int, bool] | None = None
         self._charged: float | None = None
-        self._stream: Stream | None = admission.stream  # its place among the streams, if it may become one
 
     def wake(self) -> None:
         """Note that the virtual wait is over."""
@@ -79,13 +77,13 @@ class VirtualRequest:
         """Give the seats back before the response has ended, if there is a place for the stream."""
         # Afterwards the request can't become one, but a task that its app has left behind may still try.
         if self.lasted_ns is None and self.admission.reason is None and (stream := long_term()).enter():
-            self._stream, self.is_long_lived = stream, True
+            self.admission.stream, self.is_long_lived = stream, True
             self.finish()
 
     def leave_streams(self) -> None:
         """Give the place among the streams back, because the request would have been rejected."""
-        if self._stream is not None:
-            self._stream.leave()
+        if self.admission.stream is not None:
+            self.admission.stream.leave()
 
     def charge(self, seats: float) -> bool:
         """Bill the flow for ``seats``; return False if the seats have been given back already."""

@@ -129,7 +129,7 @@ class RecordedObservation:
             disguise.learn(route)
         place, work = destination.classification, destination.work
         deadline = None if admission is None else admission.deadline_ns
-        is_stream = admission is not None and admission.stream is not None
+        stream = None if admission is None else admission.stream
         criticality = destination.criticality
         return RecordedRequest(
             time_ns=self.at - began_at,
@@ -150,17 +150,17 @@ class RecordedObservation:
             final_seats=work.final_seats,
             linger_ns=work.linger_ns,
             wait_ns=self._wait_ns,
-            outcome=self._final_outcome(is_stream=is_stream),
+            outcome=self._final_outcome(),
             reason="" if admission is None or admission.reason is None else str(admission.reason),
             status=self._status,
-            is_stream=is_stream,
+            is_stream=stream is not None and stream.is_counted,
             deadline_ns=None if deadline is None else max(0, deadline - self.at),
             criticality="" if criticality is None else criticality.key,
             is_standing=self._is_standing,
         )
 
-    def _final_outcome(self, *, is_stream: bool) -> "Outcome":
+    def _final_outcome(self) -> "Outcome":
         if self._outcome != "served" or self._admission is None:
             return self._outcome
-        has_failed = self._admission.outcome is not RequestOutcome.SUCCESS and not (self._status or is_stream)
-        return "failed" if has_failed or self._status >= _FAILED else "served"
+        has_failed = self._admission.outcome is not RequestOutcome.SUCCESS or self._status >= _FAILED
+        return "failed" if has_failed else "served"

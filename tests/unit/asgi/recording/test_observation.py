@@ -6,7 +6,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.routing import Mount, Route, WebSocketRoute
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from apf_middleware.asgi import APFMiddleware
@@ -24,13 +24,14 @@ kind: Server
 spec:
   seats: 10
   defaults: none
+  mode: MODE
   deadlines: {headers: {x-timeout: milliseconds}}
   criticality: {headers: {x-criticality: name}}
 ---
 apiVersion: apf/v1
 kind: PriorityLevel
 metadata: {name: crowd}
-spec: {shares: 1000, streams: {releaseAtStart: true}}
+spec: {shares: 1000, streams: {releaseAtStart: true, maxOpen: 5}}
 ---
 apiVersion: apf/v1
 kind: FlowSchema
@@ -73,8 +74,8 @@ def recorder_of(middleware: APFMiddleware) -> Recorder:
     return found
 
 
-async def recorded(scope: Scope, app: ASGIApp | None = None) -> RecordedRequest:
-    middleware = APFMiddleware(app or routed(), load_text(CONFIG))
+async def recorded(scope: Scope, app: ASGIApp | None = None, *, mode: str = "on") -> RecordedRequest:
+    middleware = APFMiddleware(app or routed(), load_text(CONFIG.replace("MODE", mode)))
     found = recorder_of(middleware)
     async with anyio.create_task_group() as tasks:
         exchange = Exchange(middleware, scope, tasks)
@@ -107,6 +108,45 @@ async def test_streams_are_marked_and_end_when_they_give_their_seats_back() -> N
     row = await recorded(http_scope("/events"))
 
     assert (row.is_stream, row.outcome, row.route) == (True, "served", "/events")
+
+
+BROKEN_EVENTS = {"type": "http.response.start", "status": 500, "headers": [(b"content-type", b"text/event-stream")]}
+OK = {"type": "http.response.start", "status": 200, "headers": []}
+
+
+def sending(*messages: Message) -> ASGIApp:
+    """Return an app that sends ``messages``, and then raises an exception."""
+
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        for message in messages:
+            await send(message)
+        raise LookupError
+
+    return app
+
+
+@pytest.mark.parametrize("mode", ["on", "observe"])
+async def test_the_status_of_a_stream_is_known(mode: str) -> None:
+    row = await recorded(http_scope("/events"), mode=mode)
+    assert (row.status, row.outcome, row.is_stream) == (200, "served", True)
+
+    row = await recorded(http_scope("/events"), sending(BROKEN_EVENTS), mode=mode)
+    assert (row.status, row.outcome, row.is_stream) == (500, "failed", True)
+
+
+@pytest.mark.parametrize(("sent", "status"), [((), 0), ((OK,), 200)])
+async def test_an_exception_is_a_failure_also_after_the_beginning_of_the_answer(
+    sent: tuple[Message, ...], status: int
+) -> None:
+    row = await recorded(http_scope("/", headers={"accept": "text/event-stream"}), sending(*sent))
+
+    assert (row.status, row.outcome) == (status, "failed")
+
+
+async def test_a_request_that_announces_a_stream_and_gets_another_answer_is_none() -> None:
+    row = await recorded(http_scope("/shop/reports/7", headers={"accept": "text/event-stream"}))
+
+    assert (row.status, row.is_stream) == (404, False)
 
 
 async def test_websockets_are_streams() -> None:
