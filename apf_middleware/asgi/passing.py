@@ -161,7 +161,8 @@ class _UnlimitedRequest:
             one.note_seated(admission)
 
     def fail(self, *, aborted: bool) -> None:
-        """Do nothing: failures aren't counted in this mode."""
+        """Note that the app has raised an exception; failures aren't counted in this mode."""
+        self._admission.fail(aborted=aborted)
 
     def finish(self) -> None:
         """Note that the request has ended."""

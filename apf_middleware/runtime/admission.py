@@ -495,12 +495,13 @@ class Admission(Ticket):
         return found
 
     def fail(self, status: int = 500, *, aborted: bool = False) -> None:
-        """Count a request that had seats as failed with this ``status``, or as aborted; the first call counts."""
+        """Note that a request has failed with this ``status``, and count it if it had seats; the first call counts."""
         # A rejected request counts by its reason; one that is cancelled while it waits is among these.
-        if self.reason is None and self.state is not _NEW and self.outcome is _SUCCESS:
+        if self.reason is None and self.outcome is _SUCCESS:
             self._outcome = outcome_of(status)
-            counters = self.destination.counters
-            (counters.aborted if aborted else counters.failed).note(self)
+            if self.state is not _NEW:
+                counters = self.destination.counters
+                (counters.aborted if aborted else counters.failed).note(self)
 
     @property
     def is_renewed(self) -> bool:

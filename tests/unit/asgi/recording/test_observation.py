@@ -134,11 +134,12 @@ async def test_the_status_of_a_stream_is_known(mode: str) -> None:
     assert (row.status, row.outcome, row.is_stream) == (500, "failed", True)
 
 
+@pytest.mark.parametrize("mode", ["on", "observe", "off"])
 @pytest.mark.parametrize(("sent", "status"), [((), 0), ((OK,), 200)])
 async def test_an_exception_is_a_failure_also_after_the_beginning_of_the_answer(
-    sent: tuple[Message, ...], status: int
+    sent: tuple[Message, ...], status: int, mode: str
 ) -> None:
-    row = await recorded(http_scope("/", headers={"accept": "text/event-stream"}), sending(*sent))
+    row = await recorded(http_scope("/", headers={"accept": "text/event-stream"}), sending(*sent), mode=mode)
 
     assert (row.status, row.outcome) == (status, "failed")
 
