@@ -177,12 +177,17 @@ class Upload:
             await self._reject(self._admission, scope, send)
         return {"type": "http.disconnect"}
 
-    async def send(self, message: Message) -> None:
+    def send(self, message: Message) -> Awaitable[None]:
         """Send a message of the app, unless the request has already been answered with an error."""
-        if not self._is_cut:
-            # Early hints, for example, come before the response.
-            self._has_begun = self._has_begun or message["type"] == "http.response.start"
-            await self._body.send(message)
+        if self._is_cut:
+            return _ignore()
+        # Early hints, for example, come before the response.
+        self._has_begun = self._has_begun or message["type"] == "http.response.start"
+        return self._body.send(message)
 
     def __repr__(self) -> str:
         return f"<Upload of {self._body!r}>"
+
+
+async def _ignore() -> None:
+    """Do nothing."""

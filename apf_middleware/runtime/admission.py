@@ -152,7 +152,8 @@ class AdmissionControl(Protocol):
 class RequestObservation(Protocol):
     """Follows one request, for example for a recording of the traffic.
 
-    Exactly one of the last three methods is called, and is the last one. None may raise.
+    Exactly one of the last three methods is called, and is the last one, unless an upload has given its seats back and
+    asks for them again (see `asgi.upload`). None may raise.
     """
 
     def note_seated(self, admission: "Admission") -> None:

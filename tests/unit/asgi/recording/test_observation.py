@@ -25,6 +25,7 @@ spec:
   seats: 10
   defaults: none
   mode: MODE
+  bodies: {holdSeats: false}
   deadlines: {headers: {x-timeout: milliseconds}}
   criticality: {headers: {x-criticality: name}}
 ---
@@ -58,7 +59,8 @@ async def talk(socket: WebSocket) -> None:
 
 def routed() -> ASGIApp:
     inner = [Route("/reports/{name}", report)]
-    return Starlette(routes=[Mount("/shop", routes=inner), Route("/events", events), WebSocketRoute("/talk", talk)])
+    streams = [Route("/events", events, methods=["GET", "POST"]), WebSocketRoute("/talk", talk)]
+    return Starlette(routes=[Mount("/shop", routes=inner), *streams])
 
 
 def recorder_of(middleware: APFMiddleware) -> Recorder:
@@ -132,6 +134,18 @@ async def test_the_status_of_a_stream_is_known(mode: str) -> None:
 
     row = await recorded(http_scope("/events"), sending(BROKEN_EVENTS), mode=mode)
     assert (row.status, row.outcome, row.is_stream) == (500, "failed", True)
+
+
+async def test_the_status_of_a_stream_is_known_while_the_body_of_its_request_arrives() -> None:
+    middleware = APFMiddleware(routed(), load_text(CONFIG.replace("MODE", "on")))
+    found = recorder_of(middleware)
+    async with anyio.create_task_group() as tasks:
+        scope = http_scope("/events", headers={"transfer-encoding": "chunked"})
+        exchange = Exchange(middleware, {**scope, "method": "POST"}, tasks).body(b"x" * 100_000, more=True)
+        await exchange.start().end()
+
+    [row] = found.take(10)
+    assert (row.status, row.is_stream) == (200, True)
 
 
 @pytest.mark.parametrize("mode", ["on", "observe", "off"])
