@@ -164,14 +164,14 @@ class GateScheduler:
 
     def pass_at_once(self, now: int, acquisition: Acquisition) -> bool:
         """Return whether a request that can't wait passes all its gates now; if not, its refusal says why."""
-        if acquisition.refusal is not None:
-            return False
-        barred = next((need for need in acquisition.needs if self._is_barred(acquisition, need)), None)
-        stopped = (barred, None) if barred is not None else self._leases.acquire(now, acquisition)
-        if stopped is None:
-            self._commit(now, acquisition)
-            return True
-        acquisition.refusal = _refusal(stopped[0].gate, stopped[1], now)
+        if acquisition.refusal is None:
+            barred = next((need for need in acquisition.needs if self._is_barred(acquisition, need)), None)
+            stopped = (barred, None) if barred is not None else self._leases.acquire(now, acquisition)
+            if stopped is None:
+                self._commit(now, acquisition)
+                return True
+            acquisition.refusal = _refusal(stopped[0].gate, stopped[1], now)
+        self.gates[acquisition.refusal.gate].counters.rejected += 1
         return False
 
     def leave(self, now: int, ticket: Ticket) -> Acquisition | None:

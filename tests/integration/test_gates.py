@@ -379,6 +379,8 @@ async def test_without_queues_a_closed_gate_rejects_at_once() -> None:
         holder = await protected.holder("/db/hold")
         rejected = await protected.request("/db/1").end()
         assert rejected.status == 503
+        [reading] = protected.middleware.service.reading().gates
+        assert reading.rejected == 1
         protected.finish("/db/hold")
         await holder.end()
         assert protected.is_idle()

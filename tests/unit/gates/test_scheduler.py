@@ -610,6 +610,7 @@ def test_a_level_without_queues_refuses_a_request_whose_key_cannot_be_computed()
     refusal = world.refusals["a"]
     assert refusal is not None
     assert refusal.status == 502
+    assert world.gate("db").counters.rejected == 1
 
 
 @pytest.mark.parametrize("waited", [0, 1])
