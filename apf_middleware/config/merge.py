@@ -19,7 +19,7 @@ from apf_middleware.classification.rules import AtomicTest, Conjunction, Field, 
 from apf_middleware.config.formats import Definition
 from apf_middleware.config.metadata import metadata_of
 from apf_middleware.config.objects import FALLBACKS, Configuration, Level, Metadata, Queuing
-from apf_middleware.config.problems import Problems
+from apf_middleware.config.problems import Problems, dotted
 from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.suggested import mandatory, newest_version, suggested
 from apf_middleware.config.yaml_nodes import Document
@@ -261,15 +261,19 @@ def _settled(same: list[Definition], taken: set[str], problems: Problems) -> Ite
 
 
 def _tell_twin(one: Definition, first: Definition, problems: Problems) -> None:
-    meta = "meta" if one.format == "kep" else "metadata"
     kind = "level" if isinstance(one.thing, Level) else "schema"
-    problems.error(
-        one.document.place((meta, "name")),
-        f"{first.document.place((meta, 'name'))} has a {kind} of this name already",
-        field=f"{meta}.name",
-        value=getattr(one.thing, "name", ""),
-        hint="Rename or remove one of them",
-    )
+    rule = f"{first.document.place(_name_path(first))} has a {kind} of this name already"
+    _refuse_name(one, rule, "Rename or remove one of them", problems)
+
+
+def _refuse_name(one: Definition, rule: str, hint: str, problems: Problems) -> None:
+    """Report that there can't be an object like this of its name."""
+    path, name = _name_path(one), getattr(one.thing, "name", "")
+    problems.error(one.document.place(path), rule, field=dotted(path), value=name, hint=hint)
+
+
+def _name_path(one: Definition) -> tuple[str, str]:
+    return ("meta" if one.format == "kep" else "metadata"), "name"
 
 
 def _add_missing(
@@ -290,18 +294,17 @@ def _check_mandatory(
         if known is None or known.definition is None or known.thing == thing:
             continue
         definition = known.definition
-        place, name = definition.document.place(("spec",)), thing.name
         if isinstance(thing, FlowSchema):
-            rule = f"the spec of the mandatory schema {name!r} can't be changed"
+            rule = "the spec of this mandatory schema can't be changed"
         elif isinstance(known.thing, Level) and known.thing.exempt == thing.exempt:
             if thing.exempt or definition.format != "kubernetes":
                 # Users may change the settings of level `exempt` and, except in Kubernetes' format, those of level
                 # `catch-all`.
                 continue
-            rule = f"the spec of the mandatory level {name!r} can't be changed"
+            rule = "the spec of this mandatory level can't be changed"
         else:
-            rule = f"the mandatory level {name!r} must {'' if thing.exempt else 'not '}be exempt"
-        problems.error(place, rule, field="spec", value=name, hint="Remove this object: it exists anyway")
+            rule = f"this mandatory level must {'' if thing.exempt else 'not '}be exempt"
+        _refuse_name(definition, rule, "Remove this object: it exists anyway", problems)
 
 
 def _add_backstops(

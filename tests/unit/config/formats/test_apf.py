@@ -133,7 +133,7 @@ def test_a_level_with_defaults() -> None:
         ("    - user: alice", "      []", 9, "spec.rules[0].subjects", "at least one"),
         (SCHEMA[SCHEMA.index("    httpRules") :], "", 9, "spec.rules[0].httpRules", "must have resourceRules"),
         (SCHEMA[SCHEMA.index("  rules") :], "", 4, "spec.rules", "must have rules or match"),
-        ("name: s", "name: catch-all", 4, "spec", "can't be changed"),
+        ("name: s", "name: catch-all", 3, "metadata.name", "can't be changed"),
     ],
 )
 def test_what_is_wrong_with_a_schema_is_reported(old: str, new: str, line: int, field: str, rule: str) -> None:
@@ -163,7 +163,7 @@ def test_a_module_that_is_not_found_may_be_in_the_working_directory() -> None:
         ("- db", "- ''", 12, "spec.gates[0]", "must not be empty"),
         ("shares: 10", "nominalConcurrencyShares: 10", 5, "spec.nominalConcurrencyShares", "no such key"),
         ("handSize: 2", "handSize: 9", 9, "spec.queuing.handSize", "not exceed the 8"),
-        ("name: l", "name: exempt", 4, "spec", "must be exempt"),
+        ("name: l", "name: exempt", 3, "metadata.name", "mandatory level must be exempt"),
     ],
 )
 def test_what_is_wrong_with_a_level_is_reported(old: str, new: str, line: int, field: str, rule: str) -> None:
