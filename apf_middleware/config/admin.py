@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator
 
 from apf_middleware.classification import ANONYMOUS
 from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.sockets import DEFAULT_APP, require_app, require_directory
-from apf_middleware.config.values import NonEmpty, TextSet
+from apf_middleware.config.values import NonEmpty, TextSet, rule_error
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.frozen import frozen
 
@@ -18,6 +20,12 @@ DEFAULT_PATH: Final = "/debug/api_priority_and_fairness"
 
 _PATH: Final = r"(/[^\s/?#*{}]+)+"
 _UNAUTHENTICATED: Final = frozenset({"*", ANONYMOUS.name, *ANONYMOUS.groups})
+
+
+def _not_flag(given: object) -> object:
+    if isinstance(given, bool):
+        raise rule_error("it must be the directory in which each worker has a Unix socket", "Write it like /run/shop")
+    return given
 
 
 @frozen
@@ -32,7 +40,7 @@ class AdminSettings(Settings):
     path: NonEmpty = DEFAULT_PATH
     groups: TextSet = ()
     operators: TextSet = ()
-    socket: NonEmpty = ""
+    socket: Annotated[NonEmpty, BeforeValidator(_not_flag)] = ""
     app: NonEmpty = DEFAULT_APP
     console: bool = False
 

@@ -79,6 +79,11 @@ def test_other_keys_and_other_kinds_are_refused(settings: dict[str, object]) -> 
         read(settings)
 
 
+def test_a_socket_that_is_switched_on_needs_its_directory() -> None:
+    with pytest.raises(ConfigurationError, match=r"socket is true, but it must be the directory .* like /run/shop"):
+        load_text("apiVersion: apf/v1\nkind: Server\nspec: {admin: {socket: true}}\n")
+
+
 SERVER = "apiVersion: apf/v1\nkind: Server\nspec: {admin: {path: /debug/apf%s}, metrics: {path: %s}}"
 
 
