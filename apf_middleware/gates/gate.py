@@ -16,6 +16,7 @@ from math import isfinite
 from typing import Any, Final, Literal, TypedDict
 
 from apf_middleware.classification import ANONYMOUS, Identity, RequestDigest
+from apf_middleware.classification.text import require_text
 from apf_middleware.counters import DURATION_BOUNDS_NS, Histogram
 from apf_middleware.exceptions import InvalidValueError, require_integer
 from apf_middleware.gates.functions import is_unfinished, require_plain
@@ -312,9 +313,7 @@ class Gate(ABC):
     """True if the gate always names the time at which it opens, so that no event can be missed."""
 
     def __init__(self, name: str, terms: Terms, key: KeyOf = shared_key, cost: CostOf = unit_cost) -> None:
-        given: object = name
-        if not isinstance(given, str) or not given:
-            raise InvalidValueError("name", name, "it must be a string that isn't empty")
+        require_text("name", name)
         require_plain(f"key of the gate {name!r}", key)
         require_plain(f"cost of the gate {name!r}", cost)
         self.name = name

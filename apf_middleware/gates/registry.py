@@ -112,6 +112,8 @@ class Gates:
 
         ``blocks`` returns whether the gate stops all requests now. Operators see this even while no request asks.
         """
+        if callable(name):
+            raise InvalidValueError("name", name, "it must be a string", 'Write @gates.condition("name")')
         events = _names(on)
 
         def add(ask: _Ask) -> _Ask:

@@ -200,6 +200,12 @@ def test_an_own_gate_is_asked_with_the_request_the_key_and_the_cost() -> None:
     assert calls == [("x", "of x", 3), ("lease",)]
 
 
+def test_a_condition_needs_its_name() -> None:
+    decorate: Any = Gates().condition
+    with pytest.raises(InvalidValueError, match=r"must be a string. Write @gates.condition\(\"name\"\)$"):
+        decorate(lambda _: True)
+
+
 def test_a_name_that_no_gate_has_is_refused_with_those_that_exist() -> None:
     gates = Gates()
     gates.capacity("web", limit=1)
