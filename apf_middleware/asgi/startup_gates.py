@@ -6,8 +6,12 @@ must exist when the startup has ended. They are removed after the shutdown, beca
 
 import logging
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from apf_middleware.runtime import Controller, log_event
+
+if TYPE_CHECKING:
+    from apf_middleware.gates import Gates
 
 __all__ = ["StartupGates"]
 
@@ -29,10 +33,11 @@ class StartupGates:
 
     def require(self) -> None:
         """Raise InvalidValueError if a gate that the configuration names is missing."""
-        if self._controller.gates is not None:
+        gates, configuration = self._controller.gates, self._controller.configuration
+        if gates is not None:
             from apf_middleware.runtime.configured_gates import require_gates  # noqa: PLC0415 - loaded with the gates
 
-            require_gates(self._controller.configuration, self._controller.gates)
+            require_gates(configuration, gates)
 
     def lacks(self, names: Iterable[str]) -> bool:
         """Return whether some of these gates are missing, and log each of them once."""
@@ -44,12 +49,17 @@ class StartupGates:
         return bool(missing)
 
     def remove(self) -> None:
-        """Remove the gates that were added since the startup began, except those of the configuration."""
+        """Remove the gates that the app has added since the startup began."""
         gates = self._controller.gates
         if gates is not None:
-            configured = {gate.name for gate in self._controller.configuration.server.gates}
-            for name in gates.names - self._lasting - configured:
+            for name in self._added(gates) - self._lasting:
                 gates.remove(name)
+
+    def _added(self, gates: "Gates") -> set[str]:
+        """Return the names of the gates that the app has added: all but those of the configuration."""
+        configured = {gate.name for gate in self._controller.configuration.server.gates}
+        found = gates.scheduler.gates.items()
+        return {name for name, gate in found if gate.kind != "headroom" and name not in configured}
 
     def __repr__(self) -> str:
         return f"<StartupGates beside {', '.join(sorted(self._lasting)) or 'none'}>"

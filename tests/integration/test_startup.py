@@ -355,5 +355,18 @@ async def test_without_lifespan_requests_with_a_missing_gate_are_answered_503(
     assert await status("/orders") == 200
 
 
+def test_headroom_that_a_reload_adds_stays_after_the_shutdown(tmp_path: Path) -> None:
+    file = tmp_path / "apf.yaml"
+    level = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: anonymous}\nspec: {shares: 10}\n"
+    file.write_text(level)
+    app = APFMiddleware(hello, file)
+    with TestClient(app) as client:
+        file.write_text(level.replace("10", "10, headroom: 50%"))
+        assert client.portal is not None
+        assert client.portal.call(app.reload)
+    with TestClient(app) as client:
+        assert client.get("/").status_code == 200
+
+
 def test_a_working_middleware_is_found_by_its_service() -> None:
     assert APFMiddleware(hello, configuration()).service.configuration.server.seats == 1
