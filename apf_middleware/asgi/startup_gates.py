@@ -6,7 +6,7 @@ must exist when the startup has ended. They are removed after the shutdown, beca
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from apf_middleware.runtime import Controller, log_event
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from apf_middleware.gates import Gates
 
 __all__ = ["StartupGates"]
+
+_REMEDY: Final = "name it in the gates of a schema, a route or a level, or it limits no request"
 
 
 class StartupGates:
@@ -32,12 +34,14 @@ class StartupGates:
         self._lasting = frozenset() if gates is None else gates.names
 
     def require(self) -> None:
-        """Raise InvalidValueError if a gate that the configuration names is missing."""
+        """Raise InvalidValueError if a gate that the configuration names is missing; warn of those it doesn't name."""
         gates, configuration = self._controller.gates, self._controller.configuration
         if gates is not None:
             from apf_middleware.runtime.configured_gates import require_gates  # noqa: PLC0415 - loaded with the gates
 
             require_gates(configuration, gates)
+            for name in sorted(self._added(gates) - configuration.named_gates):
+                log_event(logging.WARNING, "apf.gate-unused", gate=name, hint=_REMEDY)
 
     def lacks(self, names: Iterable[str]) -> bool:
         """Return whether some of these gates are missing, and log each of them once."""

@@ -85,7 +85,7 @@ def warn_of_omissions(configurations: Iterable[Configuration]) -> None:
     """Warn of what is not simulated: how long a dependency keeps requests waiting, and how late an event loop is."""
     gates, elastic = set[str](), set[str]()
     for one in configurations:
-        gates.update(name for _, names in one.gates_by_owner() for name in names)
+        gates |= one.named_gates
         elastic |= one.elastic_levels
     said = {"gates aren't simulated, all requests pass them": gates, "elastic levels keep their seats": elastic}
     for left_out, names in said.items():

@@ -21,7 +21,7 @@ from apf_middleware.config.formats.versions import ASSURED
 from apf_middleware.config.level_conflicts import broken_promise, written_key
 from apf_middleware.config.merge import MergedObjects, Sourced
 from apf_middleware.config.model import MOST_HINTS, report
-from apf_middleware.config.objects import Level
+from apf_middleware.config.objects import Configuration, Level
 from apf_middleware.config.problems import Path, Problems
 from apf_middleware.config.server import ServerSettings
 from apf_middleware.config.settings import Violation
@@ -101,6 +101,7 @@ def lint_objects(merged: MergedObjects, problems: Problems) -> None:
     if merged.server_document is not None:
         _lint_server(merged.server_document, merged.server, problems)
         _lint_trust(merged.server_document, merged.server, problems)
+        _lint_gates(merged.server_document, merged.configuration(), problems)
     if not problems.errors:  # seats can't be derived if, for example, there is no parent of a name
         _lint_estimates(merged, problems)
         if merged.server_document is not None:
@@ -432,6 +433,14 @@ def _lint_server(document: Document, server: ServerSettings, problems: Problems)
     if server.resolver == "kubernetes" and not all(one.gates or one.estimate for one in server.routes):
         rule = "resolver: kubernetes reads paths as an API server does, so that the resources of routes have no effect"
         warn(rule, "Write resolver: web, or remove the routes", "routes")
+
+
+def _lint_gates(document: Document, configuration: Configuration, problems: Problems) -> None:
+    """Warn of gates of the Server document that no request passes."""
+    for place, gate in enumerate(configuration.server.gates):
+        if gate.name not in configuration.named_gates:
+            rule = "no schema, route or level names this gate, so it limits no request"
+            _warn_in(document, problems, rule, "Name it in their gates, or remove it", "gates", place, "name")
 
 
 def _lint_borrowing(document: Document, merged: MergedObjects, problems: Problems) -> None:

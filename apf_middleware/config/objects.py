@@ -157,7 +157,12 @@ class Configuration:
     @property
     def has_gates(self) -> bool:
         """True if any gate is defined or named."""
-        return bool(self.server.gates) or self.has_headroom or any(names for _, names in self.gates_by_owner())
+        return bool(self.server.gates) or self.has_headroom or bool(self.named_gates)
+
+    @property
+    def named_gates(self) -> frozenset[str]:
+        """The gates that schemas, routes and levels name, whether they are defined or not."""
+        return frozenset(name for _, names in self.gates_by_owner() for name in names)
 
     @property
     def has_headroom(self) -> bool:

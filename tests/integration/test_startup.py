@@ -355,6 +355,16 @@ async def test_without_lifespan_requests_with_a_missing_gate_are_answered_503(
     assert await status("/orders") == 200
 
 
+def test_a_gate_that_nothing_names_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    gates = Gates()
+    gates.capacity("db", 1)
+    gates.capacity("files", 1)
+    with TestClient(APFMiddleware(hello, gated(), gates=gates)):
+        [record] = [one for one in caplog.records if one.levelno == logging.WARNING]
+
+    assert record.getMessage().startswith("apf.gate-unused gate=files hint=name it in")
+
+
 def test_headroom_that_a_reload_adds_stays_after_the_shutdown(tmp_path: Path) -> None:
     file = tmp_path / "apf.yaml"
     level = "apiVersion: apf/v1\nkind: PriorityLevel\nmetadata: {name: anonymous}\nspec: {shares: 10}\n"

@@ -11,6 +11,14 @@ DATA = Path(__file__).parent / "data"
 NAMING = ", queue: {source: header, name: X-Queue}"
 
 
+def test_a_gate_that_nothing_names_is_reported() -> None:
+    gates = "gates: [{name: a, capacity: 1}, {name: b, capacity: 1}]"
+
+    assert warnings(schema("s", 10, ALICE, more=", gates: [a]"), more=gates) == [
+        "1 spec.gates[1].name: no schema, route or level names this gate, so it limits no request"
+    ]
+
+
 def test_a_dangling_reference_and_an_unused_level_are_reported() -> None:
     found = warnings(schema("s", 10, ALICE, "nowhere") + level("idle"))
 
