@@ -175,7 +175,7 @@ class _Lifespan:
                 await refuse_to_start(self._send, error)
                 raise
             self.next_step = "shutdown"
-        else:
+        elif message["type"].startswith("lifespan."):  # an app that answers it like a request goes on
             self._close()
         await self._send(message)
 

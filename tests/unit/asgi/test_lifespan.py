@@ -250,3 +250,10 @@ def test_an_app_that_fails_its_startup_before_it_receives_anything_is_not_answer
         await send({"type": "lifespan.startup.failed", "message": "no database"})
 
     assert lived(app) == ["close", "lifespan.startup.failed"]
+
+
+def test_an_app_that_answers_the_lifespan_like_a_request_has_not_ended() -> None:
+    async def app(_scope: Scope, _receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200})
+
+    assert lived(app) == ["http.response.start"]
