@@ -26,7 +26,7 @@ from apf_middleware.config.settings import Settings, Violation
 from apf_middleware.config.shadow import ShadowSettings
 from apf_middleware.config.streams import ServerStreamSettings
 from apf_middleware.config.telemetry import TelemetrySettings
-from apf_middleware.config.values import DEPENDS, Names, Nanoseconds, NonEmpty, Size, TextSet
+from apf_middleware.config.values import DEPENDS, GateNames, Nanoseconds, NonEmpty, Size, TextSet
 from apf_middleware.exceptions import InvalidValueError
 from apf_middleware.frozen import frozen
 from apf_middleware.mode import Mode
@@ -48,7 +48,7 @@ class Route(Settings):
     resource: NonEmpty
     subresource: str = ""
     methods: TextSet = ()
-    gates: Annotated[Names, Field(description="The gates of its requests, asked after those of the schema.")] = ()
+    gates: Annotated[GateNames, Field(description="The gates of its requests, asked after those of the schema.")] = ()
     estimate: AnyEstimate | None = None
 
     def rules(self) -> Iterator[Violation]:

@@ -28,10 +28,10 @@ __all__ = [
     "DnsLabel",
     "DnsSubdomain",
     "Function",
+    "GateNames",
     "IpNetwork",
     "LowerCase",
     "LowerCaseSet",
-    "Names",
     "Nanoseconds",
     "NetworkSet",
     "NonEmpty",
@@ -386,7 +386,7 @@ Part = Annotated[
 ]
 Pattern = Annotated[str, AfterValidator(_pattern), _schema(format="regex", maxLength=MAX_PATTERN)]
 Transform = Annotated[Pattern, AfterValidator(_transform)]
-Names = Annotated[tuple[NonEmpty, ...], Field(strict=False)]
+GateNames = Annotated[tuple[NonEmpty, ...], Field(strict=False)]
 LowerCase = Annotated[NonEmpty, AfterValidator(str.lower)]
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 TextSet = Annotated[Texts, AfterValidator(_set), _schema(uniqueItems=True)]

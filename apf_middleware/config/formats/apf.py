@@ -46,7 +46,7 @@ from apf_middleware.config.values import (
     Deadline,
     DnsSubdomain,
     Function,
-    Names,
+    GateNames,
     Nanoseconds,
     NonEmpty,
     Part,
@@ -116,7 +116,7 @@ class _LevelSpec(Settings):
     queuing: LevelQueuingModel | None = None
     wait_limit_ns: Nanoseconds | None = None
     deadline_ns: Deadline | None = None
-    gates: Names = ()
+    gates: GateNames = ()
     streams: StreamSettings | None = None
     weight: Annotated[Annotated[int, Field(ge=1, le=MAX_INT32)] | None, Field(description="The same as shares.")] = None
     guarantee: Annotated[Amount | None, Field(description="The same as minSeats.")] = None
@@ -360,7 +360,9 @@ class _SchemaSpec(Settings):
     criticality: CriticalityName | None = None
     deadline_ns: Deadline | None = None
     estimate: AnyEstimate | None = None
-    gates: Annotated[Names, Field(description="The gates of its requests, in the order in which they are asked.")] = ()
+    gates: Annotated[
+        GateNames, Field(description="The gates of its requests, in the order in which they are asked.")
+    ] = ()
     rules_: Annotated[tuple[Annotated[Rule, BuiltFrom(_Rule, Rule)], ...], Field(strict=False, alias="rules")] = ()
     match: Annotated[
         tuple[_MatchPart, ...],
