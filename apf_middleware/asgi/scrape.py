@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Scrape:
-    """The endpoint that serves the results of ``read``, or registers a collector with a ``registry`` instead.
+    """The endpoint that serves the results of ``read``, or a collector of them for a ``registry`` instead.
 
     ``path`` is that of the endpoint; None if the middleware serves no metrics.
     """
@@ -65,7 +65,6 @@ class Scrape:
         self._has_failed = False  # the last publication
         self._registry = registry if self._publisher is None else None
         self._is_registered = False
-        self.register()
 
     def register(self) -> None:
         """Add the metrics to the app's registry, if there is one; InvalidValueError if it has such metrics already."""

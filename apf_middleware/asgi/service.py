@@ -117,6 +117,7 @@ class Service:
         self._build_monitors()
         self._build_passing(configuration.server.mode)
         self.shadow.adopt(self.resolver, self.shadow.read(configuration))
+        self.scrape.register()  # last, because another thread may read the registry at once
 
     def _build_monitors(self) -> None:
         """Build the parts that follow the load and the process, and that a reload keeps."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -353,6 +354,15 @@ async def test_without_lifespan_requests_with_a_missing_gate_are_answered_503(
     assert record.getMessage() == "apf.gate-missing gate=db status=503"
     gates.capacity("db", 1)
     assert await status("/orders") == 200
+
+
+def test_a_middleware_that_cannot_be_set_up_leaves_no_metrics_in_the_registry() -> None:
+    registry = CollectorRegistry()
+    store = load_text("apiVersion: apf/v1\nkind: Server\nspec: {fleet: {store: 'env:APF_NO_VARIABLE'}}\n")
+    with pytest.raises(InvalidValueError, match="APF_NO_VARIABLE"):
+        _ = APFMiddleware(hello, store, registry=registry).service
+
+    assert generate_latest(registry) == b""
 
 
 def test_a_gate_that_nothing_names_is_logged(caplog: pytest.LogCaptureFixture) -> None:
