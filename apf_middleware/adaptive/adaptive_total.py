@@ -111,6 +111,8 @@ class AdaptiveTotal:
         self._pauses = 0  # windows to wait before the next try
         self._pause = 0
         self._turns = 0  # windows since then in which a try downwards was possible
+        self._is_confirmed = False  # that requests take as long as in the first window
+        self._is_repeated = False  # the present try, because the last one's result was in doubt
 
     def observe(self, now: int, route: str, duration: int, outcome: RequestOutcome) -> None:
         """Learn from a request for ``route`` that ends now, after ``duration`` in service.
@@ -213,9 +215,7 @@ class AdaptiveTotal:
                 self._wait_for_samples(seen)
             elif self.limit == self._center:
                 learns = self._hold(seen)
-            elif self._is_other(seen):
-                # Go back, and measure anew.
-                self._level, self._weight = seen.level, 0.0
+            elif self._doubts(seen):
                 self._return(LimitReason.MEASURED)
             elif self.limit > self._center:
                 self._judge_growth(seen)
@@ -247,9 +247,7 @@ class AdaptiveTotal:
         else:
             return False
         if seen.in_use >= _PRESSED * self._center:
-            self._move(int(_BACK_OFF * self._center))
-            self._falls = False
-            self._step, self._is_far = _QUADRUPLE, True
+            self._search_from(int(_BACK_OFF * self._center))
         self._return(reason)
         return True
 
@@ -266,12 +264,20 @@ class AdaptiveTotal:
         self._pause = 0
         self._pauses = 0
         self._turns = 0
+        self._is_confirmed = True
+
+    def _search_from(self, limit: int) -> None:
+        """Take another center, and begin with large steps upwards."""
+        self._move(limit)
+        self._falls = False
+        self._step, self._is_far = _QUADRUPLE, True
 
     def _hold(self, seen: WindowSummary) -> bool:
         """Learn the level of the present total and choose what to try; return whether routes may learn from it."""
         change = seen.level - self._level
         if abs(change) > max(_JUMP, 4 * seen.error):
-            return self._jump(seen, change)
+            return self._jump(seen, change) if self._is_confirmed or change < 0 else self._start_again(seen)
+        self._is_confirmed = self._weight > 0
         if abs(change) > max(_CHANGED, 3 * seen.error):
             self._slope = self._fall = -1.0  # earlier tries don't compare
             self._proven = -inf
@@ -299,6 +305,16 @@ class AdaptiveTotal:
         else:
             self.reason = LimitReason.UNUSED
         return True
+
+    def _start_again(self, seen: WindowSummary) -> bool:
+        """Search anew: in the first window only requests of another kind had ended, say short ones."""
+        self._search_from(self._center)
+        self.elasticity = None
+        self._take(seen)
+        self.reason = LimitReason.MEASURED
+        if seen.pressed >= _PRESSED:
+            self._try(self._most_up)
+        return False
 
     def _is_turn(self) -> bool:
         """Return whether the next try should be one downwards: seldom if the last one found that all are needed."""
@@ -346,12 +362,15 @@ class AdaptiveTotal:
             self.limit = min(settings.ceiling, max(used + 1, round(used * exp(step))))
             self.reason = LimitReason.TRY_UP
 
-    def _is_other(self, seen: WindowSummary) -> bool:
-        """Return whether something else than the try changed the durations, so that they don't compare."""
-        step, change, doubt = self._tried(), seen.level - self._level, 4 * seen.error
-        if self.elasticity is None and step > 0 and change > max(_JUMP + step, doubt):
-            return True  # at the start only requests of another kind had ended, say short ones
-        return change < -max(_JUMP - min(0.0, step), doubt)
+    def _doubts(self, seen: WindowSummary) -> bool:
+        """Return whether requests became faster by more than a try explains, unless this one repeats such a try.
+
+        If something else made them faster, that shows before it is repeated. After a jump a cut may have such effects.
+        """
+        step, change = self._tried(), seen.level - self._level
+        is_large = change < -max(_JUMP - min(0.0, step), 4 * seen.error)
+        self._is_repeated = is_large and not (self._is_repeated or (self._recovers and step < 0))
+        return self._is_repeated
 
     def _judge_growth(self, seen: WindowSummary) -> None:
         """Take the larger total unless it only made requests slower."""

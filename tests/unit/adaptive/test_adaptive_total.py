@@ -456,7 +456,7 @@ def test_short_requests_that_end_first_hide_no_room() -> None:
     found.routes = [("query", 0.2)]
     decisions = found.decide(6)
 
-    assert decisions[:3] == [(40, UP), (20, LimitReason.MEASURED), (40, UP)]
+    assert decisions[:3] == [(40, UP), (20, LimitReason.NO_GAIN), (40, UP)]
     assert decisions[4] == (40, LimitReason.NO_GAIN), "what was found first is the capacity"
 
 
@@ -471,6 +471,18 @@ def test_requests_that_become_faster_during_a_try_say_nothing_about_it(direction
 
     assert decisions[1] == (40, LimitReason.MEASURED)
     assert {reason for _, reason in decisions[2:]}.isdisjoint({LimitReason.GREW, LimitReason.SHRANK})
+
+
+@pytest.mark.parametrize("start", [40, 60, 80])
+def test_the_effect_of_tries_on_a_server_that_collapses_is_not_taken_for_another(start: int) -> None:
+    found = EvenServer(40, start)
+    found.slowdown = lambda running: max(1.0, (running / 40) ** 3)
+    found.run(30)
+    assert set(found.run(30)) <= set(range(32, 51))
+
+    found.slowdown = lambda running: max(1.0, (running / 15) ** 3)
+    found.run(30)
+    assert set(found.run(30)) <= set(range(12, 20))
 
 
 def test_fewer_seats_are_tried_if_requests_become_longer_while_some_fewer_are() -> None:
