@@ -215,7 +215,7 @@ class AdaptiveTotal:
                 self._wait_for_samples(seen)
             elif self.limit == self._center:
                 learns = self._hold(seen)
-            elif self._doubts(seen):
+            elif self._is_doubtful(seen):
                 self._return(LimitReason.MEASURED)
             elif self.limit > self._center:
                 self._judge_growth(seen)
@@ -298,9 +298,7 @@ class AdaptiveTotal:
         elif is_pressed:
             self._try(self._most_down if self._falls else self._most_up)
         elif not self._is_proven():
-            # No request waits, so no more seats are needed. But these may be too many, perhaps far too many.
-            self._falls = True
-            self._step = max(self._step, 2 * self._base)
+            self._turn_downwards()
             self._try(self._most_down)
         else:
             self.reason = LimitReason.UNUSED
@@ -315,6 +313,11 @@ class AdaptiveTotal:
         if seen.pressed >= _PRESSED:
             self._try(self._most_up)
         return False
+
+    def _turn_downwards(self) -> None:
+        """Try fewer seats next: no request waits for more, and these may be too many, perhaps far too many."""
+        self._falls = True
+        self._step = max(self._step, 2 * self._base)
 
     def _is_turn(self) -> bool:
         """Return whether the next try should be one downwards: seldom if the last one found that all are needed."""
@@ -362,7 +365,7 @@ class AdaptiveTotal:
             self.limit = min(settings.ceiling, max(used + 1, round(used * exp(step))))
             self.reason = LimitReason.TRY_UP
 
-    def _doubts(self, seen: WindowSummary) -> bool:
+    def _is_doubtful(self, seen: WindowSummary) -> bool:
         """Return whether requests became faster by more than a try explains, unless this one repeats such a try.
 
         If something else made them faster, that shows before it is repeated. After a jump a cut may have such effects.
@@ -377,6 +380,8 @@ class AdaptiveTotal:
         self._recovers = False
         reached = self.limit if seen.in_use >= _OCCUPIED * self.limit else round(seen.in_use)
         if reached < self._center * (1 + _STEP / 2):
+            if reached >= self._center and not self._is_proven():
+                self._turn_downwards()
             self._return(LimitReason.UNUSED)
             return
         step = self._moved(reached, seen.usable)
@@ -432,6 +437,7 @@ class AdaptiveTotal:
         step = -self._moved(self.limit, seen.usable)
         if not step:
             self._step = -2 * self._tried()
+            self._falls = self._step <= self._most_down and self.limit > self.settings.floor
             self._return(LimitReason.NEEDED)
             return
         is_coarse = self._recovers or self.elasticity is None  # the level is that of a change, or of a start

@@ -82,7 +82,7 @@ def test_of_a_larger_total_only_what_is_used_is_taken() -> None:
     assert found.total.limit == 60
 
 
-@pytest.mark.parametrize("start", [42, 45, 49])
+@pytest.mark.parametrize("start", [39, 42, 45, 49])
 def test_seats_that_nobody_waits_for_may_be_too_many(start: int) -> None:
     """Each of 40 connections sends one request after the other, and the server serves 20 of them well."""
     found = server(20, start)
@@ -493,6 +493,17 @@ def test_fewer_seats_are_tried_if_requests_become_longer_while_some_fewer_are() 
     found.slowdown = lambda running: 1.6 * max(1.0, running / 40)
 
     assert found.decide(3)[:4] == [(36, DOWN), (36, LimitReason.SLOWER), (24, DOWN), (36, LimitReason.NEEDED)]
+
+
+def test_a_try_downwards_that_changes_no_seats_of_use_isn_t_repeated_for_ever() -> None:
+    """The floor is near, and all seats below are promised."""
+    found = EvenServer(20, 60, floor=58)
+    found.usable = lambda total: max(20, total - 42)
+    found.routes = [("all", 0.01)]
+    found.run(30)
+    found.slowdown = sharing(40)
+
+    assert found.usable(found.run(20)[-1]) >= 36
 
 
 def test_a_jump_cuts_no_seats_that_are_unused_and_none_below_the_floor() -> None:
