@@ -112,6 +112,7 @@ class AdaptiveTotal:
         self._pause = 0
         self._turns = 0  # windows since then in which a try downwards was possible
         self._is_confirmed = False  # that requests take as long as in the first window
+        self._refuted = inf  # the level of the center from which on the last failure was a success
         self._is_repeated = False  # the present try, because the last one's result was in doubt
 
     def observe(self, now: int, route: str, duration: int, outcome: RequestOutcome) -> None:
@@ -276,7 +277,8 @@ class AdaptiveTotal:
         """Learn the level of the present total and choose what to try; return whether routes may learn from it."""
         change = seen.level - self._level
         if abs(change) > max(_JUMP, 4 * seen.error):
-            return self._jump(seen, change) if self._is_confirmed or change < 0 else self._start_again(seen)
+            is_other = not self._is_confirmed and seen.level > self._refuted
+            return self._start_again(seen) if is_other else self._jump(seen, change)
         self._is_confirmed = self._weight > 0
         if abs(change) > max(_CHANGED, 3 * seen.error):
             self._slope = self._fall = -1.0  # earlier tries don't compare
@@ -394,6 +396,7 @@ class AdaptiveTotal:
         pooled = slope if is_large else _pooled(slope, self._slope)
         error = self._error(seen.samples, step)
         if pooled >= _ELASTICITY - _DOUBT * max(0.0, error - _ERROR):
+            self._refuted = seen.level - _STEEP * step
             self._fail(slope, self._tried())
             return
         if is_large and (slope > _STEEP or slope * step > _EXCESS):

@@ -460,6 +460,17 @@ def test_short_requests_that_end_first_hide_no_room() -> None:
     assert decisions[4] == (40, LimitReason.NO_GAIN), "what was found first is the capacity"
 
 
+def test_short_requests_that_end_first_hide_no_congestion() -> None:
+    found = EvenServer(40, 160)
+    found.routes = [("query", 0.002)]
+    found.run(0.5)
+    found.routes = [("query", 0.2)]
+    reasons = [reason for _, reason in found.decide(20)]
+
+    assert reasons[1:4] == [LimitReason.NO_GAIN, LimitReason.SLOWER, LimitReason.SHRANK]
+    assert found.total.limit <= 48
+
+
 @pytest.mark.parametrize("direction", [UP, DOWN])
 def test_requests_that_become_faster_during_a_try_say_nothing_about_it(direction: LimitReason) -> None:
     found = EvenServer(40, 40)
