@@ -7,9 +7,11 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Generator
+import tempfile
+from collections.abc import Generator, Iterator
 from functools import cache
 from itertools import chain, groupby, zip_longest
+from pathlib import Path
 from typing import Final
 
 import httpx
@@ -90,3 +92,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     gc.enable()
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Return a directory for sockets, whose path may not be as long as that of ``tmp_path``."""
+    with tempfile.TemporaryDirectory(prefix="apf-") as folder:
+        yield Path(folder)

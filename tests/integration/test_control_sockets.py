@@ -7,8 +7,7 @@ import logging
 import os
 import socket
 import stat
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -28,12 +27,6 @@ from tests.support.until import until
 from tests.support.virtual_loop import VirtualLoop
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="apf-") as folder:
-        yield Path(folder)
 
 
 async def quiet(_scope: Scope, receive: Receive, send: Send) -> None:

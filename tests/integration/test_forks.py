@@ -51,8 +51,8 @@ anyio.run(APFMiddleware(app, sys.argv[1]), {"type": "lifespan"}, receive, send, 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_child_keeps_no_socket_of_a_process_that_is_killed(tmp_path: Path, backend: str) -> None:
-    config, directory = tmp_path / "apf.yaml", tmp_path / "run"
+def test_a_child_keeps_no_socket_of_a_process_that_is_killed(tmp_path: Path, directory: Path, backend: str) -> None:
+    config = tmp_path / "apf.yaml"
     config.write_text(CONFIG)
     command = [sys.executable, "-c", FORKING, str(config), backend]
     with subprocess.Popen(

@@ -4,9 +4,8 @@ import gc
 import logging
 import os
 import socket
-import tempfile
 import warnings
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -29,9 +28,8 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def path() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="apf-") as folder:
-        yield Path(folder) / "socket"
+def path(directory: Path) -> Path:
+    return directory / "socket"
 
 
 class App:

@@ -2,8 +2,6 @@
 
 import os
 import socket
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,13 +21,6 @@ from apf_middleware.config.sockets import (
     socket_path,
 )
 from apf_middleware.exceptions import InvalidValueError
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """Return a short path, because paths of sockets are limited."""
-    with tempfile.TemporaryDirectory(prefix="apf-") as folder:
-        yield Path(folder)
 
 
 def listening(path: Path) -> socket.socket:
