@@ -279,7 +279,7 @@ class AdaptiveTotal:
         if abs(change) > max(_JUMP, 4 * seen.error):
             is_other = not self._is_confirmed and seen.level > self._refuted
             return self._start_again(seen) if is_other else self._jump(seen, change)
-        self._is_confirmed = self._weight > 0
+        self._is_confirmed = self._is_confirmed or self._weight > 0
         if abs(change) > max(_CHANGED, 3 * seen.error):
             self._slope = self._fall = -1.0  # earlier tries don't compare
             self._proven = -inf

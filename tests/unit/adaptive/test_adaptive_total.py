@@ -471,6 +471,16 @@ def test_short_requests_that_end_first_hide_no_congestion() -> None:
     assert found.total.limit <= 48
 
 
+def test_requests_that_become_longer_during_a_later_try_are_no_wrong_start() -> None:
+    found = EvenServer(30, 20)
+    while found.total.limit != 33:
+        found.run(0.05)
+    found.routes, found.slowdown = [("all", 0.1)], sharing(60)
+
+    reasons = [reason for _, reason in found.decide(5)]
+    assert reasons[:4] == [UP, LimitReason.NO_GAIN, LimitReason.SLOWER, LimitReason.NEEDED]
+
+
 @pytest.mark.parametrize("direction", [UP, DOWN])
 def test_requests_that_become_faster_during_a_try_say_nothing_about_it(direction: LimitReason) -> None:
     found = EvenServer(40, 40)
