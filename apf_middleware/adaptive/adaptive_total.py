@@ -11,7 +11,9 @@ tries have shown that all are needed. A result makes the next step larger, a fai
 the fewer samples show its effect, so the search begins with large ones. While no request waits, the seats in use count
 as the present total. When durations jump although the total is the same, either the capacity is less, or the requests
 are longer: fewer seats are tried, and kept only if that makes requests faster. When durations fall by as much, more
-seats are tried.
+seats are tried. A try that makes requests faster by more than it explains is repeated, since something else may have
+done so. The first window may show only short requests; then durations jump after the first try, and the search begins
+anew.
 
 Levels are promised whole seats of the total, also while they are idle. So n is not the total, but the part of it that
 requests could use while others waited.
@@ -112,8 +114,8 @@ class AdaptiveTotal:
         self._pause = 0
         self._turns = 0  # windows since then in which a try downwards was possible
         self._is_confirmed = False  # that requests take as long as in the first window
-        self._refuted = inf  # the level of the center from which on the last failure was a success
-        self._is_repeated = False  # the present try, because the last one's result was in doubt
+        self._refuted = inf  # if the level of the center is above this, the last failed try was a success
+        self._is_repeated = False  # the present try, because the result of the last one was in doubt
 
     def observe(self, now: int, route: str, duration: int, outcome: RequestOutcome) -> None:
         """Learn from a request for ``route`` that ends now, after ``duration`` in service.
@@ -277,8 +279,8 @@ class AdaptiveTotal:
         """Learn the level of the present total and choose what to try; return whether routes may learn from it."""
         change = seen.level - self._level
         if abs(change) > max(_JUMP, 4 * seen.error):
-            is_other = not self._is_confirmed and seen.level > self._refuted
-            return self._start_again(seen) if is_other else self._jump(seen, change)
+            is_wrong_start = not self._is_confirmed and seen.level > self._refuted
+            return self._start_again(seen) if is_wrong_start else self._jump(seen, change)
         self._is_confirmed = self._is_confirmed or self._weight > 0
         if abs(change) > max(_CHANGED, 3 * seen.error):
             self._slope = self._fall = -1.0  # earlier tries don't compare
@@ -368,9 +370,10 @@ class AdaptiveTotal:
             self.reason = LimitReason.TRY_UP
 
     def _is_doubtful(self, seen: WindowSummary) -> bool:
-        """Return whether requests became faster by more than a try explains, unless this one repeats such a try.
+        """Return whether this try must be repeated, because requests became faster by more than it explains.
 
-        If something else made them faster, that shows before it is repeated. After a jump a cut may have such effects.
+        Before that, the present total is measured again, which shows whether something else made them faster. A
+        repeated try counts. So does a cut after a jump, which may have such effects.
         """
         step, change = self._tried(), seen.level - self._level
         is_large = change < -max(_JUMP - min(0.0, step), 4 * seen.error)

@@ -449,7 +449,7 @@ def test_longer_requests_cost_one_try() -> None:
 
 
 def test_short_requests_that_end_first_hide_no_room() -> None:
-    """All start with the server; while the short ones end, nothing is known of the others."""
+    """The first window shows only these, and the durations of all others seem to be an effect of the first try."""
     found = EvenServer(40, 20)
     found.routes = [("query", 0.002)]
     found.run(0.5)
@@ -516,7 +516,7 @@ def test_fewer_seats_are_tried_if_requests_become_longer_while_some_fewer_are() 
     assert found.decide(3)[:4] == [(36, DOWN), (36, LimitReason.SLOWER), (24, DOWN), (36, LimitReason.NEEDED)]
 
 
-def test_a_try_downwards_that_changes_no_seats_of_use_isn_t_repeated_for_ever() -> None:
+def test_a_try_downwards_that_changes_no_seats_of_use_is_not_repeated_for_ever() -> None:
     """The floor is near, and all seats below are promised."""
     found = EvenServer(20, 60, floor=58)
     found.usable = lambda total: max(20, total - 42)
